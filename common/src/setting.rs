@@ -4,8 +4,10 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod names;
+mod retired;
 
 pub use names::{collision, predefined};
+pub use retired::{RETIRED_KEPT, RETIRED_NAMES_MAX, RetiredName, RetiredNames, is_known_by_name};
 
 use crate::about::About;
 use crate::account::{ACCOUNTS_MAX, AccountName, ApiKey, Role, User};
@@ -24,7 +26,7 @@ use std::fmt;
 pub const NETWORKS_MAX: usize = 1_024;
 /// Registered namespaces at most.
 pub const NAMESPACES_MAX: usize = 16_384;
-/// Retired names at most.
+/// Retired names at most of which more than the name is kept.
 pub const RETIRED_MAX: usize = 131_072;
 /// Names at most that were taken back before anybody used them, and were not registered again since.
 pub const FREE_MAX: usize = 131_072;
@@ -57,6 +59,8 @@ pub enum SettingKey {
     About(GeneratorName),
     /// How far a segment's axis is granted.
     Axis(GeneratorName),
+    /// A part of the names that are retired and known by their digests alone. Behind all others: whoever has the same is not sent them.
+    RetiredNames(u16),
 }
 
 impl SettingKey {
@@ -70,6 +74,8 @@ impl SettingKey {
             Self::Namespace(_) => MasterId::One,
             // Where it is known whether there is such a name.
             Self::About(_) => MasterId::One,
+            // Where names are retired.
+            Self::RetiredNames(_) => MasterId::One,
             // Spread over both: these change often.
             Self::Axis(name) => {
                 if name.checksum() & 1 == 1 {
@@ -91,6 +97,7 @@ impl fmt::Display for SettingKey {
             Self::Namespace(name) => name.fmt(f),
             Self::About(name) => write!(f, "about {name}"),
             Self::Axis(name) => write!(f, "axis of {name}"),
+            Self::RetiredNames(part) => write!(f, "retired names, part {part}"),
         }
     }
 }
@@ -116,6 +123,8 @@ pub enum SettingValue {
     Unused(Box<Namespace>),
     /// Nothing: a name that was taken back before it was in use, and may stand for anything.
     Free,
+    /// A part of the names that are retired and known by their digests alone.
+    RetiredNames(Box<RetiredNames>),
 }
 
 impl SettingValue {
@@ -169,6 +178,7 @@ impl Setting {
             (SettingKey::Namespace(name), value) => {
                 value.namespace().is_some_and(|namespace| name == namespace.name()) && !name.is_default()
             }
+            (SettingKey::RetiredNames(part), SettingValue::RetiredNames(names)) => names.plausible(*part),
             // Its parts are checked when it is read.
             (SettingKey::About(name), SettingValue::About(_)) => !name.is_default(),
             // What it has to do with its definition and with what was granted before, whoever knows these says.
@@ -222,6 +232,8 @@ pub enum Change {
     RemoveKey(AccountName),
     /// No more IDs by this name, which is never used again if any were given.
     Retire(GeneratorName),
+    /// Of a retired name no more than a digest is to be kept.
+    Shorten(GeneratorName),
     /// This is to be noted about a name, instead of what was.
     About {
         /// The name.
@@ -362,6 +374,7 @@ impl Change {
                 SettingKey::Namespace(namespace.name().clone())
             }
             Self::Retire(name) => SettingKey::Namespace(name.clone()),
+            Self::Shorten(name) => SettingKey::RetiredNames(RetiredName::of(name).part()),
             Self::About { name, .. } => SettingKey::About(name.clone()),
             Self::Extend { name, .. } | Self::Raise { name, .. } | Self::Dismiss { name, .. } => {
                 SettingKey::Axis(name.clone())
@@ -375,6 +388,20 @@ impl Change {
         }
     }
 
+    /// The name that it is about, if it is about one.
+    pub fn name(&self) -> Option<&GeneratorName> {
+        match self {
+            Self::Define(namespace) | Self::Use(namespace) | Self::Restore { namespace, .. } => Some(namespace.name()),
+            Self::Retire(name)
+            | Self::Shorten(name)
+            | Self::About { name, .. }
+            | Self::Extend { name, .. }
+            | Self::Raise { name, .. }
+            | Self::Dismiss { name, .. } => Some(name),
+            _ => None,
+        }
+    }
+
     /// How many there may be of what it is about; of notes about names, how many bytes.
     pub fn bound(&self) -> usize {
         match self.key() {
@@ -383,6 +410,7 @@ impl Change {
                 RETIRED_MAX
             }
             SettingKey::Namespace(_) | SettingKey::Axis(_) => NAMESPACES_MAX,
+            SettingKey::RetiredNames(_) => RETIRED_NAMES_MAX,
             SettingKey::About(_) => ABOUTS_LEN_MAX,
             SettingKey::Users | SettingKey::Keys => ACCOUNTS_MAX,
         }
@@ -403,6 +431,18 @@ impl Change {
                 Some(SettingValue::Retired(_) | SettingValue::Free) => Outcome::AlreadySo,
                 _ => Outcome::NoSuchName,
             },
+            Self::Shorten(name) => {
+                let none = RetiredNames::default();
+                let names = match known {
+                    Some(SettingValue::RetiredNames(names)) => &**names,
+                    _ => &none,
+                };
+                match names.with(RetiredName::of(name)) {
+                    Some(more) if more == *names => Outcome::AlreadySo,
+                    Some(more) => Outcome::Becomes(SettingValue::RetiredNames(Box::new(more))),
+                    None => Outcome::TooMany,
+                }
+            }
             Self::Use(wanted) => used(wanted, known),
             Self::Restore { namespace, retired, proved } => restored(namespace, *retired, *proved, known),
             Self::About { about, .. } => match known {

@@ -27,6 +27,8 @@ pub enum Purpose {
     Retired,
     /// Proves that a name is in use, or retired.
     Name,
+    /// Proves that a name is retired, whatever it stood for.
+    RetiredName,
 }
 
 /// A keyed hash of 256 bits.
@@ -79,6 +81,7 @@ impl Purpose {
             Self::Section => b"section\0",
             Self::Retired => b"retired\0",
             Self::Name => b"name\0\0\0\0",
+            Self::RetiredName => b"retname\0",
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `LeaseService` for agents: decode, queue, await the answer. Decides only who may connect at all.
 
 use crate::driver::{Counters, Driver, Refused};
-use crate::lease::receipt::told;
+use crate::lease::receipt::{told, told_by_name};
 use crate::lease::{Event, Reply};
 use crate::registry::AgentRegistry;
 use crate::whitelist::Whitelist;
@@ -14,7 +14,7 @@ use common::parameters::{EpochId, MasterId};
 use common::process::descriptors::Port;
 use common::rpc::connection::{Bounds, CALL_LEN_MAX};
 use common::rpc::lease::{
-    AgentReport, Changed, DefineRequest, FindRequest, HeartbeatReply, HeartbeatRequest, LeaseService,
+    AgentReport, Changed, DefineRequest, FindRequest, Found, HeartbeatReply, HeartbeatRequest, LeaseService,
     LeaseServiceRequest, ListRequest, ListedLease, NAMESPACES_PAGE_MAX, NameState, NamespacesRequest, Refusal,
     Registered, Rent, RentRequest, RestoreRequest, TerminateRequest, TokenRequest, report_interval_ms,
 };
@@ -287,16 +287,25 @@ impl LeaseService for LeaseServer {
         page.await.map(all_told).map_err(refusal)
     }
 
-    async fn find_namespaces(self, _: Context, request: FindRequest) -> Result<Vec<Registered>, Refusal> {
+    async fn find_namespaces(self, _: Context, request: FindRequest) -> Result<Found, Refusal> {
         self.allowed()?;
         let FindRequest { cluster, names } = request;
         self.driver.snapshot().serves_cluster(cluster)?;
         let found = self.driver.look(move |ledger, _| {
-            let keys = names.into_iter().take(NAMESPACES_PAGE_MAX).map(SettingKey::Namespace);
-            let found = keys.filter_map(|key| registered(ledger.settings_table().get(&key)?));
-            (ledger.identity().epoch, found.collect())
+            let (mut known, mut retired) = (Vec::new(), Vec::new());
+            for name in names.into_iter().take(NAMESPACES_PAGE_MAX) {
+                let setting = ledger.settings_table().get(&SettingKey::Namespace(name.clone()));
+                match setting.map(registered) {
+                    Some(found) => known.extend(found),
+                    None if ledger.settings_table().is_shortened(&name) => retired.push(name),
+                    None => {}
+                }
+            }
+            (ledger.identity().epoch, known, retired)
         });
-        found.await.map(all_told).map_err(refusal)
+        let (pairing, known, retired) = found.await.map_err(refusal)?;
+        let retired = retired.into_iter().map(|name| told_by_name(pairing, name)).collect();
+        Ok(Found { names: all_told((pairing, known)), retired })
     }
 
     async fn heartbeat(self, _: Context, request: HeartbeatRequest) -> Result<HeartbeatReply, Refusal> {

@@ -7,19 +7,22 @@ use common::calendar::UtcOffset;
 use common::kind::Kind;
 use common::namespace::{Definition, GeneratorName, Namespace};
 use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId};
-use common::rpc::lease::{Changed, Mode, NameState, Refusal};
+use common::rpc::lease::{Changed, Mode, NameState, Refusal, Registered};
 use common::rpc::peer::PeerMessage;
 use common::segment::Axis;
-use common::setting::{Change, NAME_EACH, NAMES_AT_ONCE, NAMESPACES_MAX, Setting, SettingKey, SettingValue};
+use common::setting::{
+    Change, NAME_EACH, NAMES_AT_ONCE, NAMESPACES_MAX, RETIRED_KEPT, Setting, SettingKey, SettingValue,
+};
 use common::time::{BootMs, Now, SECOND_MS, WallMs};
-use master::lease::receipt::told;
+use master::lease::receipt::{told, told_by_name};
 use master::lease::{Effects, Event, Identity, Reply, RequestId, Unproven, Write};
 use master::ledger::Ledger;
 use master::store::Store as _;
 use master::store::memory::MemoryStore;
 
-const NAMES: usize = 12_000;
-const RETIRED: usize = 20_000;
+const NAMES: usize = 16_000;
+/// Fewer than there have to be before any of them is known by its digest alone.
+const RETIRED: usize = 16_000;
 
 fn definition(name: &str, kind: Kind) -> Box<Namespace> {
     Box::new(Namespace::define(name.parse().unwrap(), &Definition::of(kind)).unwrap())
@@ -43,7 +46,8 @@ fn many() -> Vec<Setting> {
         |n| setting(SettingKey::About(format!("n{n:05}").parse().unwrap()), SettingValue::About(about.clone().into()));
     settings.extend((0..NAMES).map(about));
     let plain = definition("zz-segment", Kind::Segment);
-    let axis = Axis::new(plain.segments().unwrap());
+    let mut axis = Axis::new(plain.segments().unwrap());
+    (axis.floor, axis.granted) = (axis.floor + 1, axis.granted + 1);
     settings.push(setting(SettingKey::Axis(plain.name().clone()), SettingValue::Axis(axis.into())));
     settings.push(setting(SettingKey::Namespace(plain.name().clone()), SettingValue::Namespace(plain)));
     settings.sort_by(|a, b| a.key.cmp(&b.key));
@@ -324,4 +328,94 @@ fn only_who_shows_a_name_first_is_told_that_it_was_forgotten() {
     pair.events(vec![(0, used), (0, restore("10.0.0.7:1")), (1, restore("10.0.0.8:1"))]);
     let answers = |changed| pair.replies.iter().filter(|reply| **reply == Reply::Change(Ok(changed))).count();
     assert_eq!((answers(Changed::Done), answers(Changed::AlreadySo)), (1, 2), "{:?}", pair.replies);
+}
+
+/// Retired names beyond those of which all is kept.
+const BEYOND: usize = 40;
+
+#[test]
+fn the_oldest_retired_names_are_known_by_their_digests_and_stay_retired() {
+    let retired = |n: usize| {
+        let mut setting = named(&format!("r{n:05}"), SettingValue::Retired);
+        (setting.version, setting.at) = (3, WallMs(n as i64));
+        setting
+    };
+    let name = |n: usize| format!("r{n:05}").parse::<GeneratorName>().unwrap();
+    // The oldest of all has strings that no other name may give.
+    let template = "{date:%Y%m%d}X{token}{serial:8}";
+    let strings = *string("strings", template);
+    let key = SettingKey::Namespace(strings.name().clone());
+    let mut all: Vec<Setting> = (0..RETIRED_KEPT + BEYOND).map(retired).collect();
+    all.push(setting(key.clone(), SettingValue::Retired(Box::new(strings))));
+    let mut pair = Pair::new([all.clone(), all]);
+    pair.connect();
+    pair.pass(200);
+    for ledger in &pair.ledgers {
+        let table = ledger.settings_table();
+        let known: Vec<bool> =
+            (0..RETIRED_KEPT + BEYOND).map(|n| table.get(&SettingKey::Namespace(name(n))).is_some()).collect();
+        assert_eq!(known, (0..RETIRED_KEPT + BEYOND).map(|n| n >= BEYOND).collect::<Vec<_>>());
+        assert!(table.get(&key).is_some(), "what it stood for is in the way of others");
+        assert!(ledger.check().is_ok());
+    }
+    let olga = || Actor::new("olga", "");
+    let change = |change| Event::Change { id: RequestId(1), change, actor: olga() };
+    for at in [0, 1] {
+        for n in [0, BEYOND - 1, BEYOND] {
+            assert_eq!(pair.define(at, name(n).as_str(), "10.0.0.7:1"), Err(Refusal::NameRetired), "{n}");
+            assert_eq!(pair.asked(at, change(Change::Retire(name(n)))), Ok(Changed::AlreadySo));
+        }
+        let refused = pair.asked(at, change(Change::Define(string("others", template)))).unwrap_err();
+        assert!(matches!(refused, Refusal::Collides { .. }), "{refused}");
+        // An agent that served it, and did not hear of it.
+        let shown = Box::new(told(Some(EpochId(7)), *definition(name(0).as_str(), Kind::Uniq64), NameState::InUse));
+        let restored = pair.asked(at, Event::Restore { id: RequestId(1), shown, actor: olga() });
+        assert_eq!(restored, Err(Refusal::NameRetired));
+    }
+}
+
+#[test]
+fn a_master_that_was_put_back_hears_of_names_that_are_known_by_their_digests() {
+    let living = |n: usize| named(&format!("r{n:05}"), SettingValue::Namespace);
+    let before: Vec<Setting> = (0..RETIRED_KEPT + BEYOND).map(living).collect();
+    let after = before.iter().cloned().map(|mut setting| {
+        let SettingValue::Namespace(namespace) = setting.value else { panic!() };
+        (setting.version, setting.value) = (2, SettingValue::Retired(namespace));
+        setting
+    });
+    let mut pair = Pair::new([after.clone().collect(), after.collect()]);
+    pair.connect();
+    pair.pass(200);
+    let newer: Vec<Setting> = pair.ledgers[0].settings_table().all().cloned().collect();
+    for put_back in [0, 1] {
+        let mut settings = [newer.clone(), newer.clone()];
+        settings[put_back] = before.iter().take(BEYOND).cloned().collect();
+        let mut pair = Pair::new(settings);
+        pair.connect();
+        pair.pass(5);
+        for ledger in &pair.ledgers {
+            assert!(ledger.settings_table().all().eq(&newer));
+        }
+        for at in [0, 1] {
+            assert_eq!(pair.define(at, "r00003", "10.0.0.7:1"), Err(Refusal::NameRetired));
+        }
+    }
+}
+
+#[test]
+fn an_agent_shows_masters_that_forgot_it_a_name_that_they_said_is_retired() {
+    let mut pair = Pair::new([Vec::new(), Vec::new()]);
+    pair.connect();
+    pair.pass(200);
+    let mut show = |namespace: Box<Namespace>, pairing| {
+        let proof = told_by_name(Some(EpochId(pairing)), namespace.name().clone()).proof;
+        let shown = Box::new(Registered { namespace: *namespace, state: NameState::Retired, proof });
+        pair.asked(1, Event::Restore { id: RequestId(1), shown, actor: Actor::new("agent", "10.0.0.7:1") })
+    };
+    assert_eq!(show(definition("orders", Kind::Uniq64), 7), Ok(Changed::Done));
+    assert_eq!(show(definition("orders", Kind::Uniq64), 7), Ok(Changed::AlreadySo));
+    assert_eq!(show(definition("parcels", Kind::Uniq64), 8), Err(Refusal::NotShownRetired), "a stranger's");
+    // A template that nobody proved would be in the way of others.
+    assert_eq!(show(string("strings", "{date:%Y%m%d}X{token}{serial:8}"), 7), Err(Refusal::NotShownRetired));
+    assert_eq!(pair.define(0, "orders", "10.0.0.7:1"), Err(Refusal::NameRetired));
 }

@@ -325,7 +325,7 @@ async fn a_strangers_messages_between_the_masters_is_not_believed() {
             read: WallMs(i64::MAX),
             reverted: true,
         },
-        PeerMessage::Pull { exchange: 1, after: None, unmet: true },
+        PeerMessage::Pull { exchange: 1, after: None, unmet: true, retired: 0 },
         PeerMessage::Page {
             exchange: 1,
             after: None,

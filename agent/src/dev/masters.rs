@@ -8,7 +8,7 @@ use common::lease::Grant;
 use common::parameters::{ClusterId, ClusterParameters, MasterId};
 use common::rpc::PROTOCOL;
 use common::rpc::lease::{
-    AgentReport, Changed, DefineRequest, FindRequest, HeartbeatReply, HeartbeatRequest, LeaseService,
+    AgentReport, Changed, DefineRequest, FindRequest, Found, HeartbeatReply, HeartbeatRequest, LeaseService,
     LeaseServiceClient, ListRequest, ListedLease, Mode, NAMESPACES_PAGE_MAX, NamespacesRequest, REPORT_INTERVAL_MAX_MS,
     Refusal, Registered, Rent, RentRequest, RestoreRequest, TerminateRequest, TokenRequest,
 };
@@ -197,11 +197,11 @@ impl LeaseService for Masters {
         self.look(|ledger| ledger.names(&request))
     }
 
-    async fn find_namespaces(self, _: Context, request: FindRequest) -> Result<Vec<Registered>, Refusal> {
+    async fn find_namespaces(self, _: Context, request: FindRequest) -> Result<Found, Refusal> {
         let names = request.names.iter().take(NAMESPACES_PAGE_MAX);
         self.look(|ledger| {
             ledger.same_cluster(request.cluster)?;
-            Ok(names.filter_map(|name| ledger.name(name)).collect())
+            Ok(Found { names: names.filter_map(|name| ledger.name(name)).collect(), retired: Vec::new() })
         })
     }
 

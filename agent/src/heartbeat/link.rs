@@ -9,7 +9,7 @@ use common::namespace::{GeneratorName, Namespace};
 use common::parameters::{AgentId, ClusterId, ClusterParameters, SessionId};
 use common::rpc::PROTOCOL;
 use common::rpc::lease::{
-    AgentReport, Changed, DefineRequest, FindRequest, HeartbeatReply, HeartbeatRequest, LeaseServiceClient,
+    AgentReport, Changed, DefineRequest, FindRequest, Found, HeartbeatReply, HeartbeatRequest, LeaseServiceClient,
     NamespacesRequest, RETIRED_MAX, Refusal, Registered, Rent, RentRequest, RestoreRequest, RetiredProof, TokenRequest,
 };
 use common::rpc::ranges::{KeepReply, KeepRequest, NotRaised, RaiseRequest, Raised, RoutesReply, RoutesRequest};
@@ -231,7 +231,7 @@ impl Link {
     }
 
     /// Those of some names that are registered.
-    pub(super) async fn find_namespaces(&self, names: Vec<GeneratorName>) -> Result<Vec<Registered>, CallError> {
+    pub(super) async fn find_namespaces(&self, names: Vec<GeneratorName>) -> Result<Found, CallError> {
         let request = FindRequest { cluster: Some(self.cluster), names };
         in_time(&self.address, self.client.find_namespaces(transport::deadline_in(CALL_TIMEOUT), request)).await
     }

@@ -13,7 +13,7 @@ use common::clock::Clock;
 use common::kind::Kind as IdKind;
 use common::namespace::{GeneratorName, Namespace};
 use common::parameters::AgentId;
-use common::rpc::lease::{Changed, NAMESPACES_PAGE_MAX, NameState, Refusal as Said, Registered};
+use common::rpc::lease::{Changed, Found, NAMESPACES_PAGE_MAX, NameState, Refusal as Said, Registered, RetiredOnly};
 use common::rpc::mint::MintCode;
 use common::setting::NAMESPACES_MAX;
 use std::collections::{BTreeMap, BTreeSet};
@@ -354,7 +354,19 @@ impl Names {
 
     async fn find_at(&self, address: &str, names: Vec<GeneratorName>) -> Result<Vec<Registered>, CallError> {
         let (link, _) = Link::open(address, &self.caller, &self.minter).await?;
-        link.find_namespaces(names).await
+        link.find_namespaces(names).await.map(|found| self.completed(found))
+    }
+
+    /// Names that were asked about; of those that the masters know by name alone this agent knows what they stood for, if it served them.
+    fn completed(&self, found: Found) -> Vec<Registered> {
+        let Found { mut names, retired } = found;
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let complete = |RetiredOnly { name, proof }: RetiredOnly| {
+            let namespace = known.get(&name)?.namespace.clone();
+            Some(Registered { namespace, state: NameState::Retired, proof })
+        };
+        names.extend(retired.into_iter().filter_map(complete));
+        names
     }
 
     /// Fetches all names from one of the masters that answers, and shows it what it has forgotten. `true` if it took all of that.
@@ -403,7 +415,7 @@ impl Names {
         };
         let unlisted: Vec<GeneratorName> = forgotten.keys().cloned().collect();
         for page in unlisted.chunks(NAMESPACES_PAGE_MAX) {
-            let mut found = link.find_namespaces(page.to_vec()).await?;
+            let mut found = self.completed(link.find_namespaces(page.to_vec()).await?);
             // Whoever knows that a name is retired knows no less than whoever says that it is in use.
             let later = |one: &Registered| match forgotten.get(one.namespace.name()).map(|known| known.state) {
                 Some(NameState::Retired) => one.state == NameState::Retired,

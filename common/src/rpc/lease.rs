@@ -1,7 +1,8 @@
 //! `LeaseService`: what agents ask of a master.
 
 pub use super::names::{
-    DefineRequest, FindRequest, NameProof, NameState, NamespacesRequest, Registered, RestoreRequest, refusal,
+    DefineRequest, FindRequest, Found, NameProof, NameState, NamespacesRequest, Registered, RestoreRequest,
+    RetiredOnly, refusal,
 };
 use super::ranges::{
     KeepReply, KeepRequest, NotMoved, NotRaised, RaiseRequest, Raised, RoutesReply, RoutesRequest, SegmentGrant,
@@ -67,8 +68,8 @@ pub trait LeaseService {
     /// How the caller fares, for the operators' eyes: nothing depends on it, and nothing of it is kept on disk. The answer
     /// says after how many milliseconds of real time to report again, see [`report_interval_ms`].
     async fn report(report: AgentReport) -> Result<u64, Refusal>;
-    /// Those of some names that are registered, retired ones too, at most [`NAMESPACES_PAGE_MAX`].
-    async fn find_namespaces(request: FindRequest) -> Result<Vec<Registered>, Refusal>;
+    /// What is known of some names, retired ones too, at most [`NAMESPACES_PAGE_MAX`].
+    async fn find_namespaces(request: FindRequest) -> Result<Found, Refusal>;
     /// Takes a name back that the masters have forgotten, or that it is in use, or retired. With their proof it is believed at once;
     /// without, one in use is registered as any other.
     async fn restore_namespace(request: RestoreRequest) -> Result<Changed, Refusal>;

@@ -74,6 +74,24 @@ pub struct Registered {
     pub proof: Option<NameProof>,
 }
 
+/// A retired name of which the masters know no more than that.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RetiredOnly {
+    /// The name.
+    pub name: GeneratorName,
+    /// The masters' word for it.
+    pub proof: Option<NameProof>,
+}
+
+/// The names that were asked about and are registered, or were.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Found {
+    /// Those of which it is known what they stand for.
+    pub names: Vec<Registered>,
+    /// Those that are retired, and of which no more is known.
+    pub retired: Vec<RetiredOnly>,
+}
+
 /// A question about some names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FindRequest {

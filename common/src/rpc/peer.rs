@@ -168,6 +168,8 @@ pub enum PeerMessage {
         /// Whether the sender cannot prove that its store is the one it last wrote, and has not met the receiver since: what
         /// the receiver permitted it may have been used for renewals that nobody knows of any more.
         unmet: bool,
+        /// A number that stands for all retired names that the sender knows by their digests alone: of the same it need not be told.
+        retired: u64,
     },
     /// A page of my table.
     Page {
@@ -363,6 +365,8 @@ pub enum PeerMessage {
         after: SettingKey,
         /// As in [`PeerMessage::Pull`].
         unmet: bool,
+        /// As in [`PeerMessage::Pull`].
+        retired: u64,
     },
     /// A further page of my settings.
     SettingsPage {

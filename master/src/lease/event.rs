@@ -270,6 +270,8 @@ pub enum Write {
     Caution(Caution),
     /// A setting that both masters hold, or will.
     Setting(Setting),
+    /// A setting of a name of which nothing but a digest is kept.
+    DropSetting(SettingKey),
     /// A proposal of a setting.
     SettingPrep(Setting),
     /// A proposal of a setting that became one or was overtaken.

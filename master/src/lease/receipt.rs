@@ -10,10 +10,11 @@ use bincode::Options as _;
 use common::lease::{Generation, Receipt};
 use common::namespace::{GeneratorName, Namespace};
 use common::parameters::{EpochId, SessionId};
-use common::rpc::lease::{NameProof, NameState, Registered};
+use common::rpc::lease::{NameProof, NameState, Registered, RetiredOnly};
 use common::rpc::ranges::SectionReceipt;
 use common::segment::Shown;
 use common::sequence::SectionKey;
+use common::setting::is_known_by_name;
 use common::time::WallMs;
 use common::token::TokenKey;
 
@@ -69,10 +70,22 @@ pub fn told(pairing: Option<EpochId>, namespace: Namespace, state: NameState) ->
     Registered { namespace, state, proof }
 }
 
+/// A retired name of which no more is known, as the masters of `pairing` tell it.
+pub fn told_by_name(pairing: Option<EpochId>, name: GeneratorName) -> RetiredOnly {
+    let proof = |pairing| NameProof(Proof::of(pairing, Purpose::RetiredName, name.as_str().as_bytes()).into());
+    RetiredOnly { proof: pairing.map(proof), name }
+}
+
 /// Tells whether the masters of one of these pairings told a name so.
 pub(crate) fn was_told<'a>(mut pairings: impl Iterator<Item = &'a EpochId>, shown: &Registered) -> bool {
-    let Some((proof, said)) = shown.proof.zip(said_of_name(&shown.namespace, shown.state)) else { return false };
-    pairings.any(|pairing| Proof::from(proof.0).proves(*pairing, Purpose::Name, &said))
+    let Registered { namespace, state, proof } = shown;
+    let Some((proof, said)) = proof.zip(said_of_name(namespace, *state)) else { return false };
+    let (proof, name) = (Proof::from(proof.0), namespace.name().as_str().as_bytes());
+    // Then the definition is the caller's own, and says nothing that any other name depends on.
+    let by_name = *state == NameState::Retired && is_known_by_name(namespace);
+    pairings.any(|pairing| {
+        proof.proves(*pairing, Purpose::Name, &said) || by_name && proof.proves(*pairing, Purpose::RetiredName, name)
+    })
 }
 
 /// What a receipt of a section says, as the bytes that are proved.

@@ -349,7 +349,7 @@ where
 
     /// Whether a section may be given to somebody now, as far as that depends on the section and this master knows.
     pub(super) fn movable(&self, key: &SectionKey) -> Result<(), Refusal> {
-        let (terms, lives) = self.terms_of(&key.name).ok_or(Refusal::NoSuchName)?;
+        let (terms, lives) = self.terms_of(&key.name).ok_or_else(|| self.no_terms(&key.name))?;
         if !lives {
             return Err(Refusal::NameRetired);
         }

@@ -124,7 +124,7 @@ where
             return Err(Refusal::TooMany { max: u32::try_from(ROUTES_ASKED_MAX).unwrap_or(u32::MAX) });
         }
         let RoutesRequest { name, mut sections, all_from, .. } = request;
-        let (terms, lives) = self.terms_of(&name).ok_or(Refusal::NoSuchName)?;
+        let (terms, lives) = self.terms_of(&name).ok_or_else(|| self.no_terms(&name))?;
         sections.sort_unstable();
         sections.dedup();
         sections.retain(|section| section.0 < terms.sections);

@@ -171,7 +171,12 @@ impl<A> Ledger<A> {
     /// Whether a name gives nothing any more, for ever.
     pub(super) fn is_retired(&self, name: &GeneratorName) -> bool {
         let setting = self.settings_table.get(&SettingKey::Namespace(name.clone()));
-        setting.is_some_and(|setting| setting.value.is_retired())
+        setting.map_or_else(|| self.settings_table.is_shortened(name), |setting| setting.value.is_retired())
+    }
+
+    /// Why a name has no terms.
+    pub(super) fn no_terms(&self, name: &GeneratorName) -> Refusal {
+        if self.is_retired(name) { Refusal::NameRetired } else { Refusal::NoSuchName }
     }
 
     /// Whether a name is a sequence that gives further numbers.

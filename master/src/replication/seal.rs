@@ -162,7 +162,7 @@ mod tests {
     }
 
     fn pull() -> Vec<PeerMessage> {
-        vec![PeerMessage::Pull { exchange: 1, after: None, unmet: false }]
+        vec![PeerMessage::Pull { exchange: 1, after: None, unmet: false, retired: 0 }]
     }
 
     fn epochs(opened: Result<Opened, NotBelieved>) -> Vec<Option<EpochId>> {
@@ -284,7 +284,7 @@ mod tests {
         let before = 2_048 * (codec().serialized_size(&(key, prep)).unwrap() + 64);
         let (mut seen, mut pages, mut last) = (0, 0, None);
         loop {
-            let (settings, more) = table.page(last.as_ref());
+            let (settings, more) = table.page(last.as_ref(), 0);
             assert!(
                 settings.is_sorted_by_key(|setting| &setting.key) && last.as_ref() < settings.first().map(|it| &it.key)
             );

@@ -27,6 +27,8 @@ pub(crate) fn lines(known: Option<&SettingValue>, setting: &Setting) -> Vec<Line
             };
             vec![(Action::Whitelist, subject, texts.join(" "))]
         }
+        // Nothing is decided: who retired a name is told already.
+        SettingValue::RetiredNames(_) => Vec::new(),
         SettingValue::Retired(_) => vec![(Action::Retire, subject, String::new())],
         SettingValue::Free => vec![(Action::Retire, subject, "it was never in use, and is free again".to_owned())],
         // What was registered before says nothing new; who used it first is nobody's decision.

@@ -9,8 +9,8 @@ use common::namespace::{GeneratorName, Namespace, Scope};
 use common::rpc::peer::SETTINGS_PAGE_LEN_MAX;
 use common::segment::{Axis, SegmentDefinition};
 use common::setting::{
-    ABOUTS_LEN_MAX, Change, FREE_MAX, NAMESPACES_MAX, Outcome, RETIRED_MAX, Setting, SettingKey, SettingValue,
-    collision,
+    ABOUTS_LEN_MAX, Change, FREE_MAX, NAMESPACES_MAX, Outcome, RETIRED_KEPT, RETIRED_MAX, RETIRED_NAMES_MAX,
+    RetiredName, Setting, SettingKey, SettingValue, collision, is_known_by_name,
 };
 use common::time::{Now, SpanMs, WallMs};
 use ipnet::IpNet;
@@ -29,6 +29,12 @@ struct Counts {
     abouts: usize,
     axes: usize,
     registered: BTreeSet<(WallMs, GeneratorName)>,
+    /// Retired names of which the digest would do, by the time when they were.
+    retired_at: BTreeSet<(WallMs, GeneratorName)>,
+    /// Names that are known by more than their digests.
+    by_digest: BTreeMap<RetiredName, GeneratorName>,
+    /// How many names are known by their digests alone, and the sum of a number for each of them.
+    shortened: (usize, u64),
     /// The sum of a number for each name.
     digest: u64,
 }
@@ -41,7 +47,10 @@ impl Counts {
             SettingValue::Free => Some(&mut self.free),
             SettingValue::About(_) => Some(&mut self.abouts),
             SettingValue::Axis(_) => Some(&mut self.axes),
-            SettingValue::Whitelist(_) | SettingValue::Users(_) | SettingValue::Keys(_) => None,
+            SettingValue::Whitelist(_)
+            | SettingValue::Users(_)
+            | SettingValue::Keys(_)
+            | SettingValue::RetiredNames(_) => None,
         }
     }
 
@@ -53,6 +62,19 @@ impl Counts {
         if let Some(namespace) = setting.value.namespace().filter(|_| setting.value.is_living()) {
             self.registered.insert((setting.at, namespace.name().clone()));
         }
+        if let SettingKey::Namespace(name) = &setting.key {
+            self.by_digest.insert(RetiredName::of(name), name.clone());
+        }
+        match &setting.value {
+            SettingValue::Retired(namespace) if is_known_by_name(namespace) => {
+                self.retired_at.insert((setting.at, namespace.name().clone()));
+            }
+            SettingValue::RetiredNames(names) => {
+                self.shortened.0 += names.len();
+                self.shortened.1 = self.shortened.1.wrapping_add(number_of(setting));
+            }
+            _ => {}
+        }
     }
 
     fn remove(&mut self, setting: &Setting) {
@@ -63,15 +85,33 @@ impl Counts {
         if let Some(namespace) = setting.value.namespace().filter(|_| setting.value.is_living()) {
             self.registered.remove(&(setting.at, namespace.name().clone()));
         }
+        if let SettingKey::Namespace(name) = &setting.key {
+            self.by_digest.remove(&RetiredName::of(name));
+        }
+        match &setting.value {
+            SettingValue::Retired(namespace) => {
+                self.retired_at.remove(&(setting.at, namespace.name().clone()));
+            }
+            SettingValue::RetiredNames(names) => {
+                self.shortened.0 = self.shortened.0.saturating_sub(names.len());
+                self.shortened.1 = self.shortened.1.wrapping_sub(number_of(setting));
+            }
+            _ => {}
+        }
     }
 }
 
-/// A number that stands for a name and what it stands for; 0 for all other settings.
+/// A number that stands for a name and what it stands for, or for several retired ones, whatever is kept of these; 0 for all other settings.
 fn number_of(setting: &Setting) -> u64 {
-    let SettingKey::Namespace(name) = &setting.key else { return 0 };
-    let definition = setting.value.namespace().map_or(0, Namespace::checksum).rotate_left(u32::BITS);
-    let odd = 2 * u64::from(setting.value.is_retired()) + 1;
-    (name.checksum() ^ definition).wrapping_add(setting.version).wrapping_mul(odd)
+    match (&setting.key, &setting.value) {
+        (SettingKey::Namespace(name), SettingValue::Retired(_)) => RetiredName::of(name).number(),
+        (SettingKey::Namespace(name), value) => {
+            let definition = value.namespace().map_or(0, Namespace::checksum).rotate_left(u32::BITS);
+            (name.checksum() ^ definition).wrapping_add(setting.version)
+        }
+        (_, SettingValue::RetiredNames(names)) => names.iter().map(RetiredName::number).fold(0, u64::wrapping_add),
+        _ => 0,
+    }
 }
 
 /// Settings, proposals of them, and who waits for what.
@@ -100,7 +140,9 @@ impl SettingsTable {
     /// What a store held.
     pub(crate) fn new(settings: Vec<Setting>, preps: Vec<Setting>) -> Self {
         let mut table = Self::default();
-        settings.into_iter().for_each(|setting| table.put(setting));
+        for setting in settings {
+            table.put(setting);
+        }
         preps.into_iter().for_each(|prep| table.put_prep(prep));
         table
     }
@@ -115,6 +157,50 @@ impl SettingsTable {
 
     pub(crate) fn take_first_admin(&mut self) -> Option<User> {
         self.first_admin.take()
+    }
+
+    /// A number that stands for all names that are known by their digests alone.
+    pub(crate) fn digest_of_retired(&self) -> u64 {
+        self.counts.shortened.1
+    }
+
+    /// Tells whether a name is retired, and known by its digest alone.
+    pub(crate) fn is_shortened(&self, name: &GeneratorName) -> bool {
+        self.part_of(name).is_some()
+    }
+
+    /// The part that has the name, if it is known by its digest alone.
+    fn part_of(&self, name: &GeneratorName) -> Option<&Setting> {
+        let digest = RetiredName::of(name);
+        let part = self.settings.get(&SettingKey::RetiredNames(digest.part()))?;
+        matches!(&part.value, SettingValue::RetiredNames(names) if names.contains(digest)).then_some(part)
+    }
+
+    /// The setting that says what is known of the name that `key` is about, if that is known by its digest alone.
+    pub(crate) fn shortened(&self, key: &SettingKey) -> Option<&Setting> {
+        match key {
+            SettingKey::Namespace(name) | SettingKey::About(name) | SettingKey::Axis(name) => self.part_of(name),
+            _ => None,
+        }
+    }
+
+    /// Retired names beyond those that are kept, the oldest first, of which the digest alone may be kept now, at most so many.
+    pub(crate) fn to_shorten(&self, max: usize) -> Vec<Change> {
+        let beyond = self.counts.retired_at.len().saturating_sub(RETIRED_KEPT);
+        let oldest = self.counts.retired_at.iter().take(beyond).map(|(_, name)| Change::Shorten(name.clone()));
+        oldest.filter(|change| matches!(self.outcome(change), Outcome::Becomes(_))).take(max).collect()
+    }
+
+    /// Why the digest alone of a name cannot be kept, if that is so: it is not retired, or something about it is being agreed on.
+    fn not_to_be_shortened(&self, change: &Change) -> Option<Outcome> {
+        let Change::Shorten(name) = change else { return None };
+        let known = self.settings.get(&SettingKey::Namespace(name.clone())).map(|setting| &setting.value);
+        let by_name = matches!(known, Some(SettingValue::Retired(namespace)) if is_known_by_name(namespace));
+        let proposed = [SettingKey::Namespace(name.clone()), SettingKey::About(name.clone())];
+        if !by_name || proposed.iter().any(|key| self.preps.contains_key(key)) {
+            return Some(Outcome::NoSuchName);
+        }
+        (self.counts.shortened.0 >= RETIRED_NAMES_MAX).then_some(Outcome::TooMany)
     }
 
     /// A number that stands for all names and what they stand for.
@@ -137,11 +223,15 @@ impl SettingsTable {
         self.settings.values()
     }
 
-    /// Settings after `after`, ascending, as many as a page has, and whether there are more.
-    pub(crate) fn page(&self, after: Option<&SettingKey>) -> (Vec<Setting>, bool) {
+    /// Settings after `after`, ascending, as many as a page has, and whether there are more. `retired` is the
+    /// [number](Self::digest_of_retired) of the one who asks: with the same it is told of no name that is known by its digest alone.
+    pub(crate) fn page(&self, after: Option<&SettingKey>, retired: u64) -> (Vec<Setting>, bool) {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let (mut page, mut len) = (Vec::new(), 0);
-        for (_, setting) in self.settings.range::<SettingKey, _>((from, Bound::Unbounded)) {
+        let is_news =
+            |key: &SettingKey| !matches!(key, SettingKey::RetiredNames(_)) || retired != self.digest_of_retired();
+        let settings = self.settings.range::<SettingKey, _>((from, Bound::Unbounded));
+        for (_, setting) in settings.take_while(|(key, _)| is_news(key)) {
             len += bincode::serialized_size(setting).unwrap_or(u64::MAX);
             if len > SETTINGS_PAGE_LEN_MAX as u64 && !page.is_empty() {
                 return (page, true);
@@ -218,7 +308,14 @@ impl SettingsTable {
 
     /// What a change would make of what is known now.
     pub(crate) fn outcome(&self, change: &Change) -> Outcome {
-        if let Some(why) = self.not_to_be_noted(change) {
+        if change.name().is_some_and(|name| self.is_shortened(name)) {
+            return match change {
+                Change::Retire(_) | Change::Shorten(_) | Change::Restore { retired: true, .. } => Outcome::AlreadySo,
+                Change::About { about, .. } if about.is_empty() => Outcome::AlreadySo,
+                _ => Outcome::Retired,
+            };
+        }
+        if let Some(why) = self.not_to_be_noted(change).or_else(|| self.not_to_be_shortened(change)) {
             return why;
         }
         if let SettingKey::Axis(name) = change.key() {
@@ -336,9 +433,13 @@ impl SettingsTable {
         becomes.map_or(refused, |axis| Outcome::Becomes(SettingValue::Axis(Box::new(axis))))
     }
 
-    /// Whether a record that the other master sends can come after what is known here. What is said of an axis has to grow from there;
-    /// where the definition of its name is not known yet, it is sent again later.
+    /// Whether a record that the other master sends can come after what is known here. No retired name is left out. What is said of an axis has
+    /// to grow from there; where the definition of its name is not known yet, it is sent again later.
     pub(crate) fn may_follow(&self, setting: &Setting) -> bool {
+        if let SettingValue::RetiredNames(theirs) = &setting.value {
+            let mine = self.settings.get(&setting.key).map(|mine| &mine.value);
+            return !matches!(mine, Some(SettingValue::RetiredNames(mine)) if !theirs.may_follow(mine));
+        }
         let (SettingKey::Axis(name), SettingValue::Axis(theirs)) = (&setting.key, &setting.value) else { return true };
         self.axis(name).is_some_and(|(definition, mine)| theirs.may_follow(&mine, &definition))
     }
@@ -404,17 +505,29 @@ impl SettingsTable {
             SettingKey::Namespace(_) => self.counts.names + self.counts.retired + self.counts.free,
             SettingKey::About(_) => self.counts.abouts,
             SettingKey::Axis(_) => self.counts.axes,
-            SettingKey::Whitelist | SettingKey::Users | SettingKey::Keys => 0,
+            SettingKey::Whitelist | SettingKey::Users | SettingKey::Keys | SettingKey::RetiredNames(_) => 0,
         };
         known < NAMESPACES_MAX + RETIRED_MAX + FREE_MAX || self.settings.contains_key(key)
     }
 
-    pub(crate) fn put(&mut self, setting: Setting) {
-        if let Some(former) = self.settings.remove(&setting.key) {
-            self.counts.remove(&former);
-        }
+    /// Takes a setting in; the keys of those that are gone, as their names are known by their digests alone from now on.
+    pub(crate) fn put(&mut self, setting: Setting) -> Vec<SettingKey> {
+        self.take_out(&setting.key);
+        let names = match &setting.value {
+            SettingValue::RetiredNames(names) => Some(names.iter()),
+            _ => None,
+        };
+        let by_digest = &self.counts.by_digest;
+        let names: Vec<_> = names.into_iter().flatten().filter_map(|name| by_digest.get(&name).cloned()).collect();
         self.counts.add(&setting);
         self.settings.insert(setting.key.clone(), setting);
+        let keys = names.into_iter().flat_map(|name| [SettingKey::Namespace(name.clone()), SettingKey::About(name)]);
+        keys.filter(|key| self.take_out(key)).collect()
+    }
+
+    fn take_out(&mut self, key: &SettingKey) -> bool {
+        let former = self.settings.remove(key);
+        former.inspect(|former| self.counts.remove(former)).is_some()
     }
 
     pub(crate) fn put_prep(&mut self, prep: Setting) {
@@ -486,6 +599,32 @@ mod tests {
         put(&mut settings_table, &Change::Retire("n8".parse().unwrap()));
         let retire = Change::Retire("n9".parse::<GeneratorName>().unwrap());
         assert_eq!(settings_table.outcome(&retire), Outcome::TooMany);
+    }
+
+    #[test]
+    fn what_is_kept_of_a_retired_name_makes_no_difference_to_the_number_of_names() {
+        let mut settings_table = SettingsTable::default();
+        for n in 0..=RETIRED_KEPT {
+            fill(&mut settings_table, &format!("r{n:05}"), SettingValue::Retired);
+        }
+        let before = settings_table.digest_of_names();
+        let [shorten] = &settings_table.to_shorten(7)[..] else { panic!() };
+        put(&mut settings_table, shorten);
+        let name = shorten.name().unwrap();
+        assert!(settings_table.is_shortened(name) && settings_table.counts.retired == RETIRED_KEPT);
+        assert_eq!((settings_table.digest_of_names(), settings_table.to_shorten(7)), (before, Vec::new()));
+        assert_eq!(settings_table.outcome(&define(name.to_string(), None)), Outcome::Retired);
+        let again = SettingsTable::new(settings_table.all().cloned().collect(), Vec::new());
+        assert!(again.counts == settings_table.counts);
+        // None is ever left out.
+        let part = settings_table.get(&shorten.key()).unwrap();
+        let other = SettingValue::RetiredNames(Box::default());
+        assert!(!settings_table.may_follow(&Setting { version: 2, value: other, ..part.clone() }));
+        let last = settings_table.page(None, 0).0;
+        assert!(
+            settings_table.page(Some(&last.last().unwrap().key), settings_table.digest_of_retired()).0.len()
+                <= last.len()
+        );
     }
 
     #[test]

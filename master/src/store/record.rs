@@ -128,6 +128,7 @@ fn change(write: &Write) -> Result<Change, EnvelopeError> {
         Write::Caution(caution) => (CAUTION_KEY.to_vec(), Some(encode(CAUTION, caution)?)),
         Write::Identity(identity) => (IDENTITY_KEY.to_vec(), Some(encode(IDENTITY, identity)?)),
         Write::Setting(setting) => (setting_key(SETTING_TAG, &setting.key), Some(encode(SETTING, setting)?)),
+        Write::DropSetting(key) => (setting_key(SETTING_TAG, key), None),
         Write::SettingPrep(prep) => (setting_key(SETTING_PREP_TAG, &prep.key), Some(encode(SETTING, prep)?)),
         Write::DropSettingPrep(key) => (setting_key(SETTING_PREP_TAG, key), None),
         Write::Run(run) => (RUN_KEY.to_vec(), Some(encode(RUN, run)?)),
@@ -357,6 +358,10 @@ fn setting_key(tag: u8, key: &SettingKey) -> Vec<u8> {
         SettingKey::Whitelist => bytes.push(b'w'),
         SettingKey::Users => bytes.push(b'u'),
         SettingKey::Keys => bytes.push(b'k'),
+        SettingKey::RetiredNames(part) => {
+            bytes.push(b'z');
+            bytes.extend_from_slice(&part.to_be_bytes());
+        }
         SettingKey::Namespace(name) => {
             bytes.push(b'n');
             bytes.extend_from_slice(name.as_str().as_bytes());

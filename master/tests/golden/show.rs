@@ -44,6 +44,7 @@ pub(crate) fn show_write(write: &Write) -> String {
             format!("starts: own {own:?}, the other's {:?}", lives.peer.map(|life| life.start))
         }
         Write::Setting(setting) => show_setting(setting),
+        Write::DropSetting(key) => format!("DropSetting {key}"),
         Write::SettingPrep(setting) => format!("proposal of {}", show_setting(setting)),
         Write::DropSettingPrep(key) => format!("{key} no proposal"),
         Write::Run(run) => format!("run {:?}", run.map(|run| run.0)),
@@ -112,6 +113,7 @@ pub(crate) fn show_setting(setting: &Setting) -> String {
         }
         SettingValue::Retired(_) => "retired".to_owned(),
         SettingValue::Free => "free".to_owned(),
+        SettingValue::RetiredNames(names) => format!("{} names", names.len()),
         SettingValue::Axis(axis) => show_axis(axis),
         SettingValue::About(about) if about.is_empty() => "nothing".to_owned(),
         SettingValue::About(about) => about.description().to_owned(),

@@ -345,7 +345,7 @@ impl Masters {
     fn cut_page(&self, mut world: World, at: usize, from: usize) -> Option<World> {
         let asking = world.node(at)?.clone();
         let unmet = asking.disk.unmet() && !self.has(Twin::NoLift);
-        let mut pull = asking.frame(PeerMessage::Pull { exchange: EXCHANGE, after: None, unmet });
+        let mut pull = asking.frame(PeerMessage::Pull { exchange: EXCHANGE, after: None, unmet, retired: 0 });
         let other = world.node(from).filter(|other| twins::hears(self, other.known()))?.clone();
         twins::before_any(self, other.known(), &mut pull);
         let stepped = node::step(other.known(), other.serving, self.last_wall(), Event::Message(Box::new(pull)));

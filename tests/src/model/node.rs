@@ -130,6 +130,7 @@ impl Disk {
                 Write::Lives(lives) => self.lives.unproven = lives.unproven,
                 // The model has no settings, and the audit decides nothing.
                 Write::Setting(_)
+                | Write::DropSetting(_)
                 | Write::SettingPrep(_)
                 | Write::DropSettingPrep(_)
                 | Write::Run(_)

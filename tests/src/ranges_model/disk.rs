@@ -166,6 +166,7 @@ impl Disk {
                 Write::Lives(lives) => self.lives = lives.clone(),
                 Write::Caution(caution) => self.caution = *caution,
                 Write::Setting(setting) => drop(self.settings.insert(setting.key.clone(), setting.clone())),
+                Write::DropSetting(key) => drop(self.settings.remove(key)),
                 Write::SettingPrep(prep) => drop(self.setting_preps.insert(prep.key.clone(), prep.clone())),
                 Write::DropSettingPrep(key) => drop(self.setting_preps.remove(key)),
                 Write::Run(run) => self.run = *run,

@@ -262,7 +262,7 @@ pub(super) fn cut_page(asker: &Node, other: &Node) -> Option<(Node, Node)> {
     }
     let unmet = asker.known().unmet();
     let section_page = asks.frame(PeerMessage::PullSections { exchange: EXCHANGE, after: None, unmet });
-    let pull = asks.frame(PeerMessage::Pull { exchange: EXCHANGE, after: None, unmet });
+    let pull = asks.frame(PeerMessage::Pull { exchange: EXCHANGE, after: None, unmet, retired: 0 });
     let sequences =
         asker.known().settings.values().filter_map(|it| it.value.namespace()).any(|n| n.sequences().is_some());
     for frame in [Some(pull), sequences.then_some(section_page)].into_iter().flatten() {

@@ -63,6 +63,7 @@ impl Shelf {
                 Write::Prep(prep) => Place::Prep(prep.key),
                 Write::DropPrep(key) => Place::Prep(*key),
                 Write::Setting(setting) => Place::Setting(setting.key.clone()),
+                Write::DropSetting(key) => Place::Setting(key.clone()),
                 Write::SettingPrep(prep) => Place::SettingPrep(prep.key.clone()),
                 Write::DropSettingPrep(key) => Place::SettingPrep(key.clone()),
                 Write::Run(_) => Place::Run,

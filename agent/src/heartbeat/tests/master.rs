@@ -13,6 +13,7 @@ pub(crate) struct Records {
     pub(super) reports: Vec<AgentReport>,
     pub(crate) finds: Vec<Vec<GeneratorName>>,
     pub(crate) registered: Vec<Registered>,
+    pub(super) retired: Vec<RetiredOnly>,
     pub(super) restore: Result<(), Said>,
     pub(super) names: u64,
     pub(super) cluster: ClusterId,
@@ -53,6 +54,7 @@ impl Master {
             reports: Vec::new(),
             finds: Vec::new(),
             registered: Vec::new(),
+            retired: Vec::new(),
             restore: Ok(()),
             names: 0,
             cluster: ClusterId(1),
@@ -159,11 +161,15 @@ impl LeaseService for Master {
         }))
     }
 
-    async fn find_namespaces(self, _: Context, request: FindRequest) -> Result<Vec<Registered>, Said> {
+    async fn find_namespaces(self, _: Context, request: FindRequest) -> Result<Found, Said> {
         let names = request.names.clone();
         self.with(|records| records.finds.push(request.names));
         let known = self.with(|records| records.registered.clone());
-        Ok(known.into_iter().filter(|one| names.contains(one.namespace.name())).collect())
+        let retired = self.with(|records| records.retired.clone());
+        Ok(Found {
+            names: known.into_iter().filter(|one| names.contains(one.namespace.name())).collect(),
+            retired: retired.into_iter().filter(|one| names.contains(&one.name)).collect(),
+        })
     }
 
     async fn request_segment(self, _: Context, request: SegmentRequest) -> Result<SegmentGrant, Said> {

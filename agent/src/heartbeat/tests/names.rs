@@ -235,3 +235,29 @@ async fn look_ups_do_not_each_wait_for_a_master_that_stands_still() {
     assert!(next.iter().sum::<Duration>() < first, "{first:?}, then {next:?}");
     assert_eq!(master.with(|records| records.finds.len()), 4, "the other one is asked each time");
 }
+
+#[tokio::test]
+async fn a_name_that_masters_know_by_name_alone_is_retired_and_shown_with_their_word() {
+    let (kit, master) = (Kit::new(), Master::new(Ok(7)));
+    let masters = vec![master.listen().await];
+    let minter = kit.start();
+    let names = Names::new(masters, "a".parse().unwrap(), Arc::clone(&minter), &kit.path(), Clock::system());
+    let namespace = Namespace::define("orders".parse().unwrap(), &Definition::default()).unwrap();
+    master.with(|records| records.registered.push(in_use(namespace.clone())));
+    names.refresh().await.unwrap();
+    assert!(minter.generator(Kind::Uniq64, "orders").is_ok());
+    let proof = Some(NameProof([7; 32]));
+    master.with(|records| {
+        records.registered.clear();
+        records.retired.push(RetiredOnly { name: namespace.name().clone(), proof });
+    });
+    names.refresh().await.unwrap();
+    let retired = Refusal::GeneratorRetired { name: namespace.name().clone() };
+    assert_eq!(minter.generator(Kind::Uniq64, "orders").map(|_| ()), Err(retired));
+    assert!(master.with(|records| records.registered.is_empty()));
+    // Masters that have forgotten it are shown it.
+    master.with(|records| (records.retired, records.names) = (Vec::new(), 1));
+    names.refresh().await.unwrap();
+    let shown = master.with(|records| records.registered.clone());
+    assert_eq!(shown, [Registered { namespace, state: NameState::Retired, proof }]);
+}

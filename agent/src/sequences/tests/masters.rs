@@ -7,9 +7,9 @@ use common::namespace::GeneratorName;
 use common::net::places::{Place, Places};
 use common::parameters::{ClusterId, MasterId, SessionId};
 use common::rpc::lease::{
-    AgentReport, Changed, DefineRequest, FindRequest, HeartbeatReply, HeartbeatRequest, LeaseService, ListRequest,
-    ListedLease, Mode, NamespacesRequest, Refusal, Registered, Rent, RentRequest, RestoreRequest, TerminateRequest,
-    TokenRequest,
+    AgentReport, Changed, DefineRequest, FindRequest, Found, HeartbeatReply, HeartbeatRequest, LeaseService,
+    ListRequest, ListedLease, Mode, NamespacesRequest, Refusal, Registered, Rent, RentRequest, RestoreRequest,
+    TerminateRequest, TokenRequest,
 };
 use common::rpc::ranges::{
     HeldSections, KeepReply, KeepRequest, NotRaised, RaiseRequest, RaiseTo, Raised, RoutesReply, RoutesRequest,
@@ -298,7 +298,7 @@ impl LeaseService for Master {
     async fn list_namespaces(self, _: Context, _: NamespacesRequest) -> Result<Vec<Registered>, Refusal> {
         Err(Refusal::PeerAway)
     }
-    async fn find_namespaces(self, _: Context, _: FindRequest) -> Result<Vec<Registered>, Refusal> {
+    async fn find_namespaces(self, _: Context, _: FindRequest) -> Result<Found, Refusal> {
         Err(Refusal::PeerAway)
     }
     async fn request_segment(self, _: Context, _: SegmentRequest) -> Result<SegmentGrant, Refusal> {

@@ -60,14 +60,21 @@ impl Ledger<Pairwise> {
         self.ask_page(now, id, Asked::Leases(None), fx);
     }
 
-    pub(super) fn on_pull(&mut self, now: Now, exchange: u64, after: Option<TokenKey>, unmet: bool, fx: &mut Effects) {
+    pub(super) fn on_pull(
+        &mut self,
+        now: Now,
+        exchange: u64,
+        after: Option<TokenKey>,
+        (unmet, retired): (bool, u64),
+        fx: &mut Effects,
+    ) {
         if unmet && after.is_none() {
             self.lift_what_was_permitted(now, fx);
         }
         // Whoever may have forgotten a confirmation is handed the proposals too: no agent heard of any other grant that is not
         // among the records.
         let (records, proposals, last) = self.table().page(after, unmet);
-        let (settings, more) = if last { self.settings_table().page(None) } else { (Vec::new(), false) };
+        let (settings, more) = if last { self.settings_table().page(None, retired) } else { (Vec::new(), false) };
         let extents = if last && !more && unmet { self.settings_table().proposed_extents() } else { Vec::new() };
         let memory = self.memory();
         if after.is_none() {
@@ -76,8 +83,14 @@ impl Ledger<Pairwise> {
         fx.send(PeerMessage::Page { exchange, after, records, proposals, settings, more, extents, memory, last });
     }
 
-    pub(super) fn on_pull_settings(&self, exchange: u64, after: SettingKey, unmet: bool, fx: &mut Effects) {
-        let (settings, more) = self.settings_table().page(Some(&after));
+    pub(super) fn on_pull_settings(
+        &self,
+        exchange: u64,
+        after: SettingKey,
+        (unmet, retired): (bool, u64),
+        fx: &mut Effects,
+    ) {
+        let (settings, more) = self.settings_table().page(Some(&after), retired);
         let extents = if !more && unmet { self.settings_table().proposed_extents() } else { Vec::new() };
         fx.send(PeerMessage::SettingsPage { exchange, after, settings, more, extents });
     }
@@ -137,10 +150,10 @@ impl Ledger<Pairwise> {
 
     fn ask_page(&mut self, now: Now, exchange: u64, asked: Asked, fx: &mut Effects) {
         self.agreement.pair.exchange = Some(Exchange { id: exchange, asked: asked.clone(), asked_at: now.boot });
-        let unmet = self.unmet();
+        let (unmet, retired) = (self.unmet(), self.settings_table.digest_of_retired());
         fx.send(match asked {
-            Asked::Leases(after) => PeerMessage::Pull { exchange, after, unmet },
-            Asked::Settings(after) => PeerMessage::PullSettings { exchange, after, unmet },
+            Asked::Leases(after) => PeerMessage::Pull { exchange, after, unmet, retired },
+            Asked::Settings(after) => PeerMessage::PullSettings { exchange, after, unmet, retired },
             Asked::Sections(after) => PeerMessage::PullSections { exchange, after, unmet },
         });
     }

@@ -67,7 +67,9 @@ impl Ledger<Pairwise> {
                 self.note(now, wall, fx);
                 self.extend_permit(now, fx);
             }
-            PeerMessage::Pull { exchange, after, unmet } => self.on_pull(now, exchange, after, unmet, fx),
+            PeerMessage::Pull { exchange, after, unmet, retired } => {
+                self.on_pull(now, exchange, after, (unmet, retired), fx);
+            }
             PeerMessage::Page { exchange, after, records, proposals, settings, more, extents, memory, last } => {
                 let further = settings.last().filter(|_| more).map(|setting| setting.key.clone());
                 self.merge_settings(now, settings, fx);
@@ -75,7 +77,9 @@ impl Ledger<Pairwise> {
                 self.remember(now, exchange, &memory, fx);
                 self.on_page(now, (exchange, after), (records, proposals), further, last, fx);
             }
-            PeerMessage::PullSettings { exchange, after, unmet } => self.on_pull_settings(exchange, after, unmet, fx),
+            PeerMessage::PullSettings { exchange, after, unmet, retired } => {
+                self.on_pull_settings(exchange, after, (unmet, retired), fx);
+            }
             PeerMessage::SettingsPage { exchange, after, settings, more, extents } => {
                 let further = settings.last().filter(|_| more).map(|setting| setting.key.clone());
                 self.merge_settings(now, settings, fx);

@@ -50,11 +50,11 @@ impl Ledger<Pairwise> {
             }
             JoinStep::Page { after } => {
                 let (records, _, last) = self.table.page(after, false);
-                let (settings, more) = if last { self.settings_table.page(None) } else { Default::default() };
+                let (settings, more) = if last { self.settings_table.page(None, 0) } else { Default::default() };
                 Ok(JoinReply::Page { records, settings, more, last })
             }
             JoinStep::Settings { after } => {
-                let (settings, more) = self.settings_table.page(Some(&after));
+                let (settings, more) = self.settings_table.page(Some(&after), 0);
                 Ok(JoinReply::Settings { settings, more })
             }
             JoinStep::Sections { after } => {

@@ -10,10 +10,14 @@ use crate::setting;
 use common::audit::{Actor, Entry};
 use common::rpc::lease::{Changed, Mode, Refusal, refusal};
 use common::rpc::peer::PeerMessage;
+use common::sequence::Section;
 use common::setting::{Change, NETWORKS_MAX, Outcome, Setting, SettingKey, SettingValue};
 use common::time::Now;
 use ipnet::IpNet;
 use std::collections::BTreeSet;
+
+/// Retired names of which no more than digests are kept from one beat on.
+const SHORTENED_MAX: usize = 16;
 
 /// The setting that says that a name is retired, in whose way that stands.
 fn retired(change: &Change) -> SettingKey {
@@ -123,7 +127,7 @@ impl Ledger<Pairwise> {
     }
 
     fn tell_setting(&self, key: &SettingKey, fx: &mut Effects) {
-        if let Some(setting) = self.settings_table.get(key) {
+        if let Some(setting) = self.settings_table.get(key).or_else(|| self.settings_table.shortened(key)) {
             fx.send(PeerMessage::Settings { records: vec![setting.clone()] });
         }
     }
@@ -135,6 +139,9 @@ impl Ledger<Pairwise> {
         }
         if self.agreement.pair.frozen() || self.mode() == Mode::RolledBack {
             return;
+        }
+        if self.settings_table.shortened(&setting.key).is_some() {
+            return self.tell_setting(&setting.key, fx);
         }
         let known = self.settings_table.get(&setting.key);
         if known != Some(&setting) && known.is_some_and(|known| known.version >= setting.version) {
@@ -173,6 +180,10 @@ impl Ledger<Pairwise> {
         for theirs in records {
             if !theirs.plausible() || !self.settings_table.has_room_for(&theirs.key) {
                 fx.alarms.push(Alarm::ImplausibleSetting(theirs.key));
+                continue;
+            }
+            // It hears, or has heard, that the name is retired.
+            if self.settings_table.shortened(&theirs.key).is_some() {
                 continue;
             }
             let mine = self.settings_table.get(&theirs.key);
@@ -216,7 +227,29 @@ impl Ledger<Pairwise> {
         }
         fx.writes.push(Write::Setting(setting.clone()));
         self.trim_to_floor(&setting, fx);
-        self.settings_table.put(setting);
+        for gone in self.settings_table.put(setting) {
+            if self.settings_table.prep(&gone).is_some() {
+                self.drop_setting_prep(&gone, fx);
+            }
+            fx.writes.push(Write::DropSetting(gone));
+        }
+    }
+
+    /// At each beat: of the oldest retired names beyond those that are kept the digests alone are kept. A sequence waits until its sections are
+    /// given back.
+    fn shorten_retired(&mut self, now: Now, fx: &mut Effects) {
+        let here = SettingKey::RetiredNames(0).home() == self.identity().master;
+        if !here || self.may_set(now).is_err() {
+            return;
+        }
+        let actor = Actor::master(self.identity().master);
+        for change in self.settings_table.to_shorten(SHORTENED_MAX) {
+            let has_sections = |name| self.sections.of_name(name, Section(0)).next().is_some();
+            let waits = change.name().is_some_and(has_sections) || self.settings_table.prep(&change.key()).is_some();
+            if !waits {
+                self.want(now, &change, &actor, fx);
+            }
+        }
     }
 
     fn drop_setting_prep(&mut self, key: &SettingKey, fx: &mut Effects) {
@@ -260,6 +293,7 @@ impl Ledger<Pairwise> {
                 fx.send(PeerMessage::ProposeSetting { setting });
             }
         }
+        self.shorten_retired(now, fx);
         for id in self.settings_table.changes.give_up(now) {
             fx.reply(id, Reply::Change(Err(Refusal::Retry)));
         }
