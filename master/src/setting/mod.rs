@@ -26,6 +26,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod audit_lines;
+mod counts;
 mod table;
 
 pub(crate) use audit_lines::lines;
