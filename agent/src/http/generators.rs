@@ -4,7 +4,7 @@ use super::openapi::{Defined, ProblemBody};
 use super::problem::Problem;
 use super::{Agent, CallerAddress, body};
 use crate::refusal::Refusal;
-use crate::sequence::caller_per_hour;
+use crate::sequences::caller_per_hour;
 use axum::body::{Body, to_bytes};
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Extension, Path, State};

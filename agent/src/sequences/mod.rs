@@ -25,6 +25,9 @@ pub use counts::{Counts, SequenceView};
 pub(crate) use name::Name;
 pub use serve::{Answer, Call, Outcome};
 
+#[cfg(feature = "server")]
+pub(crate) use crate::sequence::caller_per_hour;
+
 use crate::heartbeat::{Caller, Names, source_of_keys};
 use crate::minter::Minter;
 use crate::plugin::Shares;
