@@ -10,7 +10,7 @@
 //! ```
 
 use crate::config::{Args, Mode};
-use crate::dev::{Base, Own};
+use crate::dev::Base;
 use crate::extensions::Extensions;
 use crate::heartbeat::{Heartbeat, Names, Report, Segments, kept_names};
 use crate::holder::Holder;
@@ -191,7 +191,7 @@ fn run(args: &Args, extensions: Extensions) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
     signals::start(stop.clone(), reload).context("cannot listen to signals")?;
     let clock = Clock::new(args.test_clock);
-    let base = match args.dev {
+    let mut base = match args.dev {
         true => Base::alone(args.dev_dir.as_deref(), args.after_reboot, clock)?,
         false => Base::with_masters(&args.serial_file, args.masters.clone(), args.after_reboot)?,
     };
@@ -204,8 +204,11 @@ fn run(args: &Args, extensions: Extensions) -> anyhow::Result<()> {
     // For the masters, signals and the disk; clients are served by threads of their own.
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(2).enable_all().build().context("cannot start the runtime")?;
+    let folder = base.folder.take();
     let done = runtime.block_on(serve(args, extensions, base, clock, stop));
     runtime.shutdown_timeout(THREADS_TIMEOUT);
+    // Whoever wrote into it has ended.
+    drop(folder);
     done
 }
 
@@ -216,7 +219,7 @@ async fn serve(
     clock: Clock,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let Base { opened, serial_file, masters, own } = base;
+    let Base { opened, serial_file, masters, own, folder: _ } = base;
     // Whatever ends this: from then on tasks may end too.
     let _stopping = stop.clone().drop_guard();
     let watch = Watch::new(stop.clone());
@@ -244,11 +247,9 @@ async fn serve(
         Holder::new(&(&told | &demanded), &held.leases, held.rseq, args.renew_interval(), clock.now()).resumed();
     let namespaces = Kind::PREDEFINED.map(Namespace::default_of).to_vec();
     let minter = Minter::new(opened, namespaces, holder.leases(), clock).map_err(anyhow::Error::msg)?;
-    // Its folder goes with it, after the last write.
-    let _folder = own.map(|Own { masters, folder }| {
+    if let Some(masters) = own {
         minter.keep_masters(masters);
-        folder
-    });
+    }
     minter.demanded_before(&demanded);
     minter.reserve_last(args.reserved_percent)?;
     if args.one_segment {

@@ -16,6 +16,9 @@ use tests::programs::{self, Daemon};
 use uniq_client::Slot;
 use uniq_embed::{Definition, Embedded, GeneratorKind, Namespace, Settings, StartError, UniqGenerator};
 
+/// The files of a folder that is kept.
+const SERIAL_FILE: &str = "uniq_generator.serial";
+const LEDGER: &str = "uniq_dev.ledger";
 /// The words of the line at each start and of `/status`.
 const ALONE: &str = "alone, for trying";
 /// Names of all kinds that are registered, with their definitions.
@@ -171,24 +174,88 @@ async fn nothing_comes_again_in_a_folder_that_is_kept_however_it_ends() {
         }
         if nth % 3 == 2 {
             // A session that begins anew, as after a reboot: it gets another token.
-            let lineage = keep.join("uniq_generator.serial.lineage");
+            let lineage = keep.join(format!("{SERIAL_FILE}.lineage"));
             std::fs::remove_file(lineage).unwrap();
         }
         process.start().await;
     }
     assert!(process.temporary().is_empty());
-    let other = {
-        let args = ["--dev", "--dev-dir", keep.to_str().unwrap(), "--http-listen", "127.0.0.1:0"];
-        programs::run(&programs::generator().unwrap(), &args, folder.path()).unwrap()
-    };
-    assert!(other.status == Some(1) && other.err.contains("in use"), "{other:?}");
+    let said = refused(&keep);
+    assert!(said.contains("in use"), "{said}");
     process.daemon.kill_9();
 
     // What is granted was forgotten: IDs could come again, so none come.
-    std::fs::remove_file(keep.join("uniq_dev.ledger")).unwrap();
-    let args = ["--dev", "--dev-dir", keep.to_str().unwrap(), "--http-listen", "127.0.0.1:0"];
-    let refused = programs::run(&programs::generator().unwrap(), &args, folder.path()).unwrap();
-    assert!(refused.status == Some(1) && refused.err.contains("take another folder"), "{refused:?}");
+    std::fs::remove_file(keep.join(LEDGER)).unwrap();
+    let said = refused(&keep);
+    assert!(said.contains("take another folder"), "{said}");
+}
+
+/// Starts a second one on a folder, which has to refuse.
+fn refused(keep: &Path) -> String {
+    let args = ["--dev", "--dev-dir", keep.to_str().unwrap(), "--http-listen", "127.0.0.1:0", "--rpc-listen", "127.0.0.1:0"];
+    let other = programs::run(&programs::generator().unwrap(), &args, keep).unwrap();
+    assert_eq!(other.status, Some(1), "{other:?}");
+    other.err
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_process_has_a_folder_whatever_is_taken_out_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (keep, other) = (folder.path().join("kept"), folder.path().join("other"));
+    let mut process = process(Some(&keep));
+    process.start().await;
+    process.define().await;
+    process.mint().await;
+    std::fs::create_dir(&other).unwrap();
+    let take = |file: &str| std::fs::rename(keep.join(file), other.join(file)).unwrap();
+
+    // What it grants is granted by nobody else: while its ledger is not there, it grants nothing.
+    take(LEDGER);
+    let url = format!("http://{}/generators/later", process.daemon.http);
+    let answer = process.client.ask("PUT", &url, r#"{"kind":"segment"}"#.into()).await.unwrap();
+    assert!(answer.status == 503 && answer.text().contains("took it away"), "{}", answer.text());
+    std::fs::rename(other.join(LEDGER), keep.join(LEDGER)).unwrap();
+    process.text("PUT", "generators/later", r#"{"kind":"segment"}"#).await;
+
+    take(SERIAL_FILE);
+    let said = refused(&keep);
+    assert!(said.contains("in use") && said.contains("--dev-dir") && !said.contains("--serial-file"), "{said}");
+    take(LEDGER);
+    let said = refused(&other);
+    assert!(said.contains("in use") && !said.contains("--serial-file"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_keeps_it_from_writing_is_said_and_costs_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let keep = folder.path().join("kept");
+    // A disk that fails at the first write of the ledger, and between two of them.
+    let in_the_way = keep.join(format!("{LEDGER}.new"));
+    std::fs::create_dir_all(&in_the_way).unwrap();
+    let said = refused(&keep);
+    assert!(said.contains("Is a directory") && said.contains("--dev-dir"), "{said}");
+    std::fs::remove_dir(&in_the_way).unwrap();
+    let mut process = process(Some(&keep));
+    process.start().await;
+    process.define().await;
+    std::fs::create_dir(&in_the_way).unwrap();
+    let url = format!("http://{}/generators/later", process.daemon.http);
+    let answer = process.client.ask("PUT", &url, r#"{"kind":"segment"}"#.into()).await.unwrap();
+    assert!(answer.status == 503 && answer.text().contains("Is a directory"), "{}", answer.text());
+    assert!(!answer.text().contains("full"), "{}", answer.text());
+    std::fs::remove_dir(&in_the_way).unwrap();
+    process.text("PUT", "generators/later", r#"{"kind":"segment"}"#).await;
+    process.daemon.terminate().await.unwrap();
+
+    let file = keep.join(SERIAL_FILE);
+    std::fs::hard_link(&file, folder.path().join("second")).unwrap();
+    let said = refused(&keep);
+    assert!(said.contains("hard links") && said.contains("--dev-dir") && !said.contains("--format"), "{said}");
+    std::fs::rename(folder.path().join("second"), &file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    std::os::unix::fs::symlink(keep.join(LEDGER), &file).unwrap();
+    let said = refused(&keep);
+    assert!(said.contains("--dev-dir") && !said.contains("--serial-file"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -229,12 +296,12 @@ async fn real_masters_and_agents_refuse_it_and_it_refuses_them() {
         .unwrap();
     assert!(!real.is_for_trying());
     let url = format!("http://{}/sequence/inbox/42?cluster={real}", process.daemon.http);
-    let refused = process.client.post(&url).await.unwrap();
-    assert!(refused.status == 503 && refused.text().contains("wrong_cluster"), "{}", refused.text());
+    let answer = process.client.post(&url).await.unwrap();
+    assert!(answer.status == 503 && answer.text().contains("wrong_cluster"), "{}", answer.text());
 
     // Its file is not taken by an agent that has masters, nor theirs by it.
     process.daemon.terminate().await.unwrap();
-    let file = keep.join("uniq_generator.serial");
+    let file = keep.join(SERIAL_FILE);
     let run = |args: &[&str]| programs::run(&programs::generator().unwrap(), args, folder.path()).unwrap();
     let taken = run(&["--serial-file", file.to_str().unwrap(), "--masters", &master, "--http-listen", "127.0.0.1:0"]);
     assert!(taken.status == Some(1) && taken.err.contains("--dev"), "{taken:?}");
@@ -243,12 +310,11 @@ async fn real_masters_and_agents_refuse_it_and_it_refuses_them() {
     let agent = cluster.agent(0).unwrap();
     agent.daemon.terminate().await.unwrap();
     let theirs = agent.dir.clone();
-    let starts_there = || run(&["--dev", "--dev-dir", theirs.to_str().unwrap(), "--http-listen", "127.0.0.1:0"]);
-    let refused = starts_there();
-    assert!(refused.status == Some(1) && refused.err.contains("no uniq_dev.ledger"), "{refused:?}");
-    std::fs::copy(keep.join("uniq_dev.ledger"), theirs.join("uniq_dev.ledger")).unwrap();
-    let refused = starts_there();
-    assert!(refused.status == Some(1) && refused.err.contains("of another cluster"), "{refused:?}");
+    let said = refused(&theirs);
+    assert!(said.contains("no uniq_dev.ledger"), "{said}");
+    std::fs::copy(keep.join(LEDGER), theirs.join(LEDGER)).unwrap();
+    let said = refused(&theirs);
+    assert!(said.contains("of another cluster"), "{said}");
     // Nothing of theirs was touched: it goes on with its tokens.
     cluster.agent(0).unwrap().daemon.start().unwrap();
     cluster.all_ready().await.unwrap();

@@ -2,6 +2,7 @@
 //! an agent is as ever. Nobody outside the process can reach it.
 
 use super::ledger::Ledger;
+use crate::serial_file::{Access, Disk as _, OsDisk};
 use common::clock::Clock;
 use common::envelope::{self, Kind};
 use common::lease::Grant;
@@ -19,17 +20,23 @@ use common::rpc::ranges::{
 use common::segment::MasterRun;
 use common::setting::Change;
 use futures::StreamExt as _;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use tarpc::client::Config;
 use tarpc::context::Context;
 use tarpc::server::{BaseChannel, Channel as _};
+use tokio::sync::Mutex;
 
 /// The record that is kept.
 const LEDGER: Kind = Kind { name: *b"DEVL", version: 1 };
-/// Its owner's alone, as the serial file is.
-const LEDGER_MODE: u32 = 0o600;
+/// The file of that record.
+pub(super) const LEDGER_FILE: &str = "uniq_dev.ledger";
+/// The same while it is written.
+const LEDGER_NEW: &str = "uniq_dev.ledger.new";
 /// A lease of sections: nobody waits long for what a process before had, and nobody else can want it.
 const SECTION_LEASE_MS: u32 = 500;
 /// Calls under way on one connection.
@@ -41,46 +48,90 @@ pub(crate) struct Masters(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    ledger: Mutex<Ledger>,
-    /// Where it is kept, if it is.
-    kept_at: Option<PathBuf>,
+    /// Held while a change becomes durable, so nobody waits for it on a thread of the runtime.
+    state: Mutex<State>,
+    /// The folder where it is kept, if it is.
+    kept_in: Option<PathBuf>,
     clock: Clock,
     run: MasterRun,
 }
 
-/// The ledger that is kept at `path`, if there is one.
-///
-/// # Errors
-/// A text that says why it cannot be read.
-pub(super) fn kept(path: &Path) -> Result<Option<Ledger>, String> {
-    match std::fs::read(path) {
-        Ok(bytes) => envelope::decode(LEDGER, &bytes).map(Some).map_err(|e| e.to_string()),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(e.to_string()),
-    }
+#[derive(Debug)]
+struct State {
+    ledger: Ledger,
+    kept: Option<Kept>,
 }
 
-fn keep(path: &Path, ledger: &Ledger) -> Result<(), String> {
-    let bytes = envelope::encode(LEDGER, ledger).map_err(|e| e.to_string())?;
-    common::file::replace(path, LEDGER_MODE, &bytes).map_err(|e| e.to_string())
+/// The ledger's file in a folder, which is this process' alone as long as this lives.
+#[derive(Debug)]
+pub(super) struct Kept {
+    /// Found by what is open, not by its name: whoever moves it takes the ledger along.
+    folder: OsDisk,
+    path: PathBuf,
+    /// The file that was last read or put in place.
+    ours: Option<File>,
+}
+
+impl Kept {
+    /// Locks the folder; `None` if another process has it.
+    pub(super) fn lock(folder: &Path) -> io::Result<Option<Self>> {
+        let disk = OsDisk::new(folder)?;
+        Ok(disk.try_lock_folder()?.then(|| Self { folder: disk, path: folder.to_owned(), ours: None }))
+    }
+
+    /// The ledger, if there is one.
+    ///
+    /// # Errors
+    /// A text that says why it cannot be read.
+    pub(super) fn read(&mut self) -> Result<Option<Ledger>, String> {
+        let file = match self.folder.open(OsStr::new(LEDGER_FILE), Access::Read) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(|e| e.to_string())?,
+        };
+        let bytes = self.folder.read(&file, envelope::HEADER_LEN + envelope::PAYLOAD_LEN_MAX).map_err(|e| e.to_string())?;
+        let ledger = envelope::decode(LEDGER, &bytes).map_err(|e| e.to_string())?;
+        self.ours = Some(file);
+        Ok(Some(ledger))
+    }
+
+    /// Puts this ledger in the place of the one that was there, durable when this returns.
+    fn write(&mut self, ledger: &Ledger) -> io::Result<()> {
+        let (disk, at, new) = (&self.folder, OsStr::new(LEDGER_FILE), OsStr::new(LEDGER_NEW));
+        let ours = self.ours.as_ref().map(|file| disk.stat(file)).transpose()?;
+        let is_ours = match (ours, disk.stat_name(at)?) {
+            (Some(ours), Some(there)) => ours.identity.same_file(&there.identity),
+            (ours, there) => ours.is_none() && there.is_none(),
+        };
+        if !is_ours {
+            // Wherever it went, another process may grant from it.
+            return Err(io::Error::other("somebody else took it away or put another in its place; start again"));
+        }
+        let bytes = envelope::encode(LEDGER, ledger).map_err(io::Error::other)?;
+        disk.unlink(new)?;
+        let file = disk.create(new)?;
+        disk.write(&file, &bytes)?;
+        disk.fsync(&file)?;
+        disk.rename(new, at)?;
+        self.ours = Some(file);
+        disk.fsync_folder()
+    }
 }
 
 impl Masters {
     /// With this ledger, written down at once if it is to be kept.
     ///
     /// # Errors
-    /// A text that says why it cannot be written.
-    pub(super) fn new(ledger: Ledger, kept_at: Option<PathBuf>, clock: Clock) -> Result<Self, String> {
-        if let Some(path) = &kept_at {
-            keep(path, &ledger)?;
-        }
-        let run = MasterRun(rand::random());
-        Ok(Self(Arc::new(Inner { ledger: Mutex::new(ledger), kept_at, clock, run })))
+    /// If it cannot be written.
+    pub(super) fn new(ledger: Ledger, mut kept: Option<Kept>, clock: Clock) -> io::Result<Self> {
+        kept.as_mut().map_or(Ok(()), |kept| kept.write(&ledger))?;
+        let kept_in = kept.as_ref().map(|kept| kept.path.clone());
+        let (run, state) = (MasterRun(rand::random()), Mutex::new(State { ledger, kept }));
+        Ok(Self(Arc::new(Inner { state, kept_in, clock, run })))
     }
 
     /// Tells people of it, at each start and in `/status`.
     pub(crate) fn about(&self) -> String {
-        let keeps = match self.0.kept_at.as_deref().and_then(Path::parent) {
+        let keeps = match &self.0.kept_in {
             Some(folder) => format!("keeps what it gives in {}", folder.display()),
             None => "keeps nothing: its names end with it, and another start may give the same IDs".to_owned(),
         };
@@ -103,8 +154,8 @@ impl Masters {
         LeaseServiceClient::new(config, ours).spawn()
     }
 
-    fn look<T>(&self, look: impl FnOnce(&Ledger) -> T) -> T {
-        look(&self.0.ledger.lock().unwrap_or_else(PoisonError::into_inner))
+    async fn look<T>(&self, look: impl FnOnce(&Ledger) -> T) -> T {
+        look(&self.0.state.lock().await.ledger)
     }
 
     /// Changes the ledger; what is kept is durable before this returns, and else nothing has changed.
@@ -114,14 +165,16 @@ impl Masters {
     ) -> Result<T, Refusal> {
         let inner = Arc::clone(&self.0);
         let changed = tokio::task::spawn_blocking(move || {
-            let mut ledger = inner.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = inner.state.blocking_lock();
+            let State { ledger, kept } = &mut *state;
             let mut new = ledger.clone();
             let answer = change(&mut new)?;
-            if let Some(path) = inner.kept_at.as_deref().filter(|_| new != *ledger)
-                && let Err(error) = keep(path, &new)
+            if let Some(kept) = kept.as_mut().filter(|_| new != *ledger)
+                && let Err(error) = kept.write(&new)
             {
-                tracing::error!(%error, file = %path.display(), "what was granted cannot be kept, so it is not granted");
-                return Err(Refusal::DiskFull);
+                let folder = kept.path.display();
+                tracing::error!(%error, %folder, "what was granted cannot be kept, so it is not granted");
+                return Err(Refusal::NotKept { why: error.to_string() });
             }
             *ledger = new;
             Ok(answer)
@@ -139,22 +192,24 @@ impl LeaseService for Masters {
         if request.protocol != PROTOCOL {
             return Err(Refusal::Protocol { here: PROTOCOL });
         }
-        self.look(|ledger| {
+        let clock = self.0.clock;
+        let answer = |ledger: &Ledger| {
             ledger.same_cluster(request.cluster)?;
             Ok(HeartbeatReply {
                 master: MasterId::One,
                 cluster: ledger.cluster(),
                 parameters: ClusterParameters::default(),
                 mode: Mode::Ready,
-                wall: self.0.clock.wall(),
+                wall: clock.wall(),
                 ahead: None,
-                test_clock: self.0.clock.test_clock(),
+                test_clock: clock.test_clock(),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 denied: Vec::new(),
                 retired: Vec::new(),
                 names: ledger.digest_of_names(),
             })
-        })
+        };
+        self.look(answer).await
     }
 
     async fn request_token(self, _: Context, request: TokenRequest) -> Result<Grant, Refusal> {
@@ -168,7 +223,7 @@ impl LeaseService for Masters {
     }
 
     async fn list_tokens(self, _: Context, request: ListRequest) -> Result<Vec<ListedLease>, Refusal> {
-        Ok(self.look(|ledger| ledger.list(&request)))
+        Ok(self.look(|ledger| ledger.list(&request)).await)
     }
 
     async fn terminate_token(self, _: Context, request: TerminateRequest) -> Result<(), Refusal> {
@@ -190,11 +245,11 @@ impl LeaseService for Masters {
         let DefineRequest { cluster, namespace, .. } = request;
         let name = namespace.name().clone();
         self.change_name(cluster, Change::Use(Box::new(namespace))).await?;
-        self.look(|ledger| ledger.name(&name)).ok_or(Refusal::NoSuchName)
+        self.look(|ledger| ledger.name(&name)).await.ok_or(Refusal::NoSuchName)
     }
 
     async fn list_namespaces(self, _: Context, request: NamespacesRequest) -> Result<Vec<Registered>, Refusal> {
-        self.look(|ledger| ledger.names(&request))
+        self.look(|ledger| ledger.names(&request)).await
     }
 
     async fn find_namespaces(self, _: Context, request: FindRequest) -> Result<Found, Refusal> {
@@ -203,6 +258,7 @@ impl LeaseService for Masters {
             ledger.same_cluster(request.cluster)?;
             Ok(Found { names: names.filter_map(|name| ledger.name(name)).collect(), retired: Vec::new() })
         })
+        .await
     }
 
     async fn request_segment(self, _: Context, request: SegmentRequest) -> Result<SegmentGrant, Refusal> {
@@ -211,9 +267,8 @@ impl LeaseService for Masters {
 
     async fn keep_sections(self, _: Context, request: KeepRequest) -> Result<KeepReply, Refusal> {
         let (run, boot) = (self.0.run, self.0.clock.boot());
-        let mut ledger = self.0.ledger.lock().unwrap_or_else(PoisonError::into_inner);
         // Nothing of it is kept.
-        let (sections, more) = ledger.keep(&request)?;
+        let (sections, more) = self.0.state.lock().await.ledger.keep(&request)?;
         Ok(KeepReply { lease_ms: SECTION_LEASE_MS, run, boot, sections, more })
     }
 

@@ -14,20 +14,19 @@ use crate::serial_file::{self, AfterReboot, NUM_BLOCKS_DEFAULT, Opened, SerialFi
 use common::clock::Clock;
 use common::parameters::SessionId;
 use ledger::Ledger;
+use masters::{Kept, LEDGER_FILE};
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-/// The serial file in its folder,
+/// The serial file in its folder.
 const SERIAL_FILE: &str = "uniq_generator.serial";
-/// and what was granted.
-const LEDGER: &str = "uniq_dev.ledger";
 /// The address of the masters, in the log and in `/status`.
 const ADDRESS: &str = "this process";
-/// Says where what is temporary is; where nobody says it, that is
+/// The variable that says where temporary files are.
 const TEMPORARY: &str = "TMPDIR";
-/// in memory, if this machine has a folder there: nothing is to survive, so nothing has to wait for a disk.
+/// The place of temporary files where nobody says another: nothing is to survive, so nothing has to wait for a disk.
 const IN_MEMORY: &str = "/dev/shm";
 /// Its owner's alone.
 const FOLDER_MODE: u32 = 0o700;
@@ -38,14 +37,10 @@ pub(crate) struct Base {
     pub(crate) serial_file: PathBuf,
     /// Addresses of masters.
     pub(crate) masters: Vec<String>,
-    /// If the process is its own masters.
-    pub(crate) own: Option<Own>,
-}
-
-/// A process' own masters.
-pub(crate) struct Own {
-    pub(crate) masters: Masters,
-    pub(crate) folder: Folder,
+    /// Those that the process is itself, if it is.
+    pub(crate) own: Option<Masters>,
+    /// Their folder, to be dropped when nothing writes into it any more.
+    pub(crate) folder: Option<Folder>,
 }
 
 /// A reason for which there is no start.
@@ -96,6 +91,37 @@ impl Folder {
     }
 }
 
+/// The refusal of a folder, with what else helps than another one.
+fn refused(folder: &Path, why: &str, or: &str) -> BaseError {
+    BaseError::Folder(format!("{} {why}: take another folder for --dev-dir, or {or}", folder.display()))
+}
+
+fn in_use(folder: &Path) -> BaseError {
+    refused(folder, "is in use by another process", "end that one")
+}
+
+fn unusable(folder: &Path, why: &str) -> BaseError {
+    refused(folder, why, "remove this one if its IDs may come again")
+}
+
+/// The fault of a serial file that nobody named, so that no other one can be named either.
+fn of_folder(folder: &Path, error: SerialFileError) -> BaseError {
+    use SerialFileError as E;
+    match error {
+        E::Locked(_) => in_use(folder),
+        E::NotLocal { kind, .. } => refused(folder, &format!("is on {kind}"), "put a local disk there"),
+        E::Exists(_) | E::NotAFile(_) | E::SymbolicLink(_) => {
+            unusable(folder, "has something else where its serial file belongs")
+        }
+        E::HardLinked { links, .. } => unusable(folder, &format!("has a serial file with {links} names (hard links)")),
+        E::Damaged { reason, .. } => unusable(folder, &format!("has a serial file that is damaged ({reason})")),
+        E::Missing(_) | E::NoFolder(_) | E::NoName(_) | E::LongName { .. } | E::Restless(_) => {
+            refused(folder, "is being changed", "end who does that")
+        }
+        other => other.into(),
+    }
+}
+
 fn failed(what: &str, folder: &Path, error: &io::Error) -> BaseError {
     BaseError::Folder(format!("cannot {what} the folder {}: {error}", folder.display()))
 }
@@ -117,41 +143,47 @@ impl Base {
                 "{file} is of an agent that is its own masters (--dev): go on with it by --dev --dev-dir, or make another file by --format"
             )));
         }
-        Ok(Self { opened, serial_file: serial_file.to_owned(), masters, own: None })
+        Ok(Self { opened, serial_file: serial_file.to_owned(), masters, own: None, folder: None })
     }
 
     /// A process that is its own masters, which keeps what it grants in the folder `keep`, if there is one.
+    ///
+    /// | step | what | a kill after it |
+    /// |---|---|---|
+    /// | D1 | make the folder, lock it (`flock` on the folder itself) | an empty folder |
+    /// | D2 | write the ledger; it is refused if there is none and a serial file is there | a ledger that granted nothing |
+    /// | D3 | make the serial file, if there is none | all that a later start needs |
+    ///
+    /// A serial file is never older than its ledger, and one that is gone costs a session: what the ledger granted is not granted again.
     ///
     /// # Errors
     /// [`BaseError`], naming the remedy.
     pub(crate) fn alone(keep: Option<&Path>, after_reboot: AfterReboot, clock: Clock) -> Result<Self, BaseError> {
         let folder = keep.map_or_else(Folder::temporary, Folder::kept)?;
-        let serial_file = folder.path.join(SERIAL_FILE);
-        let ledger_file = folder.path.join(LEDGER);
-        // Whoever comes here at the same time is refused by one of these two: from then on the folder is ours.
-        let is_new = !serial_file.try_exists().map_err(|e| failed("look into", &folder.path, &e))?;
-        if is_new {
-            serial_file::format(&serial_file, NUM_BLOCKS_DEFAULT, clock.wall(), SessionId(rand::random()))?;
-        }
-        let opened = serial_file::open(&serial_file, after_reboot, SessionId(rand::random()))?;
-        let unusable = |why: &str| {
-            BaseError::Folder(format!(
-                "{} {why}: take another folder for --dev-dir, or remove this one if its IDs may come again",
-                folder.path.display()
-            ))
-        };
-        let ledger = match masters::kept(&ledger_file) {
+        let (at, serial_file) = (&folder.path, folder.path.join(SERIAL_FILE));
+        let lock = || Kept::lock(at).map_err(|e| failed("lock", at, &e))?.ok_or_else(|| in_use(at));
+        let mut kept = folder.kept.then(lock).transpose()?;
+        let is_new = !serial_file.try_exists().map_err(|e| failed("look into", at, &e))?;
+        let ledger = match kept.as_mut().map_or(Ok(None), Kept::read) {
             Ok(Some(ledger)) => ledger,
             Ok(None) if is_new => Ledger::new(rand::random()),
-            Ok(None) => return Err(unusable(&format!("has a serial file, but no {LEDGER}"))),
-            Err(why) => return Err(unusable(&format!("has an {LEDGER} that cannot be read ({why})"))),
+            Ok(None) => return Err(unusable(at, &format!("has a serial file, but no {LEDGER_FILE}"))),
+            Err(why) => return Err(unusable(at, &format!("has an {LEDGER_FILE} that cannot be read ({why})"))),
         };
-        if opened.holdings.cluster.is_some_and(|cluster| cluster != ledger.cluster()) {
-            return Err(unusable("has a serial file of another cluster"));
+        let cluster = ledger.cluster();
+        let masters = Masters::new(ledger, kept, clock);
+        let masters = masters.map_err(|e| unusable(at, &format!("cannot be written to ({e})")))?;
+        if is_new {
+            serial_file::format(&serial_file, NUM_BLOCKS_DEFAULT, clock.wall(), SessionId(rand::random()))
+                .map_err(|e| of_folder(at, e))?;
         }
-        let masters = Masters::new(ledger, keep.is_some().then_some(ledger_file), clock);
-        let masters = masters.map_err(|why| unusable(&format!("cannot be written to ({why})")))?;
+        let opened = serial_file::open(&serial_file, after_reboot, SessionId(rand::random()));
+        let opened = opened.map_err(|e| of_folder(at, e))?;
+        if opened.holdings.cluster.is_some_and(|there| there != cluster) {
+            return Err(unusable(at, "has a serial file of another cluster"));
+        }
         tracing::warn!("{}", masters.about());
-        Ok(Self { opened, serial_file, masters: vec![ADDRESS.to_owned()], own: Some(Own { masters, folder }) })
+        let masters_at = vec![ADDRESS.to_owned()];
+        Ok(Self { opened, serial_file, masters: masters_at, own: Some(masters), folder: Some(folder) })
     }
 }

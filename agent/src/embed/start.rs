@@ -1,7 +1,7 @@
 //! Everything that an application needs to mint by itself: a serial file, leases, and the thread that keeps them.
 
 use super::{MintError, Process, Sequence, Shared};
-use crate::dev::{Base, BaseError, Folder, Own};
+use crate::dev::{Base, BaseError, Folder};
 use crate::extensions::Extensions;
 use crate::heartbeat::{Heartbeat, MASTERS_MAX, Names, RENEW_INTERVALS, Report, Segments};
 use crate::holder::Holder;
@@ -22,13 +22,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 /// How often leases are renewed if nothing else is said.
 const RENEW_INTERVAL: Duration = Duration::from_secs(3_600);
 /// How often [`Embedded::wait_ready`] looks.
 const LOOK: Duration = Duration::from_millis(5);
-/// How long the end waits for what is under way.
+/// How long the end waits for the last word to the masters, and then for what is under way.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What to start with: [`Settings::new`], and what shall differ.
@@ -133,6 +134,8 @@ pub struct Embedded {
     stop: CancellationToken,
     /// `None` once it has ended.
     runtime: Option<Runtime>,
+    /// Tells the masters at the end that this process ends as it was told to.
+    heartbeat: Option<JoinHandle<()>>,
     /// The folder of a process that is its own masters; it goes last.
     folder: Option<Folder>,
 }
@@ -158,7 +161,7 @@ impl Embedded {
         }
         let renew_interval = SpanMs(i64::try_from(settings.renew_interval.as_millis()).unwrap_or(i64::MAX));
         let clock = Clock::system();
-        let Base { opened, serial_file, masters, own } = settings.base(clock)?;
+        let Base { opened, serial_file, masters, own, folder } = settings.base(clock)?;
         let held = &opened.holdings;
         let demanded = Holder::demanded_before(&settings.token_types, &held.leases);
         let wanted = &settings.token_types | &demanded;
@@ -167,10 +170,9 @@ impl Embedded {
         let namespaces = Kind::PREDEFINED.map(Namespace::default_of).to_vec();
         let minter = Minter::new(opened, namespaces, holder.leases(), clock).map_err(StartError::Settings)?;
         let is_alone = own.is_some();
-        let folder = own.map(|Own { masters, folder }| {
+        if let Some(masters) = own {
             minter.keep_masters(masters);
-            folder
-        });
+        }
         minter.demanded_before(&demanded);
         minter.set_plugins(plugins);
         minter.keep_strategies(strategies);
@@ -204,8 +206,8 @@ impl Embedded {
         let sequences = Arc::new(Sequences::new(alone, Arc::clone(&minter), Some(Arc::clone(&names))));
         runtime.spawn(Arc::clone(&sequences).run(stop.clone()));
         let heartbeat = Heartbeat { masters, agent_id, holder, minter: Arc::clone(&minter), report };
-        runtime.spawn(heartbeat.run(stop.clone()));
-        Ok(Self { minter, names, sequences, process, stop, runtime: Some(runtime), folder })
+        let heartbeat = Some(runtime.spawn(heartbeat.run(stop.clone())));
+        Ok(Self { minter, names, sequences, process, stop, runtime: Some(runtime), heartbeat, folder })
     }
 
     /// Who is told of calls that get no IDs: a line of the log, until [`Refusals::set`] says otherwise.
@@ -329,7 +331,13 @@ impl Drop for Embedded {
             tracing::warn!(%error, "unused serials were not written back and are a gap");
         }
         // Waiting for a runtime is not allowed on a thread of another one, and the application may have one.
-        let ending = std::thread::Builder::new().spawn(move || runtime.shutdown_timeout(END_TIMEOUT));
+        let heartbeat = self.heartbeat.take();
+        let ending = std::thread::Builder::new().spawn(move || {
+            if let Some(heartbeat) = heartbeat {
+                let _ = runtime.block_on(async { tokio::time::timeout(END_TIMEOUT, heartbeat).await });
+            }
+            runtime.shutdown_timeout(END_TIMEOUT);
+        });
         if let Ok(ending) = ending {
             let _ = ending.join();
         }

@@ -191,6 +191,14 @@ impl OsDisk {
         Ok(Self { folder: File::open(path)? })
     }
 
+    /// Locks the folder itself (`flock`) as long as this lives; `false` if it is locked already.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub(crate) fn try_lock_folder(&self) -> io::Result<bool> {
+        self.try_lock(&self.folder)
+    }
+
     fn open_at(&self, name: &OsStr, flags: OFlags) -> io::Result<File> {
         let mode = if flags.contains(OFlags::CREATE) { Mode::RUSR | Mode::WUSR } else { Mode::empty() };
         Ok(openat(&self.folder, name, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, mode)?.into())

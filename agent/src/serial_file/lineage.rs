@@ -118,7 +118,7 @@ pub struct Identity {
 
 impl Identity {
     /// Whether both are one file, touched in between or not.
-    pub(super) fn same_file(&self, other: &Self) -> bool {
+    pub(crate) fn same_file(&self, other: &Self) -> bool {
         (self.device, self.inode) == (other.device, other.inode)
     }
 }

@@ -674,6 +674,12 @@ pub enum Refusal {
     /// Nothing shows that masters of this cluster held a name as retired.
     #[error("no master of this cluster said that this name is retired: an operator retires names")]
     NotShownRetired,
+    /// A process that is its own masters cannot write down what it would grant.
+    #[error("what is granted cannot be kept, so nothing is granted: {why}; look after the disk and the folder of --dev-dir")]
+    NotKept {
+        /// What the operating system says.
+        why: String,
+    },
 }
 
 fn go_on(name: &GeneratorName, last: u64, end: u64) -> String {
