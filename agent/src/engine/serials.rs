@@ -153,11 +153,14 @@ impl Engine {
         self.open_rest(effects, at, &bucket, &prefix)?;
         let taken = match taken {
             Ok(taken) => taken,
-            Err(refusal) => {
-                let series = self.series_mut(at)?;
-                if let Some(part) = part {
-                    series.keep_spare(part.bucket, part.serials);
+            Err(mut refusal) => {
+                if let (Refusal::SerialExhausted { left, .. }, Some(part)) = (&mut refusal, &part)
+                    && part.bucket == bucket.number()
+                {
+                    *left = part.len().max(*left);
                 }
+                self.keep_part(at, part);
+                let series = self.series_mut(at)?;
                 let spare = match &refusal {
                     Refusal::SerialExhausted { .. } => series.take_spare(bucket.number(), n),
                     _ => None,
@@ -173,6 +176,13 @@ impl Engine {
         }
         runs.push(Run { prefix, start: taken.start, len: missing });
         Ok(runs)
+    }
+
+    /// Keeps what was taken for a call that is refused, for one that comes when nothing else is left.
+    pub fn keep_part(&mut self, at: usize, part: Option<Part>) {
+        if let (Some(series), Some(part)) = (self.series.get_mut(at), part) {
+            series.keep_spare(part.bucket, part.serials);
+        }
     }
 
     /// `n` serials of the bucket, durable.

@@ -151,7 +151,8 @@ fn serials_of_a_request_that_came_to_nothing_are_given_to_others() {
     let kept = usize::try_from(held_up.end - held_up.start).unwrap();
     assert_eq!(count, A_DAY - kept);
     let refused = minter.refill(None, (&generator).into(), Some(part), n);
-    assert!(matches!(refused, Err(Refusal::SerialExhausted { .. })), "{refused:?}");
+    let all_of_it = |left| usize::try_from(left) == Ok(kept);
+    assert!(matches!(refused, Err(Refusal::SerialExhausted { left, .. }) if all_of_it(left)), "{refused:?}");
     let serials: Vec<String> = (0..kept)
         .map(|_| {
             minter.mint_blocking((&generator).into(), 1).unwrap().texts(&CallerParts::default())[0][TEXT_LEN - 4..]
@@ -180,4 +181,25 @@ async fn more_than_a_day_holds_is_refused_for_good_and_costs_nothing() {
     minter.mint((&generator).into(), 9_999).await.unwrap();
     let Err(refusal) = minter.mint((&generator).into(), 1).await else { panic!() };
     assert!(refusal.to_string().starts_with("all 10000 serials of this day are used up"), "{refusal}");
+}
+
+/// What is taken for a call that is refused has nowhere to go once others were given numbers above it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_for_more_numbers_than_a_window_has_takes_none_of_them() {
+    let kit = Kit::new();
+    let minter = kit.start_with(vec![Namespace::define("orders".parse().unwrap(), &Definition::of(Kind::Segment)).unwrap()]);
+    minter.join(ClusterId(1), parameters()).unwrap();
+    minter.set_leases(held(7), 0).unwrap();
+    minter.feed_segments();
+    let orders = || minter.source(Kind::Segment, "orders").unwrap();
+    let mut given = Vec::new();
+    for _ in 0..3 {
+        given.extend(minter.mint(orders(), 1).await.unwrap().plain());
+        assert!(orders().generator().unwrap().window.load().left() > 0);
+        let taken = minter.try_take(&mut None, orders(), u32::MAX).unwrap();
+        assert!(matches!(taken, Fast::None));
+        let refused = minter.mint(orders(), u32::MAX).await.unwrap_err();
+        assert!(refused.to_string().contains("at most"), "{refused}");
+    }
+    assert_eq!(given, [given[0], given[0] + 1, given[0] + 2]);
 }

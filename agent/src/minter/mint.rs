@@ -306,6 +306,10 @@ impl Minter {
     ) -> Result<Fast, Refusal> {
         for _ in 0..SPINS {
             let window = generator.window.load();
+            // A part of numbers that come in segments has nowhere to go if all of them are refused and others took some above it.
+            if generator.is_segment() && window.left() < n.into() {
+                return Ok(Fast::None);
+            }
             if uncounted.is_some()
                 && let Some(left) = window.left_to_share()
                 && window.valid_until() > self.wall_coarse()
@@ -456,7 +460,8 @@ impl Minter {
                     && let Some(left) =
                         engine.left_to_share(generator.id, self.wall(), generator.window.load().left(), n)?
                 {
-                    self.count_share(&mut uncounted, generator, left, n)?;
+                    self.count_share(&mut uncounted, generator, left, n)
+                        .inspect_err(|_| engine.keep_part(generator.id, part.clone()))?;
                 }
                 let refilled = engine.refill(hands, generator.id, part, n).map(Refilled::Runs);
                 if let Err(Refusal::SerialExhausted { retry, .. }) = &refilled {

@@ -74,6 +74,23 @@ async fn one_call_does_not_reach_over_the_border_and_calls_of_many_networks_leav
 }
 
 #[tokio::test]
+async fn who_is_refused_a_share_costs_nobody_a_number() {
+    let kit = Kit::new();
+    let of_all = RESERVE + 1_000_000;
+    let minter = left(&kit, of_all);
+    let mut taken = by(&minter, "10.0.0.1", 1).await.unwrap() as u64;
+    // The window has some, too few, and as many as are asked for would be too many for one.
+    let Err(refused) = by(&minter, "10.0.0.1", u32::try_from(RESERVE).unwrap()).await else { panic!() };
+    assert_eq!(refused.code(), MintCode::QuotaExceeded);
+    for n in [4_000_000, 100_000, 10_000, 1_000, 100, 1] {
+        while let Ok(runs) = minter.mint(uniq64(&minter), n).await {
+            taken += runs.len() as u64;
+        }
+    }
+    assert_eq!(taken, of_all);
+}
+
+#[tokio::test]
 async fn without_a_reserved_part_all_of_it_is_anybodys() {
     let kit = Kit::new();
     let minter = left(&kit, 12_000_000);
