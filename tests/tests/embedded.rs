@@ -77,6 +77,14 @@ async fn a_name_made_in_process_is_everybodys_and_is_known_again_without_masters
     let ended = created.get_uniq_string("DE", "").unwrap_err();
     assert!(matches!(ended, MintError::Refused(_)), "{ended}");
     drop(created);
+    // It took its leave, as an agent that is told to stop does.
+    let (client, http) = (&cluster.client, cluster.masters[0].daemon.http);
+    let stopped = || async move {
+        let rows = client.console(http, "/api/agents").await.ok()?.json().ok()?;
+        let ours = rows.as_array()?.iter().find(|row| row["agent_id"] == "shop-1")?;
+        (ours["state"] == "stopped").then_some(())
+    };
+    until("the masters show that the application stopped", stopped).await.unwrap();
     for master in &mut cluster.masters {
         master.daemon.kill_9();
     }
