@@ -216,11 +216,11 @@ fn a_line_that_is_changed_or_gone_is_noticed() {
 fn a_store_of_another_format_is_refused_by_name_and_not_touched() {
     let dir = tempfile::tempdir().unwrap();
     used(dir.path());
-    let other = common::envelope::encode(common::envelope::Kind { name: *b"META", version: 3 }, &0_u64).unwrap();
+    let other = common::envelope::encode(common::envelope::Kind { name: *b"META", version: 4 }, &0_u64).unwrap();
     tampered(dir.path(), |db| drop(db.insert(b"m", other.clone()).unwrap()));
     let Err(refusal @ StoreError::OtherVersion { .. }) = DiskStore::open(dir.path()) else { panic!("it was believed") };
     tampered(dir.path(), |db| assert_eq!(db.get(b"m").unwrap().unwrap(), other));
-    assert!(refusal.to_string().contains("has format 3, and this program reads 4"), "{refusal}");
+    assert!(refusal.to_string().contains("has format 4, and this program reads 5"), "{refusal}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! | key | value |
 //! |---|---|
 //! | `i` | `IDEN` 2: [`Identity`] |
-//! | `m` | `META` 4: [`Meta`], rewritten with every commit; its version grows with that of any other record |
+//! | `m` | `META` 5: [`Meta`], rewritten with every commit; its version grows with that of any other record |
 //! | `o` | `PERM` 1: how far the other master may extend leases alone |
 //! | `w` | `WITN` 1: [`PeerObservations`] |
 //! | `v` | `LIVE` 1: [`Lives`] |
@@ -37,14 +37,14 @@ use common::token::{TokenFamily, TokenKey};
 use serde::{Deserialize, Serialize};
 
 const IDENTITY: Kind = Kind { name: *b"IDEN", version: 2 };
-const META: Kind = Kind { name: *b"META", version: 4 };
+const META: Kind = Kind { name: *b"META", version: 5 };
 const PERMIT: Kind = Kind { name: *b"PERM", version: 1 };
 const OBSERVED: Kind = Kind { name: *b"WITN", version: 1 };
 const LIVES: Kind = Kind { name: *b"LIVE", version: 1 };
 const CAUTION: Kind = Kind { name: *b"CAUT", version: 1 };
 const LEASE: Kind = Kind { name: *b"LEAS", version: 1 };
 const PREP: Kind = Kind { name: *b"PREP", version: 1 };
-const SETTING: Kind = Kind { name: *b"SETT", version: 3 };
+const SETTING: Kind = Kind { name: *b"SETT", version: 4 };
 const RUN: Kind = Kind { name: *b"RUNS", version: 1 };
 const CURSOR: Kind = Kind { name: *b"CURS", version: 1 };
 const SECTION: Kind = Kind { name: *b"SECT", version: 1 };
