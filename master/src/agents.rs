@@ -1,13 +1,13 @@
 //! What the console shows of the agents: what they reported, joined with what the ledger says they hold.
 
 use crate::ledger::Ledger;
-use crate::registry::{Present, REGISTRY_MAX};
+use crate::registry::{FORGET, Present, REGISTRY_MAX};
 use crate::store::audit::Line;
 use common::parameters::{ClusterParameters, SessionId};
 use common::rpc::lease::{CallsServed, NameUse};
 use common::time::WallMs;
 use common::token::TokenKey;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use web::{
     AgentRow, AgentState, CallsRow, CapacityRow, FlagRow, HeldRow, LeaseStage, NameUseRow, ReportRow, SettingsRow,
 };
@@ -18,6 +18,8 @@ const ROWS_MAX: usize = 2 * REGISTRY_MAX;
 /// Everybody in the registry, and those who hold a lease without reporting, at most [`ROWS_MAX`]; by name, then by session.
 pub(crate) fn rows(ledger: &Ledger, now: WallMs, registry: Vec<Present>) -> Vec<AgentRow> {
     let agents = registry.len();
+    let forgotten = registry.iter().filter(|it| it.silent >= FORGET).map(|it| it.report.session);
+    let forgotten: BTreeSet<SessionId> = forgotten.collect();
     let mut rows: BTreeMap<SessionId, AgentRow> =
         registry.into_iter().map(|present| (present.report.session, row_of(present, agents))).collect();
     let parameters = ledger.identity().parameters;
@@ -41,7 +43,9 @@ pub(crate) fn rows(ledger: &Ledger, now: WallMs, registry: Vec<Present>) -> Vec<
         let (token_type, token, until) = (lease.token_type.name(), key.text(), lease.until);
         row.tokens.push(HeldRow { token_type, token, until });
     }
-    let mut rows: Vec<AgentRow> = rows.into_values().collect();
+    // Who left as it was told to is shown for as long as what it left behind.
+    let is_over = |row: &AgentRow| row.tokens.is_empty() && forgotten.contains(&row.session);
+    let mut rows: Vec<AgentRow> = rows.into_values().filter(|row| !is_over(row)).collect();
     rows.sort_unstable_by(|a, b| (&a.agent_id, a.session).cmp(&(&b.agent_id, b.session)));
     rows
 }

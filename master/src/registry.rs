@@ -1,10 +1,12 @@
 //! What agents reported of themselves lately: for the operators' eyes, in memory only. Nothing is decided by it.
 //!
-//! Each agent reports to one master; the masters pass the reports on to each other, so both have the whole registry.
+//! Each agent reports to one master; the masters pass the reports on to each other, so both have the whole registry, and one that is
+//! started again has it back. If both are, what agents said before is gone, and who has stopped counts as lost while it holds leases.
 
 use common::parameters::{MasterId, SessionId};
 use common::rpc::lease::{AgentReport, NAMES_REPORTED_MAX, REPORT_CHARS_MAX};
-use common::time::WallMs;
+use common::rpc::peer::PassedOn;
+use common::time::{SpanMs, WallMs};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::{Duration, Instant};
@@ -15,8 +17,8 @@ pub const REGISTRY_MAX: usize = 8_192;
 /// Of those who report without holding a lease, so many are in the registry at most: nobody can check what they say, so they take
 /// nobody's place but each other's, are not passed on, and slow nobody's reports.
 pub const NEWCOMERS_MAX: usize = 64;
-/// After this long without a report a session is no longer in the registry.
-const FORGET: Duration = Duration::from_secs(24 * 60 * 60);
+/// After this long without a report a session is no longer in the registry, unless it said that it stops.
+pub(crate) const FORGET: Duration = Duration::from_secs(24 * 60 * 60);
 /// Rates that are kept of each session: with a report every five seconds, as in clusters of up to 50 agents, those of the
 /// last five minutes.
 const RATES_MAX: usize = 60;
@@ -39,10 +41,19 @@ struct Entry {
     report: AgentReport,
     address: String,
     via: MasterId,
-    heard: Instant,
+    /// How old it was when it was taken in.
+    before: Duration,
+    taken_in: Instant,
     heard_at: WallMs,
     rates: VecDeque<u32>,
     news: u64,
+}
+
+impl Entry {
+    /// How long ago the agent said it.
+    fn silent(&self, now: Instant) -> Duration {
+        self.before.saturating_add(now - self.taken_in)
+    }
 }
 
 /// A session in the registry, as it was when it was asked for.
@@ -65,11 +76,24 @@ pub struct Present {
 impl AgentRegistry {
     /// Takes in a report that came from `address` to the master `via`.
     pub fn take_in(&self, report: AgentReport, address: &str, via: MasterId, at: WallMs) {
+        self.take_in_since(report, address, via, at, Duration::ZERO);
+    }
+
+    /// Takes in what the other master passes on at `at`, unless a later report is known.
+    pub fn take_over(&self, PassedOn { report, address, via, silent_ms }: PassedOn, at: WallMs) {
+        let heard_at = at + SpanMs(i64::try_from(silent_ms).unwrap_or(i64::MAX).saturating_neg());
+        self.take_in_since(report, &address, via, heard_at, Duration::from_millis(silent_ms));
+    }
+
+    fn take_in_since(&self, report: AgentReport, address: &str, via: MasterId, at: WallMs, before: Duration) {
         let report = cleared(report);
-        let mut reports = self.reports();
+        let (mut reports, now) = (self.reports(), Instant::now());
+        if !before.is_zero() && reports.entries.get(&report.session).is_some_and(|known| known.silent(now) <= before) {
+            return;
+        }
         reports.newcomers.remove(&report.session);
         reports.news += 1;
-        let (news, now) = (reports.news, Instant::now());
+        let news = reports.news;
         if !reports.entries.contains_key(&report.session) {
             reports.make_room(now);
         }
@@ -80,7 +104,7 @@ impl AgentRegistry {
             tracing::error!(agent = %report.agent_id, %address, %alarm, "ALARM of an agent");
         }
         let address = address.chars().take(REPORT_CHARS_MAX).collect();
-        let entry = Entry { report, address, via, heard: now, heard_at: at, rates: VecDeque::new(), news };
+        let entry = Entry { report, address, via, before, taken_in: now, heard_at: at, rates: VecDeque::new(), news };
         reports
             .entries
             .entry(entry.report.session)
@@ -107,13 +131,14 @@ impl AgentRegistry {
         reports.entries.remove(&report.session);
         if reports.newcomers.len() >= NEWCOMERS_MAX
             && !reports.newcomers.contains_key(&report.session)
-            && let Some(oldest) = oldest(&reports.newcomers)
+            && let Some(oldest) = oldest(&reports.newcomers, Instant::now())
         {
             reports.newcomers.remove(&oldest);
         }
         let address = address.chars().take(REPORT_CHARS_MAX).collect();
-        let (heard, heard_at, news) = (Instant::now(), at, reports.news);
-        let entry = Entry { report, address, via, heard, heard_at, rates: VecDeque::new(), news };
+        let (taken_in, heard_at, news) = (Instant::now(), at, reports.news);
+        let entry =
+            Entry { report, address, via, before: Duration::ZERO, taken_in, heard_at, rates: VecDeque::new(), news };
         reports.newcomers.insert(entry.report.session, entry);
     }
 
@@ -127,31 +152,38 @@ impl AgentRegistry {
         self.len() == 0
     }
 
-    /// All sessions.
+    /// All sessions; those that stopped as they were told to, also after long.
     pub fn all(&self) -> Vec<Present> {
         let now = Instant::now();
         let reports = self.reports();
-        let recent =
-            reports.entries.values().chain(reports.newcomers.values()).filter(|entry| now - entry.heard < FORGET);
+        let known = |entry: &&Entry| entry.report.stops || entry.silent(now) < FORGET;
+        let recent = reports.entries.values().chain(reports.newcomers.values()).filter(known);
         let present = recent.map(|entry| Present {
             report: entry.report.clone(),
             address: entry.address.clone(),
             via: entry.via,
             heard_at: entry.heard_at,
-            silent: now - entry.heard,
+            silent: entry.silent(now),
             rates: entry.rates.iter().copied().collect(),
         });
         present.collect()
     }
 
-    /// What `via` was told after the news numbered `after`, oldest first, at most `count`, and the number of the last.
-    pub fn news_of(&self, via: MasterId, after: u64, count: usize) -> (Vec<(AgentReport, String)>, u64) {
-        let reports = self.reports();
-        let mut fresh: Vec<&Entry> = reports.entries.values().filter(|e| e.via == via && e.news > after).collect();
+    /// What was told after the news numbered `after`, to `via` or to either, oldest first, at most `count`, and the number of the last.
+    pub fn news(&self, via: Option<MasterId>, after: u64, count: usize) -> (Vec<PassedOn>, u64) {
+        let (reports, now) = (self.reports(), Instant::now());
+        let is_fresh = |entry: &&Entry| via.is_none_or(|via| entry.via == via) && entry.news > after;
+        let mut fresh: Vec<&Entry> = reports.entries.values().filter(is_fresh).collect();
         fresh.sort_unstable_by_key(|entry| entry.news);
         fresh.truncate(count);
         let last = fresh.last().map_or(after, |entry| entry.news);
-        (fresh.into_iter().map(|entry| (entry.report.clone(), entry.address.clone())).collect(), last)
+        let passed_on = |entry: &Entry| PassedOn {
+            report: entry.report.clone(),
+            address: entry.address.clone(),
+            via: entry.via,
+            silent_ms: u64::try_from(entry.silent(now).as_millis()).unwrap_or(u64::MAX),
+        };
+        (fresh.into_iter().map(passed_on).collect(), last)
     }
 
     fn reports(&self) -> MutexGuard<'_, Reports> {
@@ -165,17 +197,17 @@ impl Reports {
         if self.entries.len() < REGISTRY_MAX {
             return;
         }
-        self.entries.retain(|_, entry| now - entry.heard < FORGET);
+        self.entries.retain(|_, entry| entry.silent(now) < FORGET);
         if self.entries.len() >= REGISTRY_MAX
-            && let Some(oldest) = oldest(&self.entries)
+            && let Some(oldest) = oldest(&self.entries, now)
         {
             self.entries.remove(&oldest);
         }
     }
 }
 
-fn oldest(entries: &BTreeMap<SessionId, Entry>) -> Option<SessionId> {
-    entries.iter().min_by_key(|(_, entry)| entry.heard).map(|(session, _)| *session)
+fn oldest(entries: &BTreeMap<SessionId, Entry>, now: Instant) -> Option<SessionId> {
+    entries.iter().max_by_key(|(_, entry)| entry.silent(now)).map(|(session, _)| *session)
 }
 
 /// IDs a second between two reports of one start; `None` if the later one is of another start.
@@ -258,23 +290,50 @@ mod tests {
             registry.take_in_newcomer(report(session, 0, 0), "", MasterId::One, WallMs(0));
         }
         assert_eq!((registry.len(), registry.all().len()), (1, 1 + NEWCOMERS_MAX));
-        assert_eq!(registry.news_of(MasterId::One, 0, 999).0.len(), 1);
+        assert_eq!(registry.news(Some(MasterId::One), 0, 999).0.len(), 1);
         // One of them has a lease now.
         let last = 99 + 2 * NEWCOMERS_MAX as u128;
         registry.take_in(report(last, 0, 0), "", MasterId::One, WallMs(0));
         assert_eq!((registry.len(), registry.all().len()), (2, 1 + NEWCOMERS_MAX));
     }
 
-    #[tokio::test]
-    async fn only_what_was_told_here_is_passed_on_and_only_once() {
+    #[tokio::test(start_paused = true)]
+    async fn all_is_passed_on_at_first_and_then_only_what_was_told_here_and_only_once() {
         let registry = AgentRegistry::default();
         for (session, via) in [(1, MasterId::One), (2, MasterId::Two), (3, MasterId::One)] {
             registry.take_in(report(session, 0, 0), "", via, WallMs(0));
         }
-        let (first, last) = registry.news_of(MasterId::One, 0, 1);
-        assert_eq!(first[0].0.session, SessionId(1));
-        let (second, last) = registry.news_of(MasterId::One, last, 9);
-        assert_eq!((second.len(), second[0].0.session), (1, SessionId(3)));
-        assert_eq!(registry.news_of(MasterId::One, last, 9), (Vec::new(), last));
+        let sessions = |news: &[PassedOn]| news.iter().map(|one| (one.report.session.0, one.via)).collect::<Vec<_>>();
+        let (all, _) = registry.news(None, 0, 9);
+        assert_eq!(sessions(&all), [(1, MasterId::One), (2, MasterId::Two), (3, MasterId::One)]);
+        let (first, last) = registry.news(Some(MasterId::One), 0, 1);
+        assert_eq!(sessions(&first), [(1, MasterId::One)]);
+        let (second, last) = registry.news(Some(MasterId::One), last, 9);
+        assert_eq!(sessions(&second), [(3, MasterId::One)]);
+        assert_eq!(registry.news(Some(MasterId::One), last, 9), (Vec::new(), last));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_passed_on_late_takes_the_place_of_nothing_later() {
+        let registry = AgentRegistry::default();
+        let stops = AgentReport { stops: true, ..report(1, 9, 1_000_000) };
+        let passed_on =
+            |silent_ms| PassedOn { report: stops.clone(), address: String::new(), via: MasterId::Two, silent_ms };
+        registry.take_in(report(1, 0, 1_000), "", MasterId::One, WallMs(10_000));
+        tokio::time::advance(Duration::from_secs(2)).await;
+        // It stopped, and runs again.
+        registry.take_over(passed_on(3_000), WallMs(12_000));
+        assert!(!registry.all()[0].report.stops);
+        registry.take_over(passed_on(1_000), WallMs(12_000));
+        let all = registry.all();
+        assert!(all[0].report.stops && all[0].via == MasterId::Two, "{all:?}");
+        assert_eq!((all[0].silent, all[0].heard_at), (Duration::from_secs(1), WallMs(11_000)));
+        registry.take_over(passed_on(u64::MAX), WallMs(0));
+        // Who left as it should is not forgotten.
+        tokio::time::advance(2 * FORGET).await;
+        assert_eq!(registry.all().len(), 1);
+        registry.take_in(report(2, 0, 0), "", MasterId::One, WallMs(0));
+        tokio::time::advance(2 * FORGET).await;
+        assert_eq!(registry.all().len(), 1);
     }
 }

@@ -78,9 +78,21 @@ pub enum Content {
         /// At most [`BATCH_MAX`].
         messages: Vec<PeerMessage>,
     },
-    /// What agents reported to the sender lately, at most [`REPORTS_MAX`], each with the address it came from: so that the
-    /// operators of either master see all of them.
-    Reports(Vec<(AgentReport, String)>),
+    /// What agents reported lately, at most [`REPORTS_MAX`]: so that the operators of either master see all of them.
+    Reports(Vec<PassedOn>),
+}
+
+/// A report as a master passes it on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct PassedOn {
+    /// What the agent said.
+    pub report: AgentReport,
+    /// From where.
+    pub address: String,
+    /// To which master.
+    pub via: MasterId,
+    /// How long ago, in milliseconds of real time.
+    pub silent_ms: u64,
 }
 
 /// What became of a delivery.

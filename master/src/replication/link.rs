@@ -106,9 +106,9 @@ impl Inbox {
         let frames = match self.open(sealed) {
             Err(_) => return (refused, false),
             Ok(Opened::Reports(reports)) => {
-                let (at, from) = (self.reporting.clock.wall(), self.reporting.master.other());
-                for (report, address) in reports {
-                    self.reporting.registry.take_in(report, &address, from, at);
+                let at = self.reporting.clock.wall();
+                for passed_on in reports {
+                    self.reporting.registry.take_over(passed_on, at);
                 }
                 return (Delivered { taken: true, answer: None }, true);
             }
@@ -182,17 +182,18 @@ pub async fn run(
     }
 }
 
-/// Passes on what agents report here, for as long as the connection holds; first all of it, then what is new. What gets
-/// lost is followed by the agents' next reports.
+/// Passes on what agents report, for as long as the connection holds; first all that is known, so that a master that began anew knows it
+/// again, then what is new here. What gets lost is followed by the agents' next reports.
 async fn pass_on(client: &PeerServiceClient, inbox: &Inbox, registry: &AgentRegistry) {
-    let mut after = 0;
+    let (mut after, mut all) = (0, true);
     let mut rounds = tokio::time::interval(REPORTS_INTERVAL);
     rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         rounds.tick().await;
         let own = inbox.own();
-        let (reports, last) = registry.news_of(own.master, after, REPORTS_MAX);
+        let (reports, last) = registry.news((!all).then_some(own.master), after, REPORTS_MAX);
         if reports.is_empty() || !own.paired {
+            all &= !own.paired;
             continue;
         }
         let Some(sealed) = seal::seal(&own, own.epoch, &Content::Reports(reports)) else { continue };

@@ -12,7 +12,7 @@ use crate::proof::{Proof, Purpose};
 use bincode::Options as _;
 use common::parameters::{ClusterId, EpochId, MasterId};
 use common::rpc::PROTOCOL;
-use common::rpc::peer::{BATCH_MAX, Content, Life, PeerFrame, PeerMessage, REPORTS_MAX, Seal, SealedFrame};
+use common::rpc::peer::{BATCH_MAX, Content, Life, PassedOn, PeerFrame, PeerMessage, REPORTS_MAX, Seal, SealedFrame};
 use common::rpc::transport::FRAME_LEN_MAX;
 
 /// The longest body that is also tried with the ids of former pairings, in bytes: a greeting is much shorter, and nothing
@@ -44,7 +44,7 @@ pub enum Opened {
     /// Messages, each to be judged by the ledger.
     Messages(Vec<PeerFrame>),
     /// Reports of the other master of this pairing.
-    Reports(Vec<(common::rpc::lease::AgentReport, String)>),
+    Reports(Vec<PassedOn>),
 }
 
 /// Why a frame is not believed.
@@ -233,7 +233,8 @@ mod tests {
             scarcest: Some(Capacity { name, kind: Kind::Layout, left: u64::MAX, of: u64::MAX }),
             names: vec![used; NAMES_REPORTED_MAX],
         };
-        let reports = vec![(report, text()); REPORTS_MAX];
+        let passed_on = PassedOn { report, address: text(), via: MasterId::One, silent_ms: u64::MAX };
+        let reports = vec![passed_on; REPORTS_MAX];
         let one = own(MasterId::One, 5, &[], true);
         let sealed = seal(&one, one.epoch, &Content::Reports(reports)).unwrap();
         let whole = codec().serialized_size(&sealed).unwrap();
