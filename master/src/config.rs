@@ -178,9 +178,10 @@ pub struct Args {
     #[arg(long, env = "UNIQ_ADMIN_PASSWORD_FILE", value_name = "FILE")]
     pub admin_password_file: Option<PathBuf>,
 
-    /// You vouch that the store in --data-dir was not copied, put back or reverted since its master last ran and that no
-    /// copy of it runs. With it a master serves renewals alone after a reboot while the other one is away, and --peer-lost
-    /// is taken then. On the command line only; it is written into the audit
+    /// Your word for what this master cannot prove; on the command line only, and written into the audit. At a start, and beside
+    /// --peer-lost: the store in --data-dir was not copied, put back or reverted since its master last ran and no copy of it runs, so this
+    /// one serves renewals alone after a reboot while the other one is away. Beside --after-revert, where the store was put back: no
+    /// replacement of the other master ever joined
     #[arg(long, conflicts_with_all = ["format", "join", "verify_audit"])]
     pub vouch_untouched: bool,
 
