@@ -217,13 +217,13 @@ pub struct FlagRow {
 /// The agents that no network of the whitelist has any more without one of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub(crate) struct CutOff {
-    /// Agents' sessions, counted.
+    /// How many there are.
     pub agents: u64,
     /// The leases that they hold all together, which end when their time is over.
     pub leases: u64,
     /// The sections of sequences that they serve, which other agents get within seconds.
     pub sections: u64,
-    /// The sessions, at most 100.
+    /// The agents themselves, at most 100.
     pub cut_off: Vec<CutOffRow>,
 }
 
@@ -234,7 +234,7 @@ pub(crate) struct CutOffRow {
     #[serde(serialize_with = "as_text")]
     #[schema(value_type = String)]
     pub agent_id: AgentId,
-    /// From where it calls.
+    /// From where it calls; of several sessions, the first one.
     pub address: String,
     /// The leases that it holds.
     pub leases: u64,
@@ -248,27 +248,27 @@ impl CutOff {
         let rest = known.iter().filter_map(|row| common::setting::network(&row.network).ok());
         let rest: Vec<IpNet> = rest.filter(|network| *network != removed).collect();
         let only_there = |ip: &IpAddr| removed.contains(ip) && !rest.iter().any(|network| network.contains(ip));
-        // A start serves sections as a session of its own: they are counted by the agent's name, beside its first session.
+        // A start serves sections as a session of its own: they are counted by the agent's name.
         let mut sections: BTreeMap<&AgentId, u64> = BTreeMap::new();
         for row in allocators.iter().filter(|row| !row.silent) {
             *sections.entry(&row.agent_id).or_default() += u64::from(row.sections);
         }
-        let mut cut = Self::default();
+        let mut cut: BTreeMap<&AgentId, CutOffRow> = BTreeMap::new();
         for row in agents {
             let Some(_) = ip_of(&row.address).filter(only_there) else { continue };
             let (leases, sections) = (row.tokens.len() as u64, sections.remove(&row.agent_id).unwrap_or_default());
             if !row.state.is_here() && leases + sections == 0 {
                 continue;
             }
-            cut.agents += 1;
+            let (agent_id, address) = (row.agent_id.clone(), row.address.clone());
+            let first = CutOffRow { agent_id, address, leases: 0, sections: 0 };
+            let cut = cut.entry(&row.agent_id).or_insert(first);
             cut.leases += leases;
             cut.sections += sections;
-            if cut.cut_off.len() < CUT_OFF_NAMED_MAX {
-                let (agent_id, address) = (row.agent_id.clone(), row.address.clone());
-                cut.cut_off.push(CutOffRow { agent_id, address, leases, sections });
-            }
         }
-        cut
+        let (agents, leases) = (cut.len() as u64, cut.values().map(|row| row.leases).sum());
+        let sections = cut.values().map(|row| row.sections).sum();
+        Self { agents, leases, sections, cut_off: cut.into_values().take(CUT_OFF_NAMED_MAX).collect() }
     }
 
     /// Tells whether nobody is concerned.
@@ -280,7 +280,9 @@ impl CutOff {
 impl fmt::Display for CutOff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { agents, leases, sections, .. } = self;
-        write!(f, "{agents} agents with {leases} leases and {sections} sections of sequences")
+        let s = |n: &u64| if *n == 1 { "" } else { "s" };
+        let [of_agents, of_leases, of_sections] = [agents, leases, sections].map(s);
+        write!(f, "{agents} agent{of_agents} with {leases} lease{of_leases} and {sections} section{of_sections} of sequences")
     }
 }
 
@@ -315,6 +317,7 @@ mod tests {
             agent("b", "[::ffff:10.0.0.2]:1", AgentState::Lost, 1),
             agent("c", "10.0.0.3:1", AgentState::Lost, 0),
             agent("d", "192.0.2.1:1", AgentState::Well, 1),
+            agent("d", "192.0.2.1:2", AgentState::Lost, 2),
             agent("e", "", AgentState::Lost, 1),
         ];
         CutOff::by(removed.parse().unwrap(), &known, &agents, &[])
@@ -328,5 +331,9 @@ mod tests {
         assert_eq!(names, ["a", "b"]);
         assert!(cut(&["10.0.0.0/8", "10.0.0.0/30"], "10.0.0.0/8").is_nobody(), "a narrower network has them still");
         assert_eq!(cut(&["0.0.0.0/0"], "0.0.0.0/0").agents, 3);
+        assert_eq!(
+            cut(&["192.0.2.0/24"], "192.0.2.0/24").to_string(),
+            "1 agent with 3 leases and 0 sections of sequences"
+        );
     }
 }

@@ -14,7 +14,7 @@ macro_rules! access {
     disallow: "Remove", "移除";
     disallow_title: "Remove {range} from the whitelist?", "从白名单中移除 {range}？";
     disallow_text: "Agents there get no new lease and no renewal: they stop when their leases end, and give no more numbers of keys within seconds.", "该网络的代理将无法获得新租约或续租：租约到期后停止，几秒内不再分配键的号码。";
-    disallow_some: "This ends the service of {agents} agents, which hold {leases} leases and serve {sections} sections: {cut_off}.", "这将中断 {agents} 个代理的服务，它们持有 {leases} 个租约并负责 {sections} 个区段：{cut_off}。";
+    disallow_some: "This ends the service of {cut_off}. Agents: {agents}; leases that they hold: {leases}; sections that they serve: {sections}.", "这将中断 {agents} 个代理的服务，它们持有 {leases} 个租约并负责 {sections} 个区段：{cut_off}。";
     disallow_nobody: "No agent that is known calls from there alone.", "目前没有已知代理仅属于该网络。";
     disallow_done: "{range} may not ask for leases any more.", "{range} 不再可以申请租约。";
     range_to_confirm: "Type {range} to confirm", "输入 {range} 以确认";
