@@ -1,7 +1,7 @@
 //! One agent: its sessions with what they hold, the sections that it serves, and the names that it mints by.
 
 use super::{Frame, PageContext, Parts, agents, rows, sequences};
-use crate::agents::{AgentRow, NameUseRow};
+use crate::agents::AgentRow;
 use crate::auth::Role;
 use crate::problem::Problem;
 use crate::query::escaped;
@@ -9,6 +9,8 @@ use crate::text::short;
 use crate::words::{Words, fill};
 use askama::Template;
 use common::parameters::AgentId;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 /// The address of an agent's own page. Each character of a name may stand in a path.
 pub(super) fn href(agent_id: &str) -> String {
@@ -43,8 +45,7 @@ pub(super) async fn parts(page: &PageContext<'_>, agent_id: &AgentId, parts: &mu
     sessions.sort_by_key(|row| row.state);
     parts.add("rows", &agents::table(&sessions, true, page))?;
     parts.add("allocators", &sequences::allocators_table(&allocators, page.key.role >= Role::Operator, page))?;
-    let names = sessions.iter().filter_map(|row: &AgentRow| row.report.as_ref()).flat_map(|report| &report.names);
-    parts.add("names", &Names { w: page.w, rows: names.map(Used::new).collect() })?;
+    parts.add("names", &Names { w: page.w, rows: used(&sessions) })?;
     Ok(())
 }
 
@@ -55,6 +56,17 @@ struct Names {
     rows: Vec<Used>,
 }
 
+/// One row of each name, whichever of an agent's sessions mint by it, busiest first.
+fn used(sessions: &[AgentRow]) -> Vec<Used> {
+    let mut rates: BTreeMap<(&'static str, &str), u64> = BTreeMap::new();
+    for used in sessions.iter().filter_map(|row| row.report.as_ref()).flat_map(|report| &report.names) {
+        *rates.entry((used.kind, &used.name)).or_default() += u64::from(used.per_second);
+    }
+    let mut rates: Vec<_> = rates.into_iter().collect();
+    rates.sort_by_key(|(_, rate)| Reverse(*rate));
+    rates.into_iter().map(|((kind, name), rate)| Used::new(kind, name, rate)).collect()
+}
+
 struct Used {
     name: String,
     kind: &'static str,
@@ -63,12 +75,7 @@ struct Used {
 }
 
 impl Used {
-    fn new(used: &NameUseRow) -> Self {
-        Self {
-            name: used.name.clone(),
-            kind: used.kind,
-            href: format!("/namespaces/{}/{}", used.kind, used.name),
-            rate: short(used.per_second.into()),
-        }
+    fn new(kind: &'static str, name: &str, rate: u64) -> Self {
+        Self { name: name.to_owned(), kind, href: format!("/namespaces/{kind}/{name}"), rate: short(rate) }
     }
 }

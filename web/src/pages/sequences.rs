@@ -16,9 +16,9 @@ use common::parameters::AgentId;
 use common::sequence::SectionKey;
 use std::collections::BTreeMap;
 
-/// Names of which bars are drawn on one page, ...
+/// Names of which bars are drawn on one page.
 const BARS_MAX: usize = 12;
-/// and rows of sections on it: on a phone each of them is a card of its own.
+/// Rows of sections on one page: on a phone each of them is a card of its own.
 const ROWS_MAX: usize = 20;
 /// What is drawn over the colours of the agents in bars, as paths in squares of 8: they are told apart without colour. With more agents some
 /// share one, and the table tells them apart.
@@ -34,8 +34,6 @@ const PATTERNS: [&str; 8] = [
 ];
 /// Parts of a bar that its label tells in words: the table has all of them.
 const TOLD_MAX: usize = 12;
-/// Agents that the form offers.
-const OFFERED_MAX: usize = 64;
 /// Parts of a bar that positions are told in: 100 % with two digits behind the point.
 const BAR_UNITS: u64 = 10_000;
 /// No part of a bar is drawn narrower: it could not be seen.
@@ -92,7 +90,6 @@ pub(super) async fn page(
 ) -> Result<String, Problem> {
     let mut offered: Vec<String> = rows(masters.allocators()).await?.iter().map(|it| it.agent_id.to_string()).collect();
     offered.dedup();
-    offered.truncate(OFFERED_MAX);
     let [set, name, agent] = view.texts();
     let filtered = view.filter != SectionFilter::default();
     Ok(Page { frame, parts, set, name, agent, filtered, offered, patterns: PATTERNS }.render()?)
