@@ -20,8 +20,8 @@ use common::rpc::lease::Mode;
 use common::setting::{SettingKey, SettingValue, predefined};
 use common::time::{Now, WallMs};
 use common::token::{POOL_LOW_PERCENT, TokenKey, TokenType};
-use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use futures::{FutureExt as _, TryFutureExt as _};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -204,7 +204,8 @@ impl<A: Audit> Masters for Admin<A> {
     }
 
     fn audit(&self, before: Option<u64>, count: usize) -> BoxFuture<'_, Result<Vec<AuditRow>, Unavailable>> {
-        self.read_audit(move |audit| audit.newest(before, count)).boxed()
+        let part = self.read_audit(move |audit| audit.newest(before, count));
+        part.map_ok(|part| part.rows).boxed()
     }
 
     fn whitelist(&self) -> BoxFuture<'_, Result<Vec<NetworkRow>, Unavailable>> {
@@ -265,7 +266,8 @@ impl<A: Audit> Masters for Admin<A> {
 
     fn history(&self, token: TokenKey, count: usize) -> BoxFuture<'_, Result<Vec<AuditRow>, Unavailable>> {
         let about = move |line: &Line| agents::is_about(line, token);
-        self.read_audit(move |audit| audit.newest_of(None, HISTORY_SCAN_MAX, count, about)).boxed()
+        let part = self.read_audit(move |audit| audit.newest_of(None, HISTORY_SCAN_MAX, count, about));
+        part.map_ok(|part| part.rows).boxed()
     }
 
     fn readiness(&self) -> BoxFuture<'_, Result<(), String>> {

@@ -19,10 +19,7 @@ use common::token::TokenKey;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use std::sync::Arc;
-use web::{AuditCheck, AuditFilter, AuditRow, Commands, Drained, LeaseRow, LeaseStage, SectionMoved, Unavailable};
-
-/// Lines of the audit that are looked at for one question.
-const SCAN_MAX: usize = 100_000;
+use web::{AuditCheck, AuditFilter, AuditPart, Commands, Drained, LeaseRow, LeaseStage, SectionMoved, Unavailable};
 
 impl<A: Audit> Admin<A> {
     async fn ordered(&self, key: TokenKey, event: impl FnOnce(RequestId) -> Event + Send + 'static) -> Ordered {
@@ -44,15 +41,15 @@ impl<A: Audit> Admin<A> {
     /// What `read` finds in the audit, on a thread that may wait for the disk.
     pub(crate) async fn read_audit(
         &self,
-        read: impl FnOnce(A) -> Result<Vec<Line>, StoreError> + Send + 'static,
-    ) -> Result<Vec<AuditRow>, Unavailable> {
+        read: impl FnOnce(A) -> Result<(Vec<Line>, Option<u64>), StoreError> + Send + 'static,
+    ) -> Result<AuditPart, Unavailable> {
         let audit = self.audit.clone();
         let lines = tokio::task::spawn_blocking(move || read(audit)).await.map_err(|_| Unavailable::ShuttingDown)?;
-        let lines = lines.map_err(|e| {
+        let (lines, older) = lines.map_err(|e| {
             tracing::error!("the audit cannot be read: {e}");
             Unavailable::Damaged
         })?;
-        Ok(lines.into_iter().map(audit_row).collect())
+        Ok(AuditPart { rows: lines.into_iter().map(audit_row).collect(), older })
     }
 }
 
@@ -112,13 +109,14 @@ impl<A: Audit> Commands for Admin<A> {
         wanted: AuditFilter,
         before: Option<u64>,
         count: usize,
-    ) -> BoxFuture<'_, Result<Vec<AuditRow>, Unavailable>> {
+        among: usize,
+    ) -> BoxFuture<'_, Result<AuditPart, Unavailable>> {
         self.read_audit(move |audit| {
             let admits = |line: &Line| {
                 let entry = &line.entry;
                 wanted.admits(entry.actor.who(), entry.action, &entry.subject)
             };
-            audit.newest_of(before, SCAN_MAX, count, admits)
+            audit.newest_of(before, among, count, admits)
         })
         .boxed()
     }

@@ -128,10 +128,10 @@ fn the_audit_is_a_chain_that_is_read_and_verified() {
     store.commit(&[line(4)], 404).unwrap();
     let audit = store.audit();
     assert_eq!(audit.verify(audit.head().unwrap()), Ok(4));
-    let numbers = |before, count| audit.newest(before, count).unwrap().iter().map(|l| l.number).collect::<Vec<_>>();
+    let numbers = |before, count| audit.newest(before, count).unwrap().0.iter().map(|l| l.number).collect::<Vec<_>>();
     assert_eq!(numbers(None, 3), [4, 3, 2]);
     assert_eq!(numbers(Some(2), 3), [1]);
-    assert_eq!(audit.newest(None, 1).unwrap()[0].entry.subject, "token 4");
+    assert_eq!(audit.newest(None, 1).unwrap().0[0].entry.subject, "token 4");
 }
 
 /// What the programs do with a store, whatever keeps it.
@@ -153,9 +153,12 @@ fn serves_the_programs<S: Store>(place: &S::Place) {
     assert_eq!(audit.verify(head), Ok(2), "lines that were written since are left alone");
     assert_eq!(audit.verify(audit.head().unwrap()), Ok(3));
     let numbers = |lines: Vec<Line>| lines.iter().map(|line| line.number).collect::<Vec<_>>();
-    assert_eq!(numbers(audit.newest(None, 2).unwrap()), [3, 2]);
-    assert_eq!(numbers(audit.newest(Some(3), 9).unwrap()), [2, 1]);
-    assert_eq!(numbers(audit.newest_of(None, 2, 9, |line| line.number != 3).unwrap()), [2]);
+    assert_eq!(numbers(audit.newest(None, 2).unwrap().0), [3, 2]);
+    assert_eq!(numbers(audit.newest(Some(3), 9).unwrap().0), [2, 1]);
+    let (some, next) = audit.newest_of(None, 2, 9, |line| line.number != 3).unwrap();
+    assert_eq!((numbers(some), next), (vec![2], Some(2)));
+    let (none, next) = audit.newest_of(next, 9, 9, |line| line.number > 1).unwrap();
+    assert!(none.is_empty() && next.is_none());
     drop((audit, store));
     assert_eq!(S::open(place).unwrap().1.lsn, 8);
 }

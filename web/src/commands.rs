@@ -49,8 +49,7 @@ pub trait Commands: Send + Sync + 'static {
     /// The masters' reason.
     fn drain(&self, agent_id: AgentId, on: bool, by: Actor) -> BoxFuture<'_, Result<Drained, Refusal>>;
 
-    /// Lines of the audit before line number `before`, the newest first, at most `count`; as far back as can be read at
-    /// once.
+    /// Lines of the audit before line number `before`, the newest first, at most `count` of those that are wanted `among` so many.
     ///
     /// # Errors
     /// [`Unavailable`] if this master cannot answer now.
@@ -59,13 +58,23 @@ pub trait Commands: Send + Sync + 'static {
         wanted: AuditFilter,
         before: Option<u64>,
         count: usize,
-    ) -> BoxFuture<'_, Result<Vec<AuditRow>, Unavailable>>;
+        among: usize,
+    ) -> BoxFuture<'_, Result<AuditPart, Unavailable>>;
 
     /// Walks this master's whole audit.
     ///
     /// # Errors
     /// [`Unavailable`] if this master cannot do it now.
     fn verify_audit(&self) -> BoxFuture<'_, Result<AuditCheck, Unavailable>>;
+}
+
+/// Lines of the audit that were looked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuditPart {
+    /// The newest first.
+    pub rows: Vec<AuditRow>,
+    /// The number of the line before which to look on; `None` if there are no older ones.
+    pub older: Option<u64>,
 }
 
 /// Which lines of the audit are wanted. An empty filter wants all.

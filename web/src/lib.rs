@@ -34,7 +34,7 @@ pub use auth::{
     Accounts, Auth, AuthSettings, PASSWORD_CHARS_MIN, PASSWORD_LEN_MAX, Role, Who, acceptable, hash, verify,
 };
 pub use axes::{AxisRow, ExtentRow};
-pub use commands::{AuditCheck, AuditFilter, Commands};
+pub use commands::{AuditCheck, AuditFilter, AuditPart, Commands};
 pub use masters::{
     AgentPattern, AuditRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters, NamespaceRow,
     NetworkRow, Order, Page, PoolRow, Search, Seen, SortBy, Unavailable, count_pools,

@@ -70,6 +70,11 @@ pub(crate) const AUDIT_LINES: usize = 100;
 /// See [`AUDIT_LINES`].
 pub(crate) const AUDIT_LINES_MAX: usize = 1_000;
 
+/// Lines of the audit that one answer looks at.
+pub(crate) const AUDIT_SCAN_MAX: usize = 100_000;
+/// The same for a page, which looks again each second as long as somebody watches it.
+pub(crate) const AUDIT_WATCHED_MAX: usize = 10_000;
+
 /// Which part of the audit.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]

@@ -9,9 +9,11 @@ use axum::http::{Request, StatusCode};
 use common::about::{About, AboutSource};
 use common::audit::Action;
 use common::clock::TestClock;
+use common::parameters::SessionId;
 use sample::ask::{BODY_MAX, console, few, get, next_parts, watch};
 use sample::sequences::Sequences;
 use sample::{KEY, NOW, Sample, SampleAccounts};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use tower::ServiceExt as _;
 use web::{AgentState, AuditRow, Role, SectionState};
@@ -193,6 +195,7 @@ async fn the_audit_can_be_filtered_and_read_to_its_beginning() {
     assert!(rows(&html) == 100 && html.contains("id=\"line-250\"") && html.contains("before=151"), "{html}");
     let (_, _, html) = get(&router, "/audit?by=all&before=51").await;
     assert!(rows(&html) == 50 && html.contains("Newest lines") && !html.contains("Older lines"), "{html}");
+    assert!(html.contains("id=\"pager-newest\" href=\"/audit?by=all"), "the filter stays: {html}");
     let (_, _, html) = get(&router, "/audit?action=lease.deny&actor=jane&about=uint2").await;
     assert!(rows(&html) == 50 && html.contains("value=\"jane\"") && html.contains("/leases/uint2/250"), "{html}");
     let (_, _, html) = get(&router, "/audit?actor=nobody").await;
@@ -237,6 +240,39 @@ async fn what_machines_do_is_apart_from_what_people_do() {
         assert_eq!(counts(query).await, found, "{query}");
     }
     assert_eq!(get(&router, "/audit?by=nobody").await.0, StatusCode::BAD_REQUEST);
+}
+
+/// A page looks at so many lines that somebody may watch it, and says where to look on.
+#[tokio::test]
+async fn what_people_did_long_ago_is_found_behind_many_lines_of_machines() {
+    let accounts = Arc::new(SampleAccounts::with_key());
+    let router = web::router(Arc::new(few()), Arc::clone(&accounts).auth());
+    for (machines, is_found) in [(9_000, true), (11_000, false)] {
+        let extended = (2..=machines).map(|number| sample::line(number, Action::Extend, &format!("axis-{number}")));
+        *accounts.audit.lock().unwrap() =
+            [sample::line(1, Action::Retire, "sundries")].into_iter().chain(extended).collect();
+        let overview = get(&router, "/").await.2;
+        assert_eq!(overview.contains("sundries"), is_found, "{machines}: {overview}");
+        let audit = get(&router, "/audit").await.2;
+        assert_eq!(audit.contains("sundries"), is_found, "{machines}: {audit}");
+        assert_eq!(audit.contains("older ones may"), !is_found, "{machines}: {audit}");
+        assert_eq!(audit.contains("before=1001"), !is_found, "{machines}: {audit}");
+    }
+    assert!(get(&router, "/audit?by=people&before=1001").await.2.contains("sundries"));
+}
+
+#[tokio::test]
+async fn no_id_stands_twice_on_the_page_of_an_agent_with_two_sessions() {
+    let (sample, router) = console(few());
+    sample.change(|all| {
+        let mut other = sample::agent("edge-01", AgentState::Lost, &[1]);
+        other.session = SessionId(7 << 100);
+        all.agents = vec![sample::agent("edge-01", AgentState::Well, &[1]), other];
+    });
+    let html = get(&router, "/agents/edge-01").await.2;
+    let ids: Vec<&str> = html.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    let once: BTreeSet<&str> = ids.iter().copied().collect();
+    assert!(ids.len() > 10 && ids.len() == once.len() && html.contains("id=\"name-"), "{ids:?}");
 }
 
 /// An agent that was stopped as it should be is nobody's worry.

@@ -118,15 +118,16 @@ pub trait Audit: Clone + Send + Sync + 'static {
     /// The store's records with keys in `range`, ascending.
     fn rows(&self, range: Range<Vec<u8>>) -> impl DoubleEndedIterator<Item = Result<(Vec<u8>, Vec<u8>), StoreError>>;
 
-    /// At most `count` lines before line number `before`, the newest first.
+    /// The newest lines before line number `before`, at most `count`; and the number before which to look on, if that was not all.
     ///
     /// # Errors
     /// What the engine says, or a line that is none.
-    fn newest(&self, before: Option<u64>, count: usize) -> Result<Vec<Line>, StoreError> {
+    fn newest(&self, before: Option<u64>, count: usize) -> Result<(Vec<Line>, Option<u64>), StoreError> {
         self.newest_of(before, count, count, |_| true)
     }
 
-    /// The newest lines before line number `before` that `wanted` accepts, at most `count` of them, among `scan_max`.
+    /// The newest lines before line number `before` that `wanted` accepts, at most `count` of them, among `scan_max`; and the number
+    /// before which to look on, if that was not all.
     ///
     /// # Errors
     /// What the engine says, or a line that is none.
@@ -136,11 +137,20 @@ pub trait Audit: Clone + Send + Sync + 'static {
         scan_max: usize,
         count: usize,
         wanted: impl Fn(&Line) -> bool,
-    ) -> Result<Vec<Line>, StoreError> {
+    ) -> Result<(Vec<Line>, Option<u64>), StoreError> {
         let end = before.map_or_else(|| vec![record::AUDIT_TAG + 1], record::audit_key);
-        let rows = self.rows(vec![record::AUDIT_TAG]..end).rev().take(scan_max);
-        let lines = rows.map(|row| audit::read(&row?.1).map_err(engine));
-        lines.filter(|line| line.as_ref().map_or(true, &wanted)).take(count).collect()
+        let (mut lines, mut looked_at) = (Vec::new(), None);
+        for row in self.rows(vec![record::AUDIT_TAG]..end).rev().take(scan_max) {
+            let line = audit::read(&row?.1).map_err(engine)?;
+            looked_at = Some(line.number);
+            if wanted(&line) {
+                lines.push(line);
+            }
+            if lines.len() >= count {
+                break;
+            }
+        }
+        Ok((lines, looked_at.filter(|number| *number > 1)))
     }
 
     /// Where it ends, as the last commit wrote it.

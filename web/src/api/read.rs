@@ -7,7 +7,7 @@ use crate::auth::{Auth, Entry};
 use crate::commands::{AuditCheck, AuditFilter};
 use crate::masters::{AuditRow, LeaseFilter, LeasePage, LeaseRow, MasterRow, Masters, PoolRow};
 use crate::problem::Problem;
-use crate::query::{AuditQuery, FilterQuery};
+use crate::query::{AUDIT_SCAN_MAX, AuditQuery, FilterQuery};
 use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::rejection::{PathRejection, QueryRejection};
@@ -148,12 +148,11 @@ pub(crate) async fn audit(
     let asked = query(asked)?;
     let filter = asked.filter();
     let (before, count) = asked.part()?;
-    let lines = if filter == AuditFilter::default() {
-        masters.audit(before, count)
-    } else {
-        auth.commands().find_in_audit(filter, before, count)
-    };
-    Ok(Json(ask::within(lines).await?))
+    if filter == AuditFilter::default() {
+        return Ok(Json(ask::within(masters.audit(before, count)).await?));
+    }
+    let found = auth.commands().find_in_audit(filter, before, count, AUDIT_SCAN_MAX);
+    Ok(Json(ask::within(found).await?.rows))
 }
 
 /// Walks this master's whole audit: does every line follow from the one before it?

@@ -1,11 +1,11 @@
 //! The audit.
 
 use super::{Frame, PageContext, Parts, rows};
-use crate::commands::AuditFilter;
+use crate::commands::{AuditFilter, AuditPart};
 use crate::masters::AuditRow;
 use crate::preferences::Choice;
 use crate::problem::Problem;
-use crate::query::{AUDIT_LINES, escaped};
+use crate::query::{AUDIT_LINES, AUDIT_WATCHED_MAX, escaped};
 use crate::text::{When, grouped};
 use crate::words::Words;
 use askama::Template;
@@ -58,6 +58,15 @@ pub(crate) struct AuditView {
     actor: String,
     about: String,
     by: By,
+}
+
+impl AuditView {
+    /// The address of its newest lines.
+    fn href(&self) -> String {
+        let action = self.action.map(Action::code).unwrap_or_default();
+        let (actor, about) = (escaped(&self.actor), escaped(&self.about));
+        format!("/audit?by={}&action={action}&actor={actor}&about={about}", self.by.name())
+    }
 }
 
 impl TryFrom<AuditViewQuery> for AuditView {
@@ -193,14 +202,12 @@ pub(super) async fn parts(page: &PageContext<'_>, view: &AuditView, parts: &mut 
             By::All => None,
         },
     };
-    let lines = rows(page.commands.find_in_audit(filter, view.before, AUDIT_LINES)).await?;
-    let older = lines.last().filter(|line| lines.len() == AUDIT_LINES && line.number > 1).map(|line| {
-        let action = view.action.map(Action::code).unwrap_or_default();
-        let (actor, about) = (escaped(&view.actor), escaped(&view.about));
-        format!("/audit?before={}&by={}&action={action}&actor={actor}&about={about}", line.number, view.by.name())
-    });
-    let newest = view.before.is_some();
-    parts.add("lines", &Lines { w: page.w, lines: lines.into_iter().map(|row| Line::new(row, page)).collect() })?;
+    let found = page.commands.find_in_audit(filter, view.before, AUDIT_LINES, AUDIT_WATCHED_MAX);
+    let AuditPart { rows: lines, older } = rows(found).await?;
+    let older = older.map(|number| format!("{}&before={number}", view.href()));
+    let newest = view.before.map(|_| view.href());
+    let none = if older.is_some() { page.w.audit_none_yet } else { page.w.audit_none };
+    parts.add("lines", &Lines { w: page.w, none, lines: lines.into_iter().map(|row| Line::new(row, page)).collect() })?;
     parts.add("pager", &Older { w: page.w, older, newest })?;
     Ok(())
 }
@@ -209,6 +216,7 @@ pub(super) async fn parts(page: &PageContext<'_>, view: &AuditView, parts: &mut 
 #[template(path = "audit_lines.html")]
 struct Lines {
     w: &'static Words,
+    none: &'static str,
     lines: Vec<Line>,
 }
 
@@ -217,7 +225,7 @@ struct Lines {
 struct Older {
     w: &'static Words,
     older: Option<String>,
-    newest: bool,
+    newest: Option<String>,
 }
 
 /// A line as it is shown here, in a history, or among what happened lately.

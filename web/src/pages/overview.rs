@@ -8,18 +8,20 @@ use super::status::MastersPart;
 use super::{Frame, PageContext, Parts, lease_href, rows, unit};
 use crate::agents::{AgentRow, AgentState};
 use crate::axes::AxisRow;
+use crate::commands::AuditFilter;
 use crate::masters::{AuditRow, LeaseFilter, LeaseRow, LeaseStage, Order, Page as Cut, PoolRow, SortBy};
 use crate::problem::Problem;
+use crate::query::AUDIT_WATCHED_MAX;
 use crate::sequences::AllocatorRow;
 use crate::text::{When, grouped, percent, short, skew};
 use crate::words::{Words, fill};
 use askama::Template;
 use common::token::{TokenFamily, TokenType};
 
-/// Lines of the audit that are shown of people's doing, and of what masters and agents do by themselves,
-const RECENT: [usize; 2] = [7, 3];
-/// and how many of the last ones are looked at for that.
-const RECENT_OF: usize = 500;
+/// Lines of the audit that are shown of people's doing.
+const RECENT_OF_PEOPLE: usize = 7;
+/// Lines of the audit that are shown of what masters and agents do by themselves.
+const RECENT_OF_MACHINES: usize = 3;
 /// Agents that are shown.
 const BUSIEST: usize = 6;
 /// Alarms that are shown; the rest is counted.
@@ -46,13 +48,18 @@ pub(super) async fn parts(page: &PageContext<'_>, parts: &mut Parts) -> Result<(
     let held = LeaseFilter { stage: Some(LeaseStage::Held), ..LeaseFilter::default() };
     let order = Order { by: SortBy::Until, descending: false };
     let first = rows(masters.leases(held, Cut { after: None, skip: 0, limit: 1, order })).await?;
-    let lines = rows(masters.audit(None, RECENT_OF)).await?;
+    let recent = |automatic, count| {
+        let wanted = AuditFilter { automatic: Some(automatic), ..AuditFilter::default() };
+        rows(page.commands.find_in_audit(wanted, None, count, AUDIT_WATCHED_MAX))
+    };
+    let people = recent(false, RECENT_OF_PEOPLE).await?.rows;
+    let machines = recent(true, RECENT_OF_MACHINES).await?.rows;
     parts.add("alarms", &Alarms::new(page, &agents, &rows(masters.axes()).await?))?;
     parts.add("tiles", &Tiles::new(page, &agents, first.rows.first()))?;
     parts.add("keyed", &Keyed::new(&rows(masters.allocators()).await?, w))?;
     parts.add("masters", &MastersPart::new(snapshot, w))?;
     parts.add("pools", &Pools { w, bars: snapshot.pools.iter().map(|row| Bar::new(row, w)).collect() })?;
-    parts.add("recent", &Recent::new(lines, page))?;
+    parts.add("recent", &Recent::new(people, machines, page))?;
     parts.add("busiest", &Busiest::new(&agents, w))?;
     Ok(())
 }
@@ -239,15 +246,13 @@ struct Recent {
 }
 
 impl Recent {
-    fn new(lines: Vec<AuditRow>, page: &PageContext<'_>) -> Self {
-        let (w, [people, machines]) = (page.w, RECENT);
-        let (automatic, rest): (Vec<_>, Vec<_>) = lines.into_iter().partition(|row| row.action.is_automatic());
-        let list = |rows: Vec<AuditRow>, most| rows.into_iter().take(most).map(|row| Line::new(row, page)).collect();
-        let mut lists = vec![(None, list(rest, people))];
-        if !automatic.is_empty() {
-            lists.push((Some(w.recent_machines), list(automatic, machines)));
+    fn new(people: Vec<AuditRow>, machines: Vec<AuditRow>, page: &PageContext<'_>) -> Self {
+        let list = |rows: Vec<AuditRow>| rows.into_iter().map(|row| Line::new(row, page)).collect();
+        let mut lists = vec![(None, list(people))];
+        if !machines.is_empty() {
+            lists.push((Some(page.w.recent_machines), list(machines)));
         }
-        Self { w, lists }
+        Self { w: page.w, lists }
     }
 }
 

@@ -35,6 +35,7 @@ macro_rules! access {
     about: "About", "对象";
     detail: "Detail", "详情";
     audit_none: "No line matches.", "没有符合的记录。";
+    audit_none_yet: "None of the 10,000 lines looked at matches; older ones may.", "已查看的 10,000 行中没有符合的记录，更早的行中可能有。";
     older: "Older lines", "更早的记录";
     newest: "Newest lines", "最新的记录";
     filter_audit: "Filter the audit", "筛选审计";

@@ -24,7 +24,7 @@ use sha2::{Digest as _, Sha256};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use web::{
-    Accounts, AgentRow, AgentState, AllocatorRow, AuditCheck, AuditFilter, AuditRow, Auth, AuthSettings, AxisRow,
+    Accounts, AgentRow, AgentState, AllocatorRow, AuditCheck, AuditFilter, AuditPart, AuditRow, Auth, AuthSettings, AxisRow,
     CallsRow, CapacityRow, Commands, Drained, ExtentRow, FlagRow, HeldRow, LeaseFilter, LeasePage, LeaseRow,
     LeaseStage, MasterMode, MasterRow, Masters, NameUseRow, NamespaceRow, NetworkRow, Page, PoolRow, ReportRow, Role,
     SectionFilter, SectionMoved, SectionPage, SectionRow, Seen, SequenceRow, SettingsRow, Unavailable,
@@ -342,11 +342,20 @@ impl Commands for SampleAccounts {
         wanted: AuditFilter,
         before: Option<u64>,
         count: usize,
-    ) -> BoxFuture<'_, Result<Vec<AuditRow>, Unavailable>> {
-        let admits = |row: &&AuditRow| {
-            wanted.admits(&row.who, row.action, &row.subject) && before.is_none_or(|before| row.number < before)
-        };
-        let found = self.audit.lock().unwrap().iter().rev().filter(admits).take(count).cloned().collect();
+        among: usize,
+    ) -> BoxFuture<'_, Result<AuditPart, Unavailable>> {
+        let audit = self.audit.lock().unwrap();
+        let lines = audit.iter().rev().filter(|row| before.is_none_or(|before| row.number < before)).take(among);
+        let mut found = AuditPart::default();
+        for row in lines {
+            if found.rows.len() >= count {
+                break;
+            }
+            found.older = (row.number > 1).then_some(row.number);
+            if wanted.admits(&row.who, row.action, &row.subject) {
+                found.rows.push(row.clone());
+            }
+        }
         Box::pin(std::future::ready(Ok(found)))
     }
 
