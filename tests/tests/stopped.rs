@@ -57,7 +57,13 @@ async fn who_is_stopped_as_it_should_be_is_not_lost() {
         } else {
             assert!(daemon.terminate().await.unwrap().0.success());
         }
-        for nth in 0..2 {
+        // Once both have shown it each is started again, and has it from the other one.
+        for (nth, again) in [(0, false), (1, false), (0, true), (1, true)] {
+            if again {
+                let daemon = &mut cluster.masters[nth].daemon;
+                daemon.kill_9();
+                daemon.start().unwrap();
+            }
             let (client, http) = (&cluster.client, cluster.masters[nth].daemon.http);
             let shown = || async move {
                 let rows = client.console(http, "/api/agents").await.ok()?.json().ok()?;
