@@ -192,7 +192,8 @@ async fn nothing_comes_again_in_a_folder_that_is_kept_however_it_ends() {
 
 /// Starts a second one on a folder, which has to refuse.
 fn refused(keep: &Path) -> String {
-    let args = ["--dev", "--dev-dir", keep.to_str().unwrap(), "--http-listen", "127.0.0.1:0", "--rpc-listen", "127.0.0.1:0"];
+    let args =
+        ["--dev", "--dev-dir", keep.to_str().unwrap(), "--http-listen", "127.0.0.1:0", "--rpc-listen", "127.0.0.1:0"];
     let other = programs::run(&programs::generator().unwrap(), &args, keep).unwrap();
     assert_eq!(other.status, Some(1), "{other:?}");
     other.err

@@ -282,7 +282,10 @@ impl fmt::Display for CutOff {
         let Self { agents, leases, sections, .. } = self;
         let s = |n: &u64| if *n == 1 { "" } else { "s" };
         let [of_agents, of_leases, of_sections] = [agents, leases, sections].map(s);
-        write!(f, "{agents} agent{of_agents} with {leases} lease{of_leases} and {sections} section{of_sections} of sequences")
+        write!(
+            f,
+            "{agents} agent{of_agents} with {leases} lease{of_leases} and {sections} section{of_sections} of sequences"
+        )
     }
 }
 

@@ -88,7 +88,8 @@ impl Kept {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened.map_err(|e| e.to_string())?,
         };
-        let bytes = self.folder.read(&file, envelope::HEADER_LEN + envelope::PAYLOAD_LEN_MAX).map_err(|e| e.to_string())?;
+        let bytes =
+            self.folder.read(&file, envelope::HEADER_LEN + envelope::PAYLOAD_LEN_MAX).map_err(|e| e.to_string())?;
         let ledger = envelope::decode(LEDGER, &bytes).map_err(|e| e.to_string())?;
         self.ours = Some(file);
         Ok(Some(ledger))

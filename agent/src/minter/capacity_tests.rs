@@ -187,7 +187,8 @@ async fn more_than_a_day_holds_is_refused_for_good_and_costs_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_for_more_numbers_than_a_window_has_takes_none_of_them() {
     let kit = Kit::new();
-    let minter = kit.start_with(vec![Namespace::define("orders".parse().unwrap(), &Definition::of(Kind::Segment)).unwrap()]);
+    let minter =
+        kit.start_with(vec![Namespace::define("orders".parse().unwrap(), &Definition::of(Kind::Segment)).unwrap()]);
     minter.join(ClusterId(1), parameters()).unwrap();
     minter.set_leases(held(7), 0).unwrap();
     minter.feed_segments();

@@ -675,7 +675,9 @@ pub enum Refusal {
     #[error("no master of this cluster said that this name is retired: an operator retires names")]
     NotShownRetired,
     /// A process that is its own masters cannot write down what it would grant.
-    #[error("what is granted cannot be kept, so nothing is granted: {why}; look after the disk and the folder of --dev-dir")]
+    #[error(
+        "what is granted cannot be kept, so nothing is granted: {why}; look after the disk and the folder of --dev-dir"
+    )]
     NotKept {
         /// What the operating system says.
         why: String,

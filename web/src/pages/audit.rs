@@ -207,7 +207,8 @@ pub(super) async fn parts(page: &PageContext<'_>, view: &AuditView, parts: &mut 
     let older = older.map(|number| format!("{}&before={number}", view.href()));
     let newest = view.before.map(|_| view.href());
     let none = if older.is_some() { page.w.audit_none_yet } else { page.w.audit_none };
-    parts.add("lines", &Lines { w: page.w, none, lines: lines.into_iter().map(|row| Line::new(row, page)).collect() })?;
+    parts
+        .add("lines", &Lines { w: page.w, none, lines: lines.into_iter().map(|row| Line::new(row, page)).collect() })?;
     parts.add("pager", &Older { w: page.w, older, newest })?;
     Ok(())
 }

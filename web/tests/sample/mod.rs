@@ -24,8 +24,8 @@ use sha2::{Digest as _, Sha256};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use web::{
-    Accounts, AgentRow, AgentState, AllocatorRow, AuditCheck, AuditFilter, AuditPart, AuditRow, Auth, AuthSettings, AxisRow,
-    CallsRow, CapacityRow, Commands, Drained, ExtentRow, FlagRow, HeldRow, LeaseFilter, LeasePage, LeaseRow,
+    Accounts, AgentRow, AgentState, AllocatorRow, AuditCheck, AuditFilter, AuditPart, AuditRow, Auth, AuthSettings,
+    AxisRow, CallsRow, CapacityRow, Commands, Drained, ExtentRow, FlagRow, HeldRow, LeaseFilter, LeasePage, LeaseRow,
     LeaseStage, MasterMode, MasterRow, Masters, NameUseRow, NamespaceRow, NetworkRow, Page, PoolRow, ReportRow, Role,
     SectionFilter, SectionMoved, SectionPage, SectionRow, Seen, SequenceRow, SettingsRow, Unavailable,
 };
