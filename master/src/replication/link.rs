@@ -192,14 +192,15 @@ async fn pass_on(client: &PeerServiceClient, inbox: &Inbox, registry: &AgentRegi
         rounds.tick().await;
         let own = inbox.own();
         let (reports, last) = registry.news((!all).then_some(own.master), after, REPORTS_MAX);
+        let more = reports.len() >= REPORTS_MAX;
         if reports.is_empty() || !own.paired {
-            all &= !own.paired;
             continue;
         }
         let Some(sealed) = seal::seal(&own, own.epoch, &Content::Reports(reports)) else { continue };
         // A connection that is broken is noticed, and ended, where the messages are delivered.
         if client.deliver(deadline_in(DELIVER_TIMEOUT), sealed).await.is_ok_and(|delivered| delivered.taken) {
             after = last;
+            all &= more;
         }
     }
 }
