@@ -123,6 +123,10 @@ pub enum Action {
     MoveSection,
     /// `agent.drain`: an operator takes all sections away from an agent, or no longer does.
     Drain,
+    /// `settings.export`: somebody has all settings as a file, without secrets.
+    Export,
+    /// `settings.import`: somebody brings settings from a file; what is new has lines of its own.
+    Import,
 }
 
 impl Action {
@@ -160,6 +164,8 @@ impl Action {
             Self::Dismiss => "axis.dismiss",
             Self::MoveSection => "section.move",
             Self::Drain => "agent.drain",
+            Self::Export => "settings.export",
+            Self::Import => "settings.import",
         }
     }
 }

@@ -1,7 +1,7 @@
 "use strict";
 // Changes go through the JSON API, with the page's token: forms with `data-api="METHOD /address"` are sent as JSON, and
 // say how it went. `{name}` in their texts and addresses is filled from the button that opened them, then from their fields, then
-// from the answer. A form with `data-keep` goes on showing what was sent; others are emptied. What `data-also` says, as JSON, is sent with the fields. With `data-json="ID"` the JSON that this element shows is sent in the place of the fields.
+// from the answer. A form with `data-keep` goes on showing what was sent; others are emptied. What `data-also` says, as JSON, is sent with the fields. With `data-json="ID"` the JSON that this element shows is sent in the place of the fields, with `data-file="ID"` the file chosen there.
 
 const words = JSON.parse(document.querySelector('meta[name="words"]').content);
 const csrf = document.querySelector('meta[name="csrf-token"]').content;
@@ -61,9 +61,9 @@ async function ask(method, address, body) {
   const init = { method, headers, credentials: "same-origin" };
   if (method !== "GET") {
     headers["X-CSRF-Token"] = csrf;
-    if (Object.keys(body).length > 0) {
+    if (body instanceof Blob || Object.keys(body).length > 0) {
       headers["Content-Type"] = "application/json";
-      init.body = JSON.stringify(body);
+      init.body = body instanceof Blob ? body : JSON.stringify(body);
     }
   }
   const answer = await fetch(address, init);
@@ -102,18 +102,22 @@ function problemIn(form, text) {
 async function send(form, button) {
   const body = bodyOf(form);
   const [method, address] = fill(form.dataset.api, { ...body, ...form.given, ...addressOf(form) }, encodeURIComponent).split(" ");
+  const said = form.querySelector(".said");
+  if (said) said.textContent = "";
   problemIn(form, "");
   if (button) [button.dataset.busy, button.disabled] = ["yes", true];
   try {
     const shown = form.dataset.json && JSON.parse(document.getElementById(form.dataset.json).textContent);
-    const answer = await ask(method, address, shown || body);
+    const file = form.dataset.file && document.getElementById(form.dataset.file).files[0];
+    const answer = await ask(method, address, file || shown || body);
     if (answer.whole === false) throw new Error(answer.problem);
-    const values = { ...form.given, ...body, ...answer };
+    const values = { ...form.given, ...body, ...flat(answer) };
     form.closest("dialog")?.close();
     if (form.dataset.then) return location.assign(form.dataset.then);
     // A name by which no ID was given has no page any more.
     if (form.dataset.gone && answer.in_use === false && location.pathname !== form.dataset.gone) return location.assign(form.dataset.gone);
-    note("well", "", fill(form.dataset.done, values));
+    if (said) said.textContent = fill(form.dataset.done, values);
+    else note("well", "", fill(form.dataset.done, values));
     if (answer.warning) {
       document.getElementById("warned")?.remove();
       note("warn", "", answer.warning, "warned");
@@ -129,6 +133,15 @@ async function send(form, button) {
     gate();
   }
 }
+
+// An answer with its parts beside each other: `names: {new: 1}` as `names_new`, lists as one text.
+const flat = (answer) =>
+  Object.fromEntries(
+    Object.entries(answer).flatMap(([name, value]) => {
+      if (Array.isArray(value)) return [[name, value.join(", ") || "\u2013"]];
+      return value && typeof value === "object" ? Object.entries(value).map(([part, it]) => [`${name}_${part}`, it]) : [[name, value]];
+    }),
+  );
 
 // A secret that is shown once.
 function reveal(form, answer) {

@@ -9,6 +9,7 @@ mod api;
 mod ask;
 mod auth;
 mod axes;
+mod backup;
 mod commands;
 mod design;
 mod live;
@@ -51,5 +52,5 @@ use std::sync::Arc;
 /// All routes of the console, to be served by [`serve`] or asked directly in a test.
 pub fn router(masters: Arc<dyn Masters>, auth: Arc<Auth>) -> axum::Router {
     let live = live::Live::new(Arc::clone(&masters), Arc::clone(&auth));
-    routes::router(shared::Shared { masters, live, auth })
+    routes::router(shared::Shared { masters, live, auth, turn: shared::Turn::default() })
 }

@@ -42,6 +42,11 @@ impl Problem {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", detail)
     }
 
+    /// The same, with where it happened before it.
+    pub(crate) fn after(self, place: &str) -> Self {
+        Self { detail: format!("{place}{}", self.detail), ..self }
+    }
+
     fn title(&self) -> &'static str {
         self.status.canonical_reason().unwrap_or("Error")
     }

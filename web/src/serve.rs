@@ -8,7 +8,7 @@ use crate::auth::{Auth, Source};
 use crate::live::Live;
 use crate::masters::Masters;
 use crate::routes;
-use crate::shared::Shared;
+use crate::shared::{Shared, Turn};
 use axum::Router;
 use common::net::io::{ByteStream, WriteTimeout};
 use common::net::places::{Place, Places};
@@ -55,7 +55,7 @@ pub async fn serve(
     stop: CancellationToken,
 ) {
     let live = Live::new(Arc::clone(&masters), Arc::clone(&auth));
-    let shared = Shared { masters, live: Arc::clone(&live), auth };
+    let shared = Shared { masters, live: Arc::clone(&live), auth, turn: Turn::default() };
     let spare = (connections_max / SPARE_PART).clamp(1, SPARE_MAX);
     let site = Site {
         places: Places::new(connections_max.saturating_sub(spare).clamp(1, PLACES_MAX)),

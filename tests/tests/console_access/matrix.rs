@@ -84,6 +84,9 @@ fn effective(call: &Call, Victims { token, agent }: &Victims) -> (String, Value)
         ("POST", "/api/axes/{name}/dismiss") => json!({"last": 1_000, "confirm": "victim-axis"}),
         ("POST", "/api/sections/{name}/{section}/move") => json!({"to": agent, "confirm": "victim-seq/7"}),
         ("POST", "/api/allocators/{agent}/drain") => json!({"drain": true, "confirm": agent}),
+        ("POST", "/api/import") => {
+            json!({"version": 1, "utc_offset": "+00:00", "names": [], "users": [], "networks": ["10.0.0.0/8"]})
+        }
         ("POST", "/api/whitelist") => json!({"range": "10.0.0.0/8"}),
         ("DELETE", "/api/whitelist") => json!({"range": "127.0.0.0/8", "confirm": "127.0.0.0/8"}),
         ("POST", "/api/leases/{type}/{token}/terminate") => json!({"confirm": format!("uint2/{token}")}),

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod axes;
+mod backup;
 mod layout;
 mod lease;
 pub(crate) mod read;
@@ -89,6 +90,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(setting::retire))
         .routes(routes!(setting::register))
         .routes(routes!(axes::axes))
+        .routes(routes!(backup::export))
         .routes(routes!(axes::raise))
         .routes(routes!(axes::dismiss))
         .routes(routes!(sequences::move_section))
@@ -112,6 +114,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(setting::namespaces, setting::define))
         .routes(routes!(sequences::sections))
         .routes(routes!(layout::layout))
+        .routes(routes!(backup::import))
         .routes(routes!(setting::whitelist, setting::allow, setting::disallow))
         .routes(routes!(login::form, login::log_in))
         .route_layer(from_fn(no_body_to_read))

@@ -98,7 +98,7 @@ impl TryFrom<AuditViewQuery> for AuditView {
 }
 
 /// All that the audit may say.
-const ACTIONS: [Action; 25] = [
+const ACTIONS: [Action; 27] = [
     Action::Grant,
     Action::Renew,
     Action::Terminate,
@@ -124,6 +124,8 @@ const ACTIONS: [Action; 25] = [
     Action::ForgetClock,
     Action::MoveSection,
     Action::Drain,
+    Action::Export,
+    Action::Import,
 ];
 
 fn action_name(action: Action, w: &'static Words) -> &'static str {
@@ -153,6 +155,8 @@ fn action_name(action: Action, w: &'static Words) -> &'static str {
         Action::ForgetClock => w.act_forget_clock,
         Action::MoveSection => w.act_move_section,
         Action::Drain => w.act_drain,
+        Action::Export => w.act_export,
+        Action::Import => w.act_import,
     }
 }
 
@@ -255,7 +259,13 @@ impl Line {
             Action::Grant | Action::Renew => "well",
             Action::Deny | Action::Terminate | Action::PeerLost | Action::RolledBack | Action::Reverted => "bad",
             Action::End | Action::LogIn => "rest",
-            Action::Whitelist | Action::User | Action::Key | Action::LockOut | Action::Vouch => "warn",
+            Action::Whitelist
+            | Action::User
+            | Action::Key
+            | Action::LockOut
+            | Action::Vouch
+            | Action::Export
+            | Action::Import => "warn",
             Action::Define
             | Action::About
             | Action::Extend

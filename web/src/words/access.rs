@@ -54,6 +54,8 @@ macro_rules! access {
     act_dismiss: "what agents show of an axis dismissed", "驳回号段轴的出示";
     act_move_section: "section moved", "迁移号段区";
     act_drain: "agent drained", "排空代理";
+    act_export: "settings exported", "导出设置";
+    act_import: "settings imported", "导入设置";
     act_whitelist: "whitelist changed", "更改白名单";
     act_peer_lost: "master declared lost", "宣告主控丢失";
     act_join: "master replaced", "更换主控";
@@ -76,7 +78,7 @@ macro_rules! access {
     role_admin: "admin", "管理员";
     role_viewer_text: "reads everything but users and keys", "可查看除用户与密钥外的一切";
     role_operator_text: "also renews and terminates leases, registers and describes namespaces, raises axes", "还可续租、终止租约、注册命名空间、更改其备注并抬高号段轴";
-    role_admin_text: "also changes the whitelist, users and keys", "还可更改白名单、用户和密钥";
+    role_admin_text: "also changes the whitelist, users and keys, exports and imports", "还可更改白名单、用户和密钥，以及导出和导入";
     you: "you", "您";
     password: "Password", "密码";
     new_password: "New password", "新密码";
@@ -112,6 +114,15 @@ macro_rules! access {
 
     // Settings
     settings_hint: "What the cluster was made with, and how this master was started. None of it changes while it runs.", "集群创建时的参数与本主控的启动参数，运行期间不变。";
+    backup: "Backing up", "备份";
+    backup_hint: "What names stand for, their notes, networks and users, without passwords, keys or secrets. A store itself is never put back.", "名称的定义与备注、网络和用户，不含密码、密钥和机密。存储本身绝不可恢复使用。";
+    export: "Export", "导出";
+    import: "Import", "导入";
+    import_file: "File of an export", "导出的文件";
+    import_hint: "What is here stays. Names of kind segment need \"first\" in the file, above all that was ever granted; those of kind sequence come in retired.", "已有的内容保持不变。segment 类名称须在文件中写明 \"first\"，且高于曾发放的一切；sequence 类名称导入后即为停用。";
+    import_preview: "only say what would be done", "仅预览";
+    import_do: "do it", "执行导入";
+    import_done: "New: {names_new} names, {notes_new} notes, {users_new} users, {networks_new} networks. There already: {names_there}, {notes_there}, {users_there}, {networks_there}. Come in retired: {retired}. With another note, which stays: {noted_otherwise}.", "新增：{names_new} 个名称、{notes_new} 条备注、{users_new} 个用户、{networks_new} 个网络。已存在：{names_there}、{notes_there}、{users_there}、{networks_there}。导入即停用：{retired}。备注不同而保留：{noted_otherwise}。";
     cluster: "Cluster", "集群";
     this_master: "This master", "本主控";
     pairing: "Pairing", "配对";

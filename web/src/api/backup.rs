@@ -1,0 +1,186 @@
+//! All settings as one file, and what is made of such a file.
+
+use super::{From, ProblemBody, Refused, caller, query};
+use crate::ask;
+use crate::auth::{Auth, Role, Who, new_key};
+use crate::backup::{File, Here, Imported, LEN_MAX, Plan, plan};
+use crate::commands::Commands;
+use crate::masters::{Masters, Unavailable};
+use crate::problem::Problem;
+use crate::shared::Turn;
+use axum::Json;
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use common::account::User;
+use common::audit::{Action, Actor};
+use common::rpc::lease::Refusal;
+use common::setting::{Change, SettingKey};
+use futures::StreamExt as _;
+use futures::stream;
+use serde::Deserialize;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+use utoipa::IntoParams;
+
+/// For how long one import makes changes: with what went before, less than a request may take. Whoever sends the file again goes on.
+const APPLY_MAX: Duration = Duration::from_secs(40);
+/// Changes that wait for the other master at once, so that many share a flush: few of those there may be.
+const AT_ONCE: usize = 64;
+/// How much of a file is handed over at a time, in bytes.
+const PIECE_LEN: usize = 64 * 1024;
+
+/// Whether it is only to be said what would be done.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ImportQuery {
+    /// Only say what would be done, and what is wrong.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+/// All that is set, but for secrets, as one file for `POST /api/import`: what names stand for with their notes, networks, and users without
+/// passwords. Keys for scripts are not in it, nor notes about retired names.
+#[utoipa::path(
+    get, path = "/api/export", tag = "settings",
+    responses(
+        (status = 200, description = "The file", body = File),
+        (status = 503, description = "`masters_unavailable`, `overloaded`", body = ProblemBody, content_type = "application/problem+json")
+    ),
+    security(("login" = ["admin"]), ("key" = ["admin"]))
+)]
+pub(crate) async fn export(
+    State(auth): State<Arc<Auth>>,
+    State(masters): State<Arc<dyn Masters>>,
+    State(turn): State<Turn>,
+    who: Who,
+    from: From,
+) -> Result<Response, Problem> {
+    let caller = caller(who, Role::Admin, from)?;
+    let turn = turn.take().await?;
+    let Here { networks, users, names, .. } = here(masters.as_ref(), &auth).await?;
+    let (settings, axes) = (ask::within(masters.settings()).await?, ask::within(masters.axes()).await?);
+    let now = masters.now();
+    let written = tokio::task::spawn_blocking(move || {
+        serde_json::to_vec(&File::new(now, settings, networks, &users, names, &axes))
+    });
+    let text = written.await.ok().and_then(Result::ok).map(Bytes::from).ok_or(Unavailable::Overloaded)?;
+    note(&auth, caller.actor(), Action::Export, "settings").await?;
+    // Whoever reads slowly keeps the turn, so that there is one such file in memory.
+    let pieces = (0..text.len()).step_by(PIECE_LEN).map(move |from| {
+        let _ = &turn;
+        Ok::<_, Infallible>(text.slice(from..text.len().min(from + PIECE_LEN)))
+    });
+    let json = [(header::CONTENT_TYPE, "application/json")];
+    Ok((json, Body::from_stream(stream::iter(pieces))).into_response())
+}
+
+/// Makes what a file of `GET /api/export` says, as far as it is not there. All of it is checked first, and all that is wrong with it is said;
+/// what was begun and not ended goes on when the same file is sent again. Names come in as used; those of kind `segment` begin at the `first` that
+/// each needs, and those of kind `sequence` come in retired. Users come in with passwords that nobody knows.
+#[utoipa::path(
+    post, path = "/api/import", tag = "settings", request_body = File, params(ImportQuery),
+    responses(
+        (status = 200, description = "Both masters hold all of it, or what would be done", body = Imported),
+        (status = 409, description = "`generator_exists`, `generator_conflict`, `name_taken`, `too_many`: what only the masters can say; what was done before stays", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 413, description = "`bad_parameter`: it is longer than 64 MiB, or broke off", body = ProblemBody, content_type = "application/problem+json"),
+        Refused
+    ),
+    security(("login" = ["admin"]), ("key" = ["admin"]))
+)]
+pub(crate) async fn import(
+    State(auth): State<Arc<Auth>>,
+    State(masters): State<Arc<dyn Masters>>,
+    State(turn): State<Turn>,
+    who: Who,
+    from: From,
+    asked: Result<Query<ImportQuery>, QueryRejection>,
+    body: Body,
+) -> Result<Json<Imported>, Problem> {
+    // Nothing is read of somebody who may not, or whose turn it is not.
+    let caller = caller(who, Role::Admin, from)?;
+    let ImportQuery { dry_run } = query(asked)?;
+    let _turn = turn.take().await?;
+    let file = to_bytes(body, LEN_MAX).await.map_err(|_| {
+        let why = format!("the file is longer than {LEN_MAX} bytes, or broke off: spread its names over several files");
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "bad_parameter", why)
+    })?;
+    let here = here(masters.as_ref(), &auth).await?;
+    let planned = tokio::task::spawn_blocking(move || plan(&file, &here));
+    let mut plan = planned.await.map_err(|_| Unavailable::Overloaded)?.map_err(Problem::bad_parameter)?;
+    plan.imported.dry_run = dry_run;
+    if !dry_run {
+        apply(&auth, &mut plan, &caller.actor()).await?;
+    }
+    Ok(Json(plan.imported))
+}
+
+async fn here(masters: &dyn Masters, auth: &Auth) -> Result<Here, Problem> {
+    Ok(Here {
+        utc_offset: ask::within(masters.settings()).await?.utc_offset,
+        networks: ask::within(masters.whitelist()).await?,
+        users: auth.accounts().users().await?,
+        names: ask::within(masters.namespaces()).await?,
+    })
+}
+
+async fn note(auth: &Auth, by: Actor, action: Action, subject: &str) -> Result<(), Problem> {
+    Ok(auth.accounts().keep(Vec::new(), Some((by, action, subject.to_owned()))).await?)
+}
+
+/// Makes the changes of a plan, each as an operator would: names before who may ask for them.
+async fn apply(auth: &Auth, plan: &mut Plan, by: &Actor) -> Result<(), Problem> {
+    let until = Instant::now() + APPLY_MAX;
+    let (names, notes) = (std::mem::take(&mut plan.names), std::mem::take(&mut plan.notes));
+    let (users, networks) = (std::mem::take(&mut plan.users), std::mem::take(&mut plan.networks));
+    let all = names.len() + notes.len() + users.len() + networks.len();
+    note(auth, by.clone(), Action::Import, &format!("{all} changes")).await?;
+    // One for all of them: nobody knows what it is the hash of.
+    let phc = if users.is_empty() { String::new() } else { auth.hash(new_key()).await? };
+    let users = users.into_iter().map(|(name, role)| Change::AddUser(User { name, role, phc: phc.clone() })).collect();
+    let mut made = 0;
+    // Users are one setting, and networks another: of each one change follows the other.
+    for (changes, at_once) in [(names, AT_ONCE), (notes, AT_ONCE), (users, 1), (networks, 1)] {
+        made += all_of(auth.commands(), changes, at_once, by, until).await.map_err(|(some, what, why)| {
+            let made = made + some;
+            why.after(&format!("{what}: {made} of {all} changes are made; send the same file again for the rest: "))
+        })?;
+    }
+    Ok(())
+}
+
+/// Makes these changes, so many at once. How many; or how many until which one was not made, and why.
+async fn all_of(
+    commands: &dyn Commands,
+    changes: Vec<Change>,
+    at_once: usize,
+    by: &Actor,
+    until: Instant,
+) -> Result<usize, (usize, SettingKey, Problem)> {
+    let made = |change: Change| {
+        let (key, changing) = (change.key(), commands.change(change, by.clone()));
+        async move { (key, changing.await) }
+    };
+    let mut answers = stream::iter(changes).map(made).buffer_unordered(at_once);
+    let mut count = 0;
+    while let Some((key, changed)) = answers.next().await {
+        match changed {
+            Ok(_) => count += 1,
+            Err(Refusal::NameTaken) if matches!(key, SettingKey::Namespace(_)) => {
+                let why = Refusal::NameTaken.to_string();
+                return Err((count, key, Problem::new(StatusCode::CONFLICT, "generator_exists", why)));
+            }
+            Err(why) => return Err((count, key, why.into())),
+        }
+        if Instant::now() >= until {
+            let why = format!("no more is done in {} seconds", APPLY_MAX.as_secs());
+            return Err((count, key, Problem::overloaded(why)));
+        }
+    }
+    Ok(count)
+}

@@ -1,0 +1,450 @@
+//! The settings of a cluster as one file, and what has to be changed here to have them again.
+//!
+//! A file is older than what it tells of: any of its names may have given more IDs since. So those that live come in as used, plain
+//! numbers begin where an operator says, and a name of numbers by key comes in retired, because nobody knows how far each key came.
+
+use crate::agents::SettingsRow;
+use crate::axes::AxisRow;
+use crate::masters::{NamespaceRow, NetworkRow};
+use common::about::About;
+#[allow(unused_imports, reason = "the description of the API names it")]
+use common::about::AboutSource;
+use common::account::{ACCOUNTS_MAX, AccountName, Role, User};
+use common::json;
+use common::kind::Kind;
+use common::namespace::{Definition, GeneratorName, Namespace};
+use common::setting::{ABOUTS_LEN_MAX, Change, NAMESPACES_MAX, NETWORKS_MAX, RETIRED_MAX, network};
+use common::time::WallMs;
+use ipnet::IpNet;
+use serde::de::{DeserializeOwned, Error as _, IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::marker::PhantomData;
+use utoipa::ToSchema;
+
+/// The version of the form of a file; another one is refused.
+const VERSION: u32 = 1;
+/// The longest file that is taken, in bytes: as many names as there may be, at 400 bytes each, and their notes.
+pub(crate) const LEN_MAX: usize = 64 << 20;
+/// Names of a file at most.
+const NAMES_MAX: usize = NAMESPACES_MAX + RETIRED_MAX;
+/// Problems of a file that are told at once.
+const PROBLEMS_MAX: usize = 100;
+
+/// The settings of a cluster: what its names stand for, who may ask for leases, and who may use the console, without any secret.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct File {
+    /// The version of this form: 1.
+    version: u32,
+    /// When it was written; an import does not look at it.
+    exported_at: String,
+    /// The cluster it is of, if that has one yet; an import does not look at it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster: Option<String>,
+    /// The offset in which hours and days are counted: a cluster with another one does not take the file.
+    utc_offset: String,
+    /// How long a lease lasts, in days; an import does not look at it.
+    lease_days: u8,
+    /// The largest `uint2` token; an import does not look at it.
+    uint2_max: u16,
+    /// Who may ask for leases, in CIDR notation.
+    networks: Vec<String>,
+    /// Who may use the console, without passwords.
+    users: Vec<UserEntry>,
+    /// What generators' names stand for, but for those that always exist.
+    names: Vec<NameEntry>,
+}
+
+/// Somebody who may use the console.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct UserEntry {
+    /// The name.
+    name: String,
+    /// `viewer`, `operator` or `admin`.
+    role: String,
+}
+
+/// A name, and what it stands for.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct NameEntry {
+    /// The name.
+    name: String,
+    /// Whether it gives no more IDs, ever.
+    retired: bool,
+    /// What it stands for.
+    definition: Definition,
+    /// For `segment`, if it is not retired: every place below was granted when the file was written; others may have been since.
+    #[serde(default, with = "common::json::whole", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    granted: Option<u64>,
+    /// For `segment`, if it is not retired: the first place that may be given again, above all that was ever granted. An operator adds it
+    /// before an import.
+    #[serde(default, with = "common::json::whole", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    first: Option<u64>,
+    /// What is noted about it, if it is not retired.
+    #[serde(default, skip_serializing_if = "About::is_empty")]
+    #[schema(value_type = AboutSource)]
+    about: About,
+}
+
+impl File {
+    /// These settings at that instant. The axes are those of a moment after the names.
+    pub(crate) fn new(
+        at: WallMs,
+        settings: SettingsRow,
+        networks: Vec<NetworkRow>,
+        users: &[User],
+        names: Vec<NamespaceRow>,
+        axes: &[AxisRow],
+    ) -> Self {
+        let granted: BTreeMap<_, _> = axes.iter().map(|row| (&row.name, granted(row))).collect();
+        let entry = |row: NamespaceRow| {
+            let NamespaceRow { name, definition, about, retired, .. } = row;
+            let granted = granted.get(&name).copied().filter(|_| !retired);
+            let about = if retired { About::default() } else { about };
+            NameEntry { name: name.to_string(), retired, definition, granted, first: None, about }
+        };
+        Self {
+            version: VERSION,
+            exported_at: at.to_string(),
+            cluster: settings.cluster,
+            utc_offset: settings.utc_offset,
+            lease_days: settings.lease_days,
+            uint2_max: settings.uint2_max,
+            networks: networks.into_iter().map(|row| row.network).collect(),
+            users: users.iter().map(|it| UserEntry { name: it.name.to_string(), role: it.role.to_string() }).collect(),
+            names: names.into_iter().filter(|row| !row.name.is_default()).map(entry).collect(),
+        }
+    }
+}
+
+/// The place before which everything is granted, as the masters or agents know it.
+fn granted(row: &AxisRow) -> u64 {
+    row.shown.map_or(0, |last| last.saturating_add(1)).max(row.granted)
+}
+
+/// What a file is to be compared with: this cluster as it is.
+#[derive(Debug)]
+pub(crate) struct Here {
+    pub(crate) utc_offset: String,
+    pub(crate) networks: Vec<NetworkRow>,
+    pub(crate) users: Vec<User>,
+    pub(crate) names: Vec<NamespaceRow>,
+}
+
+/// How many of one sort are new, and how many are there already.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct Tally {
+    /// Those that are made, or would be.
+    new: usize,
+    /// Those that are as the file says.
+    there: usize,
+}
+
+impl Tally {
+    fn note(&mut self, is_new: bool) {
+        *(if is_new { &mut self.new } else { &mut self.there }) += 1;
+    }
+}
+
+/// What an import does, or would do.
+#[derive(Debug, Default, Serialize, ToSchema)]
+pub(crate) struct Imported {
+    /// Whether nothing was done: it was only to be said.
+    pub(crate) dry_run: bool,
+    names: Tally,
+    notes: Tally,
+    users: Tally,
+    networks: Tally,
+    /// New names of kind `sequence`: they are retired, and others have to be registered for their keys.
+    retired: Vec<String>,
+    /// Names about which something else is noted here; that stays.
+    noted_otherwise: Vec<String>,
+}
+
+/// What has to be changed.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    pub(crate) names: Vec<Change>,
+    pub(crate) notes: Vec<Change>,
+    pub(crate) users: Vec<(AccountName, Role)>,
+    pub(crate) networks: Vec<Change>,
+    pub(crate) imported: Imported,
+}
+
+#[derive(Deserialize)]
+struct Versioned {
+    version: u32,
+}
+
+/// A file whose rows are not read yet, so that what is wrong in one hides nothing in another.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Unread<'a> {
+    #[serde(rename = "version")]
+    _version: IgnoredAny,
+    #[serde(default, rename = "exported_at")]
+    _exported_at: IgnoredAny,
+    #[serde(default, rename = "cluster")]
+    _cluster: IgnoredAny,
+    #[serde(default, rename = "lease_days")]
+    _lease_days: IgnoredAny,
+    #[serde(default, rename = "uint2_max")]
+    _uint2_max: IgnoredAny,
+    utc_offset: String,
+    #[serde(borrow, deserialize_with = "at_most::<_, _, NETWORKS_MAX>")]
+    networks: Vec<&'a RawValue>,
+    #[serde(borrow, deserialize_with = "at_most::<_, _, ACCOUNTS_MAX>")]
+    users: Vec<&'a RawValue>,
+    #[serde(borrow, deserialize_with = "at_most::<_, _, NAMES_MAX>")]
+    names: Vec<&'a RawValue>,
+}
+
+/// Reads a list that is refused as soon as it is too long.
+fn at_most<'de, D, T, const MAX: usize>(from: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    struct AtMost<T, const MAX: usize>(PhantomData<T>);
+    impl<'de, T: Deserialize<'de>, const MAX: usize> Visitor<'de> for AtMost<T, MAX> {
+        type Value = Vec<T>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "a list of at most {MAX}")
+        }
+        fn visit_seq<A: SeqAccess<'de>>(self, mut rows: A) -> Result<Vec<T>, A::Error> {
+            let mut read = Vec::new();
+            while let Some(row) = rows.next_element()? {
+                if read.len() == MAX {
+                    return Err(A::Error::invalid_length(MAX.saturating_add(1), &self));
+                }
+                read.push(row);
+            }
+            Ok(read)
+        }
+    }
+    from.deserialize_seq(AtMost::<T, MAX>(PhantomData))
+}
+
+/// What this file makes of what is here: all of it is checked before any of it is done.
+///
+/// # Errors
+/// All that is wrong with it, a line each, at most [`PROBLEMS_MAX`].
+pub(crate) fn plan(file: &[u8], here: &Here) -> Result<Plan, String> {
+    let Versioned { version } = serde_json::from_slice(file).map_err(|e| e.to_string())?;
+    if version != VERSION {
+        return Err(format!("version: {version} is none that this program reads: it reads {VERSION}"));
+    }
+    let file: Unread<'_> = serde_json::from_slice(file).map_err(|e| e.to_string())?;
+    let mut check = Check::default();
+    if file.utc_offset != here.utc_offset {
+        let (its, ours) = (&file.utc_offset, &here.utc_offset);
+        let why = format!("{its}, and days begin at {ours} here: format new stores with --utc-offset {its}");
+        check.problem("utc_offset", &why);
+    }
+    check.names(&file.names, here);
+    check.users(&file.users, here);
+    check.networks(&file.networks, here);
+    check.done()
+}
+
+/// A plan in the making.
+#[derive(Default)]
+struct Check {
+    plan: Plan,
+    problems: Vec<String>,
+    /// Those beyond [`PROBLEMS_MAX`].
+    more: usize,
+}
+
+impl Check {
+    fn problem(&mut self, place: &str, why: &str) {
+        if self.problems.len() < PROBLEMS_MAX {
+            self.problems.push(format!("{place}: {why}"));
+        } else {
+            self.more += 1;
+        }
+    }
+
+    fn at_most(&mut self, place: &str, found: usize, max: usize, of: &str) {
+        if found > max {
+            self.problem(place, &format!("there would be {found} {of} with those here: {max} is the most"));
+        }
+    }
+
+    fn done(mut self) -> Result<Plan, String> {
+        if self.problems.is_empty() {
+            return Ok(self.plan);
+        }
+        if self.more > 0 {
+            self.problems.push(format!("and {} more", self.more));
+        }
+        Err(self.problems.join("\n"))
+    }
+
+    fn names(&mut self, rows: &[&RawValue], here: &Here) {
+        let known: BTreeMap<&str, &NamespaceRow> = here.names.iter().map(|row| (row.name.as_str(), row)).collect();
+        let mut seen = BTreeSet::new();
+        for (nth, row) in rows.iter().enumerate() {
+            let place = format!("names[{nth}]");
+            let named = read(row).and_then(|entry: NameEntry| {
+                let name = entry.name.parse::<GeneratorName>().map_err(|e| e.to_string())?;
+                Ok((name, entry))
+            });
+            let (name, entry) = match named {
+                Ok(named) => named,
+                Err(why) => {
+                    self.problem(&place, &why);
+                    continue;
+                }
+            };
+            let checked = match seen.insert(name.clone()) {
+                true => self.name(&name, entry, known.get(name.as_str()).copied()),
+                false => Err("it is there twice".to_owned()),
+            };
+            if let Err(why) = checked {
+                self.problem(&format!("{place} {name}"), &why);
+            }
+        }
+        let registered = || here.names.iter().filter(|row| !row.name.is_default());
+        let (mut living, mut retired) = (0, registered().filter(|row| row.retired).count());
+        living += registered().count() - retired;
+        for change in &self.plan.names {
+            match change {
+                Change::Restore { retired: true, .. } => retired += 1,
+                Change::Restore { namespace, .. } if !known.contains_key(namespace.name().as_str()) => living += 1,
+                _ => {}
+            }
+        }
+        self.at_most("names", living, NAMESPACES_MAX, "names");
+        self.at_most("names", retired, RETIRED_MAX, "retired names");
+        let notes = self.plan.notes.iter().map(|change| match change {
+            Change::About { about, .. } => about.len(),
+            _ => 0,
+        });
+        let noted = notes.chain(here.names.iter().map(|row| row.about.len())).sum();
+        self.at_most("names", noted, ABOUTS_LEN_MAX, "bytes of notes");
+    }
+
+    fn name(&mut self, name: &GeneratorName, entry: NameEntry, known: Option<&NamespaceRow>) -> Result<(), String> {
+        if name.is_default() {
+            return Err("this name is everywhere: leave it out".to_owned());
+        }
+        let (retired, about) = (entry.retired, entry.about.clone());
+        let namespace = Namespace::define(name.clone(), &restarted(entry)?).map_err(|e| e.to_string())?;
+        let by_key = namespace.kind() == Kind::Sequence;
+        let ends = retired || by_key;
+        let is_new = match known {
+            None => true,
+            Some(row) if row.retired && ends => false,
+            Some(row) if !Namespace::define(name.clone(), &row.definition).is_ok_and(|it| namespace.is_met_by(&it)) => {
+                return Err("it stands for something else here: leave it out".to_owned());
+            }
+            Some(row) if row.retired => return Err("it was retired here: leave it out".to_owned()),
+            Some(_) if ends => {
+                let why =
+                    if by_key { "a name of numbers by key comes in retired" } else { "it is retired in the file" };
+                return Err(format!("{why}, and gives numbers here: retire it here before, or leave it out"));
+            }
+            Some(row) => !row.in_use,
+        };
+        self.plan.imported.names.note(is_new);
+        if is_new {
+            if by_key && !retired {
+                self.plan.imported.retired.push(name.to_string());
+            }
+            let namespace = Box::new(namespace);
+            self.plan.names.push(Change::Restore { namespace, retired: ends, proved: false });
+        }
+        if ends || about.is_empty() {
+            return Ok(());
+        }
+        match known.map(|row| &row.about).filter(|here| !here.is_empty()) {
+            Some(here) if *here == about => self.plan.imported.notes.note(false),
+            Some(_) => self.plan.imported.noted_otherwise.push(name.to_string()),
+            None => {
+                self.plan.imported.notes.note(true);
+                self.plan.notes.push(Change::About { name: name.clone(), about: Box::new(about) });
+            }
+        }
+        Ok(())
+    }
+
+    fn users(&mut self, rows: &[&RawValue], here: &Here) {
+        let mut seen = BTreeSet::new();
+        for (nth, row) in rows.iter().enumerate() {
+            let user = read(row).and_then(|UserEntry { name, role }| {
+                let name: AccountName = name.parse().map_err(|e: common::account::AccountNameError| e.to_string())?;
+                let role: Role = role.parse()?;
+                let is_new = match here.users.iter().find(|known| known.name == name) {
+                    _ if !seen.insert(name.clone()) => return Err(format!("{name} is there twice")),
+                    Some(known) if known.role != role => {
+                        return Err(format!(
+                            "{name} is {} here and {role} in the file: make both the same",
+                            known.role
+                        ));
+                    }
+                    known => known.is_none(),
+                };
+                Ok((name, role, is_new))
+            });
+            match user {
+                Ok((name, role, is_new)) => {
+                    self.plan.imported.users.note(is_new);
+                    self.plan.users.extend(is_new.then_some((name, role)));
+                }
+                Err(why) => self.problem(&format!("users[{nth}]"), &why),
+            }
+        }
+        self.at_most("users", here.users.len() + self.plan.users.len(), ACCOUNTS_MAX, "users");
+    }
+
+    fn networks(&mut self, rows: &[&RawValue], here: &Here) {
+        let mut known: BTreeSet<IpNet> = here.networks.iter().filter_map(|row| network(&row.network).ok()).collect();
+        for (nth, row) in rows.iter().enumerate() {
+            match read(row).and_then(|text: String| network(&text).map_err(|e| e.to_string())) {
+                Ok(network) => {
+                    let is_new = known.insert(network);
+                    self.plan.imported.networks.note(is_new);
+                    self.plan.networks.extend(is_new.then_some(Change::Allow(network)));
+                }
+                Err(why) => self.problem(&format!("networks[{nth}]"), &why),
+            }
+        }
+        self.at_most("networks", known.len(), NETWORKS_MAX, "networks");
+    }
+}
+
+fn read<T: DeserializeOwned>(row: &RawValue) -> Result<T, String> {
+    json::read(row.get().as_bytes())
+}
+
+/// The definition of an entry, of plain numbers from where an operator says.
+fn restarted(entry: NameEntry) -> Result<Definition, String> {
+    let NameEntry { retired, definition, granted, first, .. } = entry;
+    match (definition.kind, granted, first) {
+        (Kind::Segment, _, None) if retired => Ok(definition),
+        (Kind::Segment, ..) if retired => Err("it is retired and takes no `first`: leave that out".to_owned()),
+        (Kind::Segment, None, _) => Err("`granted` is missing: an export says how far it was granted".to_owned()),
+        (Kind::Segment, Some(granted), None) => Err(format!(
+            "add `first`, the first place that may be given: not below {granted}, and above all that was granted since the export"
+        )),
+        (Kind::Segment, Some(granted), Some(first)) if first < granted.max(definition.first.unwrap_or(1)) => {
+            Err(format!(
+                "first: {first} was granted already, as all below {granted} was when the file was written: say a later place"
+            ))
+        }
+        (Kind::Segment, Some(_), Some(_)) => Ok(Definition { first, ..definition }),
+        (_, None, None) => Ok(definition),
+        (kind, ..) => Err(format!("a name of kind {kind} takes no `granted` and no `first` beside its definition")),
+    }
+}
+
+#[cfg(test)]
+#[path = "backup_tests.rs"]
+mod tests;
