@@ -127,7 +127,7 @@ fn of_all_kinds() -> Vec<NamespaceRow> {
         ("wide", json!({"kind": "layout", "layout": "uuid7", "encoding": "uuid"})),
         ("parts", json!({"kind": "segment", "first": "5", "increment": "2", "offset": "1", "step": 10})),
         ("big", json!({"kind": "segment", "last": "9223372036854775806"})),
-        ("keyed", json!({"kind": "sequence", "width": 32, "solo_allowance": "1000", "set": "blue"})),
+        ("keyed", json!({"kind": "sequence", "width": 32, "solo_allowance": "1000000", "set": "blue"})),
     ];
     let rows: Vec<_> = all.iter().map(|(name, definition)| row(name, definition)).collect();
     assert!(Kind::NAMED.iter().all(|kind| rows.iter().any(|row| row.definition.kind == *kind)));
@@ -265,7 +265,11 @@ fn all_that_is_wrong_is_said_at_once_and_by_name() {
         ("/users/0/role", json!("root"), "users[0]: a role is viewer, operator or admin"),
         ("/users/0/name", json!("É"), "users[0]: "),
         ("/users/0/role", json!("viewer"), "admin is admin here and viewer in the file"),
-        ("/users/0", json!({"name": "a", "role": "viewer", "password": "x"}), "users[0]: unknown field `password`"),
+        (
+            "/users/0",
+            json!({"name": "a", "role": "viewer", "password": "x"}),
+            "users[0]: password: unknown field `password`",
+        ),
         ("/networks/0", json!("010.0.0.0/8"), "networks[0]: write the octets"),
         ("/networks/0", json!(7), "networks[0]: invalid type"),
     ] {
@@ -298,24 +302,23 @@ fn nothing_comes_in_beyond_what_there_may_be_and_problems_are_counted() {
         let (version, utc_offset) = (1, "+08:00");
         json!({"version": version, "utc_offset": utc_offset, "names": names, "users": users, "networks": networks})
     };
-    let living = |n: usize| file((0..n).map(|n| entry(n, false)).collect(), Vec::new(), Vec::new());
-    let full = planned(&living(NAMESPACES_MAX), &new_here()).unwrap();
-    assert_eq!(full.names.len(), NAMESPACES_MAX);
-    assert!(refused(&living(NAMESPACES_MAX + 1), &new_here()).contains("16384 is the most"));
-    // One that is there already takes no place of another.
-    let here = carried_out(&full, new_here());
-    assert!(planned(&living(NAMESPACES_MAX), &here).is_ok());
-    let other = file(
-        vec![json!({"name": "other", "retired": false, "definition": {"kind": "uniq64"}})],
-        Vec::new(),
-        Vec::new(),
-    );
-    assert!(refused(&other, &here).contains("there would be 16385 names with those here"));
-
-    let gone = |n: usize| file((0..n).map(|n| entry(n, true)).collect(), Vec::new(), Vec::new());
-    assert!(planned(&gone(RETIRED_MAX), &new_here()).is_ok());
-    assert!(refused(&gone(RETIRED_MAX + 1), &new_here()).contains("131072 is the most"));
-    assert!(refused(&gone(NAMES_MAX + 1), &new_here()).contains("a list of at most 147456"));
+    let names = |n: usize, retired| file((0..n).map(|n| entry(n, retired)).collect(), Vec::new(), Vec::new());
+    for (gone, max, of) in [(false, NAMESPACES_MAX, "names"), (true, RETIRED_MAX, "retired names")] {
+        let known = |n: usize| NamespaceRow {
+            name: format!("m{n}").parse().unwrap(),
+            retired: gone,
+            ..row("known", &json!({"kind": "uniq64"}))
+        };
+        let here = Here { names: (0..max - 2).map(known).collect(), ..new_here() };
+        assert_eq!(planned(&names(2, gone), &here).unwrap().names.len(), 2);
+        let why = format!("there would be {} {of} with those here: {max} is the most", max + 1);
+        assert!(refused(&names(3, gone), &here).contains(&why));
+        // One that is there already takes no place of another.
+        let full = carried_out(&planned(&names(2, gone), &here).unwrap(), here);
+        assert_eq!(planned(&names(2, gone), &full).unwrap().imported.names, Tally { new: 0, there: 2 });
+    }
+    let too_many = file(vec![json!(0); NAMES_MAX + 1], Vec::new(), Vec::new());
+    assert!(refused(&too_many, &new_here()).contains("a list of at most 147456"));
 
     let users = |n: usize| {
         file(Vec::new(), (0..n).map(|n| json!({"name": format!("u{n}"), "role": "viewer"})).collect(), Vec::new())

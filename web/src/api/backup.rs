@@ -4,7 +4,6 @@ use super::{From, ProblemBody, Refused, caller, query};
 use crate::ask;
 use crate::auth::{Auth, Role, Who, new_key};
 use crate::backup::{File, Here, Imported, LEN_MAX, Plan, plan};
-use crate::commands::Commands;
 use crate::masters::{Masters, Unavailable};
 use crate::problem::Problem;
 use crate::shared::Turn;
@@ -18,7 +17,6 @@ use common::account::User;
 use common::audit::{Action, Actor};
 use common::rpc::lease::Refusal;
 use common::setting::{Change, SettingKey};
-use futures::StreamExt as _;
 use futures::stream;
 use serde::Deserialize;
 use std::convert::Infallible;
@@ -29,8 +27,6 @@ use utoipa::IntoParams;
 
 /// For how long one import makes changes: with what went before, less than a request may take. Whoever sends the file again goes on.
 const APPLY_MAX: Duration = Duration::from_secs(40);
-/// Changes that wait for the other master at once, so that many share a flush: few of those there may be.
-const AT_ONCE: usize = 64;
 /// How much of a file is handed over at a time, in bytes.
 const PIECE_LEN: usize = 64 * 1024;
 
@@ -114,10 +110,8 @@ pub(crate) async fn import(
     let planned = tokio::task::spawn_blocking(move || plan(&file, &here));
     let mut plan = planned.await.map_err(|_| Unavailable::Overloaded)?.map_err(Problem::bad_parameter)?;
     plan.imported.dry_run = dry_run;
-    if !dry_run {
-        apply(&auth, &mut plan, &caller.actor()).await?;
-    }
-    Ok(Json(plan.imported))
+    let imported = if dry_run { plan.imported } else { apply(&auth, plan, &caller.actor()).await? };
+    Ok(Json(imported))
 }
 
 async fn here(masters: &dyn Masters, auth: &Auth) -> Result<Here, Problem> {
@@ -134,53 +128,30 @@ async fn note(auth: &Auth, by: Actor, action: Action, subject: &str) -> Result<(
 }
 
 /// Makes the changes of a plan, each as an operator would: names before who may ask for them.
-async fn apply(auth: &Auth, plan: &mut Plan, by: &Actor) -> Result<(), Problem> {
+async fn apply(auth: &Auth, plan: Plan, by: &Actor) -> Result<Imported, Problem> {
     let until = Instant::now() + APPLY_MAX;
-    let (names, notes) = (std::mem::take(&mut plan.names), std::mem::take(&mut plan.notes));
-    let (users, networks) = (std::mem::take(&mut plan.users), std::mem::take(&mut plan.networks));
+    let Plan { names, notes, users, networks, imported } = plan;
     let all = names.len() + notes.len() + users.len() + networks.len();
     note(auth, by.clone(), Action::Import, &format!("{all} changes")).await?;
     // One for all of them: nobody knows what it is the hash of.
     let phc = if users.is_empty() { String::new() } else { auth.hash(new_key()).await? };
-    let users = users.into_iter().map(|(name, role)| Change::AddUser(User { name, role, phc: phc.clone() })).collect();
-    let mut made = 0;
-    // Users are one setting, and networks another: of each one change follows the other.
-    for (changes, at_once) in [(names, AT_ONCE), (notes, AT_ONCE), (users, 1), (networks, 1)] {
-        made += all_of(auth.commands(), changes, at_once, by, until).await.map_err(|(some, what, why)| {
-            let made = made + some;
-            why.after(&format!("{what}: {made} of {all} changes are made; send the same file again for the rest: "))
-        })?;
-    }
-    Ok(())
-}
-
-/// Makes these changes, so many at once. How many; or how many until which one was not made, and why.
-async fn all_of(
-    commands: &dyn Commands,
-    changes: Vec<Change>,
-    at_once: usize,
-    by: &Actor,
-    until: Instant,
-) -> Result<usize, (usize, SettingKey, Problem)> {
-    let made = |change: Change| {
-        let (key, changing) = (change.key(), commands.change(change, by.clone()));
-        async move { (key, changing.await) }
-    };
-    let mut answers = stream::iter(changes).map(made).buffer_unordered(at_once);
-    let mut count = 0;
-    while let Some((key, changed)) = answers.next().await {
-        match changed {
-            Ok(_) => count += 1,
-            Err(Refusal::NameTaken) if matches!(key, SettingKey::Namespace(_)) => {
-                let why = Refusal::NameTaken.to_string();
-                return Err((count, key, Problem::new(StatusCode::CONFLICT, "generator_exists", why)));
+    let users = users.into_iter().map(|(name, role)| Change::AddUser(User { name, role, phc: phc.clone() }));
+    // One follows the other: of many at once the masters would remind each other again and again, and others have to be served meanwhile.
+    for (made, change) in names.into_iter().chain(notes).chain(users).chain(networks).enumerate() {
+        let key = change.key();
+        let why = if Instant::now() >= until {
+            Problem::overloaded(format!("no more is done in {} seconds", APPLY_MAX.as_secs()))
+        } else {
+            match auth.commands().change(change, by.clone()).await {
+                Ok(_) => continue,
+                Err(Refusal::NameTaken) if matches!(key, SettingKey::Namespace(_)) => {
+                    Problem::new(StatusCode::CONFLICT, "generator_exists", Refusal::NameTaken.to_string())
+                }
+                Err(why) => why.into(),
             }
-            Err(why) => return Err((count, key, why.into())),
-        }
-        if Instant::now() >= until {
-            let why = format!("no more is done in {} seconds", APPLY_MAX.as_secs());
-            return Err((count, key, Problem::overloaded(why)));
-        }
+        };
+        let place = format!("{key}: {made} of {all} changes are made; send the same file again for the rest: ");
+        return Err(why.after(&place));
     }
-    Ok(count)
+    Ok(imported)
 }
