@@ -125,3 +125,45 @@ async fn wrong_passwords_lock_out_the_right_one_too() {
     .await
     .unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_of_settings_is_looked_at_and_then_imported() {
+    let mut cluster = Cluster::start(0, &[]).await.unwrap();
+    in_browser(&mut cluster, async |cluster, driver, browser| {
+        let home = console_of(cluster, 0);
+        let kept = |file: &str, networks: serde_json::Value| -> Result<String> {
+            let path = cluster.dir().join(file);
+            let file = json!({"version": 1, "utc_offset": "+00:00", "names": [], "users": [], "networks": networks});
+            std::fs::write(&path, file.to_string())?;
+            Ok(path.display().to_string())
+        };
+        let (good, bad) =
+            (kept("good.json", json!(["10.9.0.0/16"]))?, kept("bad.json", json!(["nowhere", "010.0.0.0/8"]))?);
+        let choose = async |path: &str| -> Result<()> {
+            go(browser, &format!("{home}/settings")).await?;
+            browser.find(Locator::Id("import-file")).await?.send_keys(path).await?;
+            Ok(())
+        };
+        let import = "form[data-file] button[type=submit]";
+        let said = |text: &str| format!("document.querySelector('.said').innerText.includes({})", json!(text));
+        choose(&good).await?;
+        page_has(browser, "document.querySelector('a[href=\"/api/export\"]').download === 'uniq-export.json'").await?;
+        click(browser, import).await?;
+        page_has(browser, &said("New: 0 names, 0 notes, 0 users, 1 networks.")).await?;
+        let client = cluster.client.clone();
+        let whitelist = async || client.console(cluster.masters[1].daemon.http, "/api/whitelist").await;
+        ensure!(!whitelist().await?.text().contains("10.9."), "it was only looked at");
+        browser.find(Locator::Id("import-how")).await?.select_by_value("false").await?;
+        click(browser, import).await?;
+        page_has(browser, &said("New: 0 names, 0 notes, 0 users, 1 networks.")).await?;
+        ensure!(whitelist().await?.text().contains("10.9.0.0/16"), "it is done at both");
+        is_clean(driver, browser, std::slice::from_ref(&home)).await?;
+
+        choose(&bad).await?;
+        click(browser, import).await?;
+        let problem = "document.querySelector('form[data-file] .problem').innerText";
+        page_has(browser, &format!("{problem}.includes('networks[0]') && {problem}.includes('\\nnetworks[1]')")).await
+    })
+    .await
+    .unwrap();
+}
