@@ -38,26 +38,26 @@ const PROBLEMS_MAX: usize = 100;
 pub(crate) struct File {
     /// The version of this form: 1.
     version: u32,
-    /// When it was written; an import does not look at it.
+    /// The time of the export; an import does not look at it.
     exported_at: String,
-    /// The cluster it is of, if that has one yet; an import does not look at it.
+    /// The cluster, if the masters have met; an import does not look at it.
     #[serde(skip_serializing_if = "Option::is_none")]
     cluster: Option<String>,
-    /// The offset in which hours and days are counted: a cluster with another one does not take the file.
+    /// The offset in which hours and days are counted, which has to be that of the cluster that imports the file.
     utc_offset: String,
-    /// How long a lease lasts, in days; an import does not look at it.
+    /// The length of a lease in days; an import does not look at it.
     lease_days: u8,
     /// The largest `uint2` token; an import does not look at it.
     uint2_max: u16,
-    /// Who may ask for leases, in CIDR notation.
+    /// The networks whose agents may ask for leases, in CIDR notation.
     networks: Vec<String>,
-    /// Who may use the console, without passwords.
+    /// The users of the console, without passwords.
     users: Vec<UserEntry>,
-    /// What generators' names stand for, but for those that always exist.
+    /// All names with their definitions, but for those that always exist.
     names: Vec<NameEntry>,
 }
 
-/// Somebody who may use the console.
+/// A user of the console.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct UserEntry {
@@ -73,27 +73,27 @@ struct UserEntry {
 struct NameEntry {
     /// The name.
     name: String,
-    /// Whether it gives no more IDs, ever.
+    /// True if it gives no more IDs, ever.
     retired: bool,
-    /// What it stands for.
+    /// The definition.
     definition: Definition,
-    /// For `segment`, if it is not retired: every place below was granted when the file was written; others may have been since.
+    /// The place below which all were granted when the file was written: only of kind `segment`, and not if it is retired.
     #[serde(default, with = "common::json::whole", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     granted: Option<u64>,
-    /// For `segment`, if it is not retired: the first place that may be given again, above all that was ever granted. An operator adds it
-    /// before an import.
+    /// The first place that may be given after an import, above all that were ever granted: an operator adds it to each name of kind `segment`
+    /// that is not retired.
     #[serde(default, with = "common::json::whole", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     first: Option<u64>,
-    /// What is noted about it, if it is not retired.
+    /// The note about it, if it is not retired.
     #[serde(default, skip_serializing_if = "About::is_empty")]
     #[schema(value_type = AboutSource)]
     about: About,
 }
 
 impl File {
-    /// These settings at that instant. The axes are those of a moment after the names.
+    /// Makes the file of these settings, with the axes of a moment after the names.
     pub(crate) fn new(
         at: WallMs,
         settings: SettingsRow,
@@ -128,7 +128,7 @@ fn granted(row: &AxisRow) -> u64 {
     row.shown.map_or(0, |last| last.saturating_add(1)).max(row.granted)
 }
 
-/// What a file is to be compared with: this cluster as it is.
+/// This cluster as it is, with which a file is compared.
 #[derive(Debug)]
 pub(crate) struct Here {
     pub(crate) utc_offset: String,
@@ -137,12 +137,12 @@ pub(crate) struct Here {
     pub(crate) names: Vec<NamespaceRow>,
 }
 
-/// How many of one sort are new, and how many are there already.
+/// Counts of what is new, and of what is there already.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct Tally {
-    /// Those that are made, or would be.
+    /// Number of those that are made, or would be.
     new: usize,
-    /// Those that are as the file says.
+    /// Number of those that are as the file says.
     there: usize,
 }
 
@@ -152,22 +152,22 @@ impl Tally {
     }
 }
 
-/// What an import does, or would do.
+/// The outcome of an import, or of a dry run.
 #[derive(Debug, Default, Serialize, ToSchema)]
 pub(crate) struct Imported {
-    /// Whether nothing was done: it was only to be said.
+    /// True if nothing was done.
     pub(crate) dry_run: bool,
     names: Tally,
     notes: Tally,
     users: Tally,
     networks: Tally,
-    /// New names of kind `sequence`: they are retired, and others have to be registered for their keys.
+    /// New names of kind `sequence`, which come in retired, so that others have to be registered for their keys.
     retired: Vec<String>,
-    /// Names about which something else is noted here; that stays.
+    /// Names about which something else is noted here, which stays.
     noted_otherwise: Vec<String>,
 }
 
-/// What has to be changed.
+/// Changes that a file asks for.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) names: Vec<Change>,
@@ -231,7 +231,7 @@ where
     from.deserialize_seq(AtMost::<T, MAX>(PhantomData))
 }
 
-/// What this file makes of what is here: all of it is checked before any of it is done.
+/// Checks all of a file against what is here, before any of it is done.
 ///
 /// # Errors
 /// All that is wrong with it, a line each, at most [`PROBLEMS_MAX`].

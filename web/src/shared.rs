@@ -17,7 +17,7 @@ pub(crate) struct Shared {
     pub(crate) turn: Turn,
 }
 
-/// How long anybody waits for the turn.
+/// The longest wait for the turn.
 const TURN_MAX: Duration = Duration::from_secs(5);
 
 /// The turn of whoever has all settings in memory at once: one at a time.

@@ -25,12 +25,12 @@ use std::time::Duration;
 use tokio::time::Instant;
 use utoipa::IntoParams;
 
-/// For how long one import makes changes: with what went before, less than a request may take. Whoever sends the file again goes on.
+/// The time in which one import makes changes: with what went before, less than a request may take.
 const APPLY_MAX: Duration = Duration::from_secs(40);
-/// How much of a file is handed over at a time, in bytes.
+/// Bytes of a file that are handed over at a time.
 const PIECE_LEN: usize = 64 * 1024;
 
-/// Whether it is only to be said what would be done.
+/// Parameters of an import.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
