@@ -1,34 +1,74 @@
 //! JSON that people and programs send, read to the letter.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use serde::de::{DeserializeOwned, Error, Unexpected, Visitor};
+use crate::digits::shown;
+use serde::de::{DeserializeOwned, Error, MapAccess, SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// Reads a body. What is `null` is refused: a field that is left out means the default, and one that says nothing may have been meant to
-/// say something.
+/// say something. A field that is there twice is refused too, also where a type would take the last one.
 ///
 /// # Errors
 /// Where it is not what was asked for, and why.
 pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+    whole_text::<Said>(bytes)?;
+    whole_text(bytes)
+}
+
+fn whole_text<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     let mut source = serde_json::Deserializer::from_slice(bytes);
-    // The type first: it refuses a field that is there twice.
     let read = serde_path_to_error::deserialize(&mut source).map_err(|e| e.to_string())?;
     source.end().map_err(|e| e.to_string())?;
-    match serde_json::from_slice(bytes).ok().as_ref().and_then(null_in) {
-        Some(place) => Err(format!("{} is null: leave it out, or say what it is to be", place.trim_start_matches('.'))),
-        None => Ok(read),
+    Ok(read)
+}
+
+/// Any value in which nothing is `null` and no field is there twice.
+struct Said;
+
+impl<'de> Deserialize<'de> for Said {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(Self)
     }
 }
 
-fn null_in(value: &Value) -> Option<String> {
-    let under = |name: String, value| Some(name + &null_in(value)?);
-    match value {
-        Value::Null => Some(String::new()),
-        Value::Array(items) => items.iter().enumerate().find_map(|(nth, item)| under(format!("[{nth}]"), item)),
-        Value::Object(fields) => fields.iter().find_map(|(name, field)| under(format!(".{name}"), field)),
-        Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+impl<'de> Visitor<'de> for Said {
+    type Value = Self;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+    fn visit_unit<E: Error>(self) -> Result<Self, E> {
+        Err(E::custom("null says nothing: leave it out, or say what it is to be"))
+    }
+    fn visit_bool<E: Error>(self, _: bool) -> Result<Self, E> {
+        Ok(self)
+    }
+    fn visit_u64<E: Error>(self, _: u64) -> Result<Self, E> {
+        Ok(self)
+    }
+    fn visit_i64<E: Error>(self, _: i64) -> Result<Self, E> {
+        Ok(self)
+    }
+    fn visit_f64<E: Error>(self, _: f64) -> Result<Self, E> {
+        Ok(self)
+    }
+    fn visit_str<E: Error>(self, _: &str) -> Result<Self, E> {
+        Ok(self)
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self, A::Error> {
+        while items.next_element::<Self>()?.is_some() {}
+        Ok(self)
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Self, A::Error> {
+        let mut names = BTreeSet::new();
+        while let Some(name) = fields.next_key::<String>()? {
+            fields.next_value::<Self>()?;
+            if let Some(twice) = names.replace(name) {
+                return Err(A::Error::custom(format_args!("'{}' is there twice: leave one out", shown(&twice))));
+            }
+        }
+        Ok(self)
     }
 }
 
@@ -113,25 +153,36 @@ mod tests {
     }
 
     #[test]
-    fn null_is_refused_wherever_it_stands() {
+    fn what_says_nothing_or_is_said_twice_is_refused_wherever_it_stands() {
         #[derive(Debug, PartialEq, Deserialize)]
         struct Body {
             a: Option<u32>,
             #[serde(default, with = "whole")]
             b: Option<u64>,
             c: Option<Vec<Option<u32>>>,
+            /// Keeps the last of two fields.
+            #[serde(flatten)]
+            rest: std::collections::BTreeMap<String, serde_json::Value>,
         }
-        assert_eq!(read::<Body>(b"{}").unwrap(), Body { a: None, b: None, c: None });
+        let rest = std::collections::BTreeMap::new;
+        assert_eq!(read::<Body>(b"{}").unwrap(), Body { a: None, b: None, c: None, rest: rest() });
         assert_eq!(
-            read::<Body>(br#"{"a":1,"b":"2","c":[3]}"#).unwrap(),
-            Body { a: Some(1), b: Some(2), c: Some(vec![Some(3)]) }
+            read::<Body>(br#" {"a":1,"b":"2","c":[3]} "#).unwrap(),
+            Body { a: Some(1), b: Some(2), c: Some(vec![Some(3)]), rest: rest() }
         );
+        assert_eq!(read::<Body>(br#"{"d":[{"x":-1.5,"y":true},{"x":-2}]}"#).unwrap().rest.len(), 1);
         for (body, why) in [
-            (r#"{"a":null}"#, "a is null"),
-            (r#"{"b":null}"#, "b: invalid type: null, expected a whole number from 0 to"),
-            (r#"{"c":[1,null]}"#, "c[1] is null"),
-            (r#"{"a":1,"a":2}"#, "duplicate field"),
+            (r#"{"a":null}"#, "a: null says nothing"),
+            (r#"{"b":null}"#, "b: null says nothing"),
+            (r#"{"c":[1,null]}"#, "c[1]: null says nothing"),
+            (r#"{"d":[{"x":{"y":null}}]}"#, "d[0].x.y: null says nothing"),
+            (r#"{"a":1,"a":2}"#, "'a' is there twice: leave one out"),
+            (r#"{"a":1,"\u0061":1}"#, "'a' is there twice"),
+            (r#"{"kind":"segment","kind":"uniq64"}"#, "'kind' is there twice"),
+            (r#"{"d":[{"x":{"y":1,"y":1}}]}"#, "d[0].x: 'y' is there twice"),
             (r#"{"a":1}}"#, "trailing characters"),
+            (r#"{"a":1,}"#, "trailing comma"),
+            (r#"{"b":-1}"#, "b: invalid type: integer `-1`, expected a whole number from 0 to"),
         ] {
             let refusal = read::<Body>(body.as_bytes()).unwrap_err();
             assert!(refusal.contains(why), "{body}: {refusal}");

@@ -229,8 +229,10 @@ async fn names_of_ranges_are_registered_by_the_form_of_the_page() {
         (r#"{"name":"a","kind":"sequence","width":"64"}"#, "64"),
         (r#"{"name":"a","kind":"sequence","width":"319"}"#, "319 is too large here"),
         (r#"{"name":"a","kind":"sequence","width":33}"#, "32 or 63"),
-        (r#"{"name":"a","kind":"segment","first":null}"#, "a whole number"),
-        (r#"{"name":"a","kind":"segment","step":null}"#, "step is null"),
+        (r#"{"name":"a","kind":"segment","first":null}"#, "first: null says nothing"),
+        (r#"{"name":"a","kind":"segment","step":null}"#, "step: null says nothing"),
+        (r#"{"name":"a","kind":"segment","kind":"uniq64"}"#, "'kind' is there twice"),
+        (r#"{"name":"a","kind":"segment","first":"1","first":"2"}"#, "'first' is there twice"),
         (r#"{"name":"a","kind":"sequence","keys_per_section":0}"#, "0"),
         (r#"{"name":"a","kind":"uniq64","first":"9"}"#, "first"),
     ] {

@@ -150,6 +150,8 @@ mod tests {
             (b"{\"key\":-1}", "line 1: "),
             (b"{\"key\":1.5}", "a key: a whole number"),
             (b"{\"key\":null}", "a key: a whole number"),
+            (b"{\"key\":1,\"n\":null}", "invalid type: null"),
+            (b"{\"key\":1,\"n\":2,\"n\":3}", "duplicate field `n`"),
             (b"{\"n\":1}", "missing field `key`"),
             (b"{\"key\":1,\"m\":1}", "unknown field `m`"),
             (b"{\"key\":1,\"n\":0}", "line 1: n: 0 is not"),
