@@ -119,18 +119,15 @@ fn inspect(args: &Args) -> anyhow::Result<()> {
 
 fn explain(id: &str, args: &Args, extensions: &Extensions) -> anyhow::Result<()> {
     let secrets = secrets(args)?;
-    let mut names = vec![Namespace::default_of(Kind::String)];
+    let mut names: Vec<_> = Kind::PREDEFINED.into_iter().map(Namespace::default_of).collect();
     match kept_names(&args.serial_file) {
         Ok(kept) => names.extend(kept),
         // An ID of the kinds that need no name can be taken apart nevertheless.
         Err(why) => end::say(&format!("uniq_generator: {why}")),
     }
-    let templates: Vec<_> = names.iter().filter_map(Namespace::template).collect();
-    let layouts: Vec<_> = names.iter().filter_map(Namespace::layout).collect();
-    let written: Vec<_> = names.iter().filter_map(Namespace::written).collect();
-    let (secrets, strategies) = (&secrets, &extensions.strategies);
-    let known = Known { templates: &templates, layouts: &layouts, written: &written, secrets, strategies };
-    let explained = kind::explain_known(id, &known)?;
+    let names: Vec<_> = names.iter().collect();
+    let (secrets, strategies, now) = (&secrets, &extensions.strategies, Clock::new(args.test_clock).wall());
+    let explained = kind::explain(id, &Known { names: &names, secrets, strategies, now })?;
     if args.json { print(&serde_json::to_string_pretty(&explained)?) } else { print(&explained.to_string()) }
 }
 

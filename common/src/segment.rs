@@ -270,6 +270,12 @@ impl SegmentDefinition {
         // A definition has no place whose number does not fit.
         self.offset.wrapping_add(self.increment.wrapping_mul(place))
     }
+
+    /// Whether a place on the axis has that number.
+    pub fn has(&self, number: u64) -> bool {
+        let place = number.checked_sub(self.offset).filter(|from| from.is_multiple_of(self.increment));
+        place.is_some_and(|from| (self.axis.from..self.axis.to).contains(&(from / self.increment)))
+    }
 }
 
 /// A start of a master from which on it remembers what it granted: random, so that a disk that was put back inherits nothing.

@@ -302,7 +302,7 @@ impl Own {
 }
 
 /// Whether a text may leave: it has no character that would have to be escaped in an answer, and an end.
-fn may_leave(text: &str) -> bool {
+pub(crate) fn may_leave(text: &str) -> bool {
     let fits = |b: u8| b.is_ascii_graphic() && b != b'"' && b != b'\\';
     (1..=STRATEGY_TEXT_LEN_MAX).contains(&text.len()) && text.bytes().all(fits)
 }

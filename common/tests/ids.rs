@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use common::calendar::{Civil, UtcOffset};
-use common::kind::{TextForm, Uniq64, Uniq96, Ymd, explain};
+use common::kind::{Known, TextForm, Uniq64, Uniq96, Ymd, explain};
 use common::time::WallMs;
 use common::token::TokenValue;
 use proptest::prelude::*;
@@ -148,8 +148,8 @@ proptest! {
         }
         let parsed = (Uniq64::parse(&text).is_ok(), Uniq96::parse(&text).is_ok());
         if parsed.0 || parsed.1 {
-            prop_assert!(explain(&text, &[]).is_ok());
-        } else if let Err(refusal) = explain(&text, &[]) {
+            prop_assert!(explain(&text, &Known::NONE).is_ok());
+        } else if let Err(refusal) = explain(&text, &Known::NONE) {
             prop_assert!(!refusal.to_string().chars().any(char::is_control));
         }
     }

@@ -4,7 +4,8 @@
 
 use chrono::Datelike as _;
 use common::calendar::{DayBucket, UtcOffset};
-use common::kind::explain;
+use common::kind::{Kind, Known, explain};
+use common::namespace::{Definition, Namespace};
 use common::template::{CallerError, CallerParts, DEFAULT_TEMPLATE, PartKind, Template, TemplateError};
 use common::token::{TokenFamily, TokenKey, TokenValue};
 use proptest::prelude::*;
@@ -57,6 +58,16 @@ fn write(template: &Template, day: u32, key: TokenKey, parts: &CallerParts, seri
     String::from_utf8(out[5..].to_vec()).unwrap()
 }
 
+fn named(template: &Template) -> Namespace {
+    let token_type = match template.family() {
+        TokenFamily::String3 => "string3-include-letter",
+        _ => "string2-include-letter",
+    };
+    let (template, token_type) = (Some(template.source().to_owned()), Some(token_type.to_owned()));
+    let definition = Definition { kind: Kind::String, template, token_type, ..Definition::default() };
+    Namespace::define("n".parse().unwrap(), &definition).unwrap()
+}
+
 proptest! {
     #[test]
     fn what_is_written_is_taken_apart_again(
@@ -74,7 +85,7 @@ proptest! {
         prop_assert_eq!((text(PartKind::Biz), text(PartKind::Custom)), (biz, custom));
         prop_assert_eq!(taken.parts.iter().map(|p| p.text.as_str()).collect::<String>(), id.clone());
         prop_assert_eq!(template.take_apart(&id).unwrap(), taken.parts);
-        prop_assert!(explain(&id, &[&template]).is_ok());
+        prop_assert!(explain(&id, &Known { names: &[&named(&template)], ..Known::NONE }).is_ok());
     }
 
     /// The date is what chrono writes with the same specifiers.
@@ -131,7 +142,8 @@ proptest! {
             prop_assert_eq!(template.source(), &source);
         }
         let template = Template::parse(DEFAULT_TEMPLATE, TokenFamily::String2).unwrap();
-        let _ = (template.read(&id), template.check_caller(Some(&id), Some(&source)), explain(&id, &[&template]));
+        let _ = (template.read(&id), template.check_caller(Some(&id), Some(&source)));
+        let _ = explain(&id, &Known { names: &[&named(&template)], ..Known::NONE });
     }
 
     /// What is read writes the same text again, so nothing but an ID's own text is taken.

@@ -164,6 +164,8 @@ async fn forms_codes_and_what_an_id_says_are_as_documented() {
     assert!(readings.iter().all(|reading| reading["preset"] != "discord"), "its name hides its numbers: {readings:?}");
     let snow = readings.iter().find(|reading| reading["preset"] == "snowflake").unwrap();
     assert_eq!((&snow["bits"], &snow["unit_ms"], &snow["texts"]["decimal"]), (&json!(64), &json!(1), &json!(decimal)));
+    let first: Value = ask(&format!("explain/{decimal}")).await.json().unwrap();
+    assert!(first["names"].as_array().unwrap().contains(&json!("snow")), "{first}");
     assert_eq!(snow["fields"], json!(["zero:1", "time:41", "token:10", "serial:12"]));
     let (hex, base32) = (ask("id/snow?format=hex").await.text(), ask("id/snow?format=base32").await.text());
     assert_eq!((hex.trim().len(), base32.trim().len()), (16, 13));

@@ -303,6 +303,28 @@ async fn an_id_is_explained_with_who_held_its_token() {
 }
 
 #[tokio::test]
+async fn the_names_that_may_have_given_an_id_are_said_and_the_likeliest_comes_first() {
+    let (sample, router) = console(few());
+    let snow = r#"{"kind":"layout","layout":"snowflake"}"#;
+    sample.change(|state| {
+        for (name, definition, in_use) in
+            [("snow", snow, true), ("invoices", r#"{"kind":"segment"}"#, true), ("new", r#"{"kind":"segment"}"#, false)]
+        {
+            let definition = serde_json::from_str(definition).unwrap();
+            state.namespaces.push(web::NamespaceRow { definition, in_use, ..sample::namespace(name, None) });
+        }
+    });
+    let html = get(&router, "/explain?id=1001").await.2;
+    let places =
+        ["segment, written as decimal", "May have been given by", "invoices", "neither time nor token", "snow"];
+    let found: Vec<_> = places.iter().map(|text| html.find(text).unwrap_or_else(|| panic!("{text}: {html}"))).collect();
+    assert!(found.is_sorted(), "{found:?}: {html}");
+    let told: serde_json::Value = serde_json::from_str(&get(&router, "/api/explain/1001").await.2).unwrap();
+    assert_eq!(told["names"], serde_json::json!(["invoices"]), "what gave no ID yet did not give this one: {told}");
+    assert_eq!(told["also"][0]["names"], serde_json::json!(["snow"]), "{told}");
+}
+
+#[tokio::test]
 async fn buttons_are_there_for_those_who_may_press_them_and_wait_for_the_other_master() {
     for (role, terminate, allow) in
         [(Role::Viewer, false, false), (Role::Operator, true, false), (Role::Admin, true, true)]
@@ -336,26 +358,33 @@ async fn buttons_are_there_for_those_who_may_press_them_and_wait_for_the_other_m
 async fn who_can_read_a_text_that_no_master_can_is_said() {
     let (sample, router) = console(few());
     sample.change(|state| {
-        for (name, encoding) in [
-            ("coupons", r#"{"form":"ff1","length":10}"#),
-            ("codes", r#"{"form":"ff1","length":12}"#),
-            ("tickets", r#"{"form":"strategy","strategy":"tickets"}"#),
-            ("plain", r#""base62""#),
+        let ff1 = |length: u32| {
+            format!(r#"{{"kind":"uniq64","encoding":{{"form":"ff1","length":{length},"secret":"0123456789abcdef"}}}}"#)
+        };
+        let tickets = r#"{"kind":"layout","layout":"snowflake","encoding":{"form":"strategy","strategy":"tickets"}}"#;
+        for (name, definition) in [
+            ("coupons", ff1(20)),
+            ("codes", ff1(22)),
+            ("tickets", tickets.to_owned()),
+            ("plain", r#"{"kind":"uniq64","encoding":"base62"}"#.to_owned()),
         ] {
-            let mut row = sample::namespace(name, None);
-            row.definition.encoding = Some(serde_json::from_str(encoding).unwrap());
-            state.namespaces.push(row);
+            let definition = serde_json::from_str(&definition).unwrap();
+            state.namespaces.push(web::NamespaceRow { definition, ..sample::namespace(name, None) });
         }
     });
     let told = async |id: &str| {
         let html = get(&router, &format!("/explain?id={id}")).await.2;
         html.split("id=\"elsewhere\">").nth(1).map(|rest| rest.split("</p>").next().unwrap().to_owned())
     };
-    let ten = told("ABCDEFGHJK").await.unwrap();
-    assert!(ten.contains("these names: coupons, tickets.") && ten.contains("--secret-file"), "{ten}");
-    assert!(told("ABCDEFGHJKLM").await.unwrap().contains("names: codes, tickets."));
+    let (shorter, longer) = ("98765432109876543210", "9876543210987654321012");
+    let said = told(shorter).await.unwrap();
+    assert!(said.contains("masters: coupons, tickets.") && said.contains("--secret-file"), "{said}");
+    assert!(told(longer).await.unwrap().contains("masters: codes, tickets."));
+    assert!(told("ABCDEFGHJKLMNPQRSTUV").await.unwrap().contains("masters: tickets."), "it has letters");
+    let api = get(&router, &format!("/api/explain/{longer}")).await.2;
+    assert!(api.contains(r#""names":["codes"]"#) && api.contains("--secret-file"), "{api}");
     sample.change(|state| state.namespaces.retain(|row| row.name.to_string() == "plain"));
-    assert_eq!(told("ABCDEFGHJK").await, None);
+    assert_eq!(told(shorter).await, None);
 }
 
 #[tokio::test]

@@ -101,9 +101,24 @@ async fn what_is_held_is_shown_and_counted() {
 #[tokio::test]
 async fn nothing_is_read_from_a_plain_number() {
     let app = app();
-    let answer = app.get("/explain/1000").await;
+    let answer = app.get("/explain/999").await;
     assert_eq!(answer.problem(), (400, "bad_parameter".to_owned()));
     assert!(answer.text().contains("plain number"), "{}", answer.text());
+}
+
+#[tokio::test]
+async fn a_plain_number_is_of_the_names_that_may_have_given_it() {
+    let app = app();
+    define(&app, "snow", r#"{"kind":"layout","layout":"snowflake"}"#);
+    define(&app, "invoices", r#"{"kind":"segment","first":1001}"#);
+    let told = app.get("/explain/1001").await.json();
+    assert_eq!(
+        (&told["kind"], &told["names"]),
+        (&"segment".into(), &serde_json::json!(["orders", "invoices"])),
+        "{told}"
+    );
+    assert_eq!((&told["time"], &told["token"]), (&serde_json::Value::Null, &serde_json::Value::Null), "{told}");
+    assert_eq!((&told["also"][0]["kind"], &told["also"][0]["names"][0]), (&"layout".into(), &"snow".into()), "{told}");
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use common::encoding::Secrets;
-use common::kind::{Kind, Known, explain_known};
+use common::kind::{Kind, Known, explain};
 use common::lease::Grant;
 use common::namespace::Namespace;
 use common::parameters::ClusterParameters;
@@ -44,22 +44,19 @@ pub(super) async fn readyz(State(agent): State<Arc<Agent>>) -> Result<Response, 
 }
 
 /// Takes an ID apart.
-#[utoipa::path(get, path = "/explain/{id}", tag = "program", params(("id" = String, Path, description = "The ID, in any of its text forms")), responses((status = 200, description = "Its fields"), (status = 400, description = "`bad_parameter`: it is not an ID", body = ProblemBody, content_type = "application/problem+json")))]
+#[utoipa::path(get, path = "/explain/{id}", tag = "program", params(("id" = String, Path, description = "The ID, in any of its text forms")), responses((status = 200, description = "Its fields, by each name that may have given it, the likeliest first"), (status = 400, description = "`bad_parameter`: it is not an ID", body = ProblemBody, content_type = "application/problem+json")))]
 pub(super) async fn explained(
     State(agent): State<Arc<Agent>>,
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Response, Problem> {
     let Path(id) = id.map_err(|_| Problem::bad_parameter("the ID is not text"))?;
-    let templates = agent.minter.templates();
-    let templates: Vec<_> = templates.iter().map(Arc::as_ref).collect();
-    let layouts = agent.minter.layouts();
-    let layouts: Vec<_> = layouts.iter().map(Arc::as_ref).collect();
-    let written = agent.minter.written();
-    let written: Vec<_> = written.iter().filter_map(|namespace| namespace.written()).collect();
+    let unused = agent.names.iter().flat_map(|names| names.unused()).map(Arc::new);
+    let names: Vec<Arc<Namespace>> = agent.minter.namespaces().into_iter().chain(unused).collect();
+    let names: Vec<_> = names.iter().map(Arc::as_ref).collect();
     // Whoever asks has not shown who they are: what is encrypted stays so.
-    let (secrets, strategies) = (Secrets::NONE, agent.minter.strategies());
-    let known = Known { templates: &templates, layouts: &layouts, written: &written, secrets, strategies };
-    let explained = explain_known(&id, &known).map_err(|e| Problem::bad_parameter(e.to_string()))?;
+    let secrets = Secrets::NONE;
+    let known = Known { names: &names, secrets, strategies: agent.minter.strategies(), now: agent.minter.wall() };
+    let explained = explain(&id, &known).map_err(|e| Problem::bad_parameter(e.to_string()))?;
     let explained = explained.leased_first(|reading| agent.minter.leases_token_of(reading));
     Ok(body(StatusCode::OK, JSON, serde_json::to_vec(&explained).unwrap_or_default().into()))
 }

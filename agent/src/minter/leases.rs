@@ -30,7 +30,8 @@ impl Minter {
         let published = self.published.load();
         let offset = published.membership.parameters.map(|parameters| parameters.utc_offset()).unwrap_or_default();
         let Some(at) = reading.instant(offset) else { return false };
-        let same = |grant: &Grant| match &reading.token {
+        let Some(token) = &reading.token else { return false };
+        let same = |grant: &Grant| match token {
             TokenText::Number(token) => grant.key.family == TokenFamily::Uint && grant.key.value == TokenValue(*token),
             TokenText::Characters(token) => grant.key.family != TokenFamily::Uint && grant.key.text() == *token,
         };

@@ -1,7 +1,6 @@
 //! What the minter tells about itself.
 
 use super::Minter;
-use crate::gate::Layout;
 use crate::refusal::Refusal;
 use crate::segments::View;
 use crate::years::WARN_AHEAD;
@@ -12,7 +11,6 @@ use common::namespace::{GeneratorName, Namespace};
 use common::plugin::PluginSpec;
 use common::rpc::mint::MintCode;
 use common::segment::Span;
-use common::template::Template;
 use common::time::WallMs;
 use serde::Serialize;
 use std::sync::Arc;
@@ -178,13 +176,11 @@ impl Minter {
         alias.map(|alias| Namespace::clone(&alias)).or_else(own).or_else(keyed)
     }
 
-    /// The templates of all string generators.
-    pub fn templates(&self) -> Vec<Arc<Template>> {
-        let text = |layout: &Layout| match layout {
-            Layout::Text(template) => Some(Arc::clone(template)),
-            Layout::Number(_) | Layout::Ticks(_) | Layout::Plain(_) => None,
-        };
-        self.generators.iter().filter_map(|g| text(&g.layout)).collect()
+    /// All names that are served here, with what they stand for.
+    pub fn namespaces(&self) -> Vec<Arc<Namespace>> {
+        let own = self.generators.iter().map(|generator| Arc::new(generator.namespace().clone()));
+        let keyed = self.keyed_names();
+        own.chain(self.generators.aliases().into_values()).chain(keyed.values().cloned()).collect()
     }
 
     /// The names whose layout ends soon after `now`, or has ended, and when it does.
@@ -194,23 +190,6 @@ impl Minter {
             (end - now <= WARN_AHEAD).then(|| (generator.namespace.name().clone(), end))
         };
         self.generators.iter().filter_map(ending).collect()
-    }
-
-    /// The definitions of all generators of kind layout.
-    pub fn layouts(&self) -> Vec<Arc<LayoutDefinition>> {
-        let ticks = |layout: &Layout| match layout {
-            Layout::Ticks(definition) => Some(Arc::clone(definition)),
-            Layout::Number(_) | Layout::Text(_) | Layout::Plain(_) => None,
-        };
-        self.generators.iter().filter_map(|g| ticks(&g.layout)).collect()
-    }
-
-    /// The definitions of all names whose Uniq64 are not written in decimal.
-    pub fn written(&self) -> Vec<Arc<Namespace>> {
-        let own =
-            self.generators.iter().map(|g| g.namespace()).filter(|it| it.written().is_some()).cloned().map(Arc::new);
-        let aliases = self.generators.aliases();
-        own.chain(aliases.values().filter(|it| it.written().is_some()).cloned()).collect()
     }
 
     /// All generators. Waits for the disk if it is being written.

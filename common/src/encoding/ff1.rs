@@ -77,6 +77,11 @@ impl Ff1 {
         true
     }
 
+    /// Whether it has the length and the digits of a text.
+    pub(super) fn may_be(&self, text: &[u8]) -> bool {
+        text.len() == self.len() && text.iter().all(|digit| self.digits.value(*digit).is_some())
+    }
+
     pub(super) fn read(&self, text: &[u8]) -> Option<u128> {
         if text.len() != self.len() {
             return None;

@@ -244,6 +244,19 @@ impl EncodingForm {
     pub const fn sorts(self) -> bool {
         !matches!(self, Self::Sqids | Self::Ff1 | Self::Strategy)
     }
+
+    /// By what it hides its numbers, which then leave in no other form, and who reads its texts; `None` if it hides none.
+    pub const fn hides(self) -> Option<&'static str> {
+        match self {
+            Self::Decimal | Self::Hex | Self::Base32 | Self::Base62 | Self::Uuid => None,
+            Self::Sqids => Some("by sqids: its name gives the number in no other form"),
+            Self::Ff1 => Some(
+                "by ff1: whoever has the secret reads it, with uniq_generator --explain ID --serial-file FILE \
+                 --secret-file FILE",
+            ),
+            Self::Strategy => Some("by a strategy: agents that have it read it, at GET /explain/ID"),
+        }
+    }
 }
 
 impl FromStr for EncodingForm {

@@ -1,8 +1,8 @@
 //! An encoding that a definition has, built once.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::{Encoding, EncodingForm, EncodingSource, InvalidEncoding, Secrets};
-use crate::strategy::Unready;
+use super::{Encoding, EncodingForm, EncodingSource, InvalidEncoding, Key, Secrets, Way, Words};
+use crate::strategy::{Unready, may_leave};
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
@@ -76,6 +76,16 @@ impl WrittenAs {
             Err(unknown @ InvalidEncoding::Strategy(Unready::Unknown { .. })) => Err(unknown),
             made => built.get_or_init(|| made).clone(),
         }
+    }
+
+    /// Whether the text may be of this encoding, whose secret or strategy is not here.
+    pub fn may_be(&self, text: &str) -> bool {
+        if self.source.form() == EncodingForm::Strategy {
+            return may_leave(text);
+        }
+        let any_key = Key::new([0; Key::LEN]);
+        let encoding = Encoding::build(&self.source, self.bits, Some(&any_key), &[], Words::NotLookedAt);
+        encoding.is_ok_and(|it| matches!(it.way, Way::Ff1(ff1) if ff1.may_be(text.as_bytes())))
     }
 
     /// The same of numbers that have no layout, so no strategy.

@@ -1,14 +1,11 @@
 //! Layouts: numbers whose bits a definition says, one token's serials per tick.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::{
-    Bucket, Dated, Definable, Durable, Form, Kind, Known, Reading, Right, Spec, TextForm, TextForms, TokenText,
-};
-use crate::encoding::{Encoding, EncodingForm, Secrets};
+use super::{Bucket, Definable, Durable, Form, Kind, Known, Reading, Right, Spec, TextForm, TextForms, TokenText};
+use crate::encoding::{Encoding, EncodingForm};
 use crate::layout::{LayoutDefinition, Preset};
-use crate::strategy::Strategies;
+use crate::namespace::Namespace;
 use crate::token::TokenType;
-use chrono::Datelike as _;
 use serde::Serialize;
 
 pub(super) const SPEC: Spec = Spec {
@@ -32,17 +29,7 @@ pub(super) const SPEC: Spec = Spec {
     form: Form::Layout { example: Preset::Snowflake },
     numbers: None,
     definition: Some(Definable { everyday_reset: false, shared_serials: false }),
-    readings: |text, known| {
-        let mut readings: Vec<Dated> = Vec::new();
-        for definition in known.layouts {
-            if let Some(found) = reading(text, definition, known)
-                && !readings.iter().any(|(_, other)| other.layout == found.1.layout)
-            {
-                readings.push(found);
-            }
-        }
-        readings
-    },
+    readings: |text, known| known.of(Kind::Layout).filter_map(|namespace| reading(text, namespace, known)).collect(),
 };
 
 /// What a number of a layout says beyond time, token and serial.
@@ -84,28 +71,28 @@ fn read(text: &str, definition: &LayoutDefinition, encoding: &Encoding) -> Optio
     forms.map(|(plain, form)| Some((encoding.plain(*plain).read(text)?, *form))).find_map(|read| read)
 }
 
-fn reading(text: &str, definition: &LayoutDefinition, known: &Known<'_>) -> Option<Dated> {
+fn reading(text: &str, namespace: &Namespace, known: &Known<'_>) -> Option<Reading> {
+    let definition = namespace.layout()?;
     let layout = definition.layout();
-    let encoding = definition.written_by(known.secrets, known.strategies).ok()?;
+    let Ok(encoding) = definition.written_by(known.secrets, known.strategies) else {
+        return Reading::unread(namespace, definition.written(), text);
+    };
     let (number, form) = read(text, definition, &encoding)?;
     let parts = layout.parts(number)?;
-    let time = chrono::DateTime::from_timestamp_millis(parts.time.0)?;
     let plain = |form| encoding.plain(form).text(number).unwrap_or_default();
-    let reading = Reading {
-        kind: Kind::Layout,
+    Some(Reading {
+        names: vec![namespace.name().clone()],
         form: PLAIN.iter().find_map(|(plain, encoding)| (*encoding == form).then_some(*plain)),
-        time: parts.time.to_string(),
-        bucket: SPEC.unit,
-        token: TokenText::Number(parts.token.0),
-        serial: parts.serial.into(),
+        hidden: form.hides(),
+        time: Some(parts.time.to_string()),
+        token: Some(TokenText::Number(parts.token.0)),
+        serial: Some(parts.serial.into()),
         texts: Some(TextForms {
             decimal: plain(TextForm::Decimal),
             hex: plain(TextForm::Hex),
             base32: plain(TextForm::Base32),
             uri: String::new(),
         }),
-        template: None,
-        parts: Vec::new(),
         layout: Some(LayoutReading {
             preset: definition.preset().map(Preset::name),
             bits: layout.bits(),
@@ -115,12 +102,6 @@ fn reading(text: &str, definition: &LayoutDefinition, known: &Known<'_>) -> Opti
             encoding: form.name(),
             strategy: encoding.own().map(|own| own.name().to_owned()),
         }),
-    };
-    Some((time.year(), reading))
-}
-
-impl Known<'_> {
-    /// Nothing but kinds that need no definition.
-    pub const NONE: Known<'static> =
-        Known { templates: &[], layouts: &[], written: &[], secrets: Secrets::NONE, strategies: Strategies::NONE };
+        ..Reading::of(Kind::Layout)
+    })
 }

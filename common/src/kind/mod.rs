@@ -37,9 +37,7 @@ mod text;
 mod uniq64;
 mod uniq96;
 
-pub use explain::{
-    ExplainError, Explained, Known, Reading, TEXT_LEN_MAX, TextForms, TokenText, explain, explain_known,
-};
+pub use explain::{ExplainError, Explained, Known, Reading, TEXT_LEN_MAX, TextForms, TokenText, explain};
 pub use layout::LayoutReading;
 pub use text::{ParseError, TextForm, UnknownTextForm};
 pub use uniq64::{UNIQ64_SERIALS_PER_HOUR, Uniq64, Uniq64Fields};
@@ -97,13 +95,9 @@ pub struct Spec {
     pub numbers: Option<&'static Numbers>,
     /// What a definition may say; `None`: there are no names of this kind.
     pub definition: Option<Definable>,
-    /// Every way in which a text is an ID of this kind, by one of the templates or layouts if it takes one, each with the
-    /// year it carries.
-    pub(crate) readings: fn(&str, &Known<'_>) -> Vec<Dated>,
+    /// Every way in which a text is an ID of this kind, by one of the names if it takes one.
+    pub(crate) readings: fn(&str, &Known<'_>) -> Vec<Reading>,
 }
-
-/// A reading, and the year it carries.
-pub(crate) type Dated = (i32, Reading);
 
 /// The right to mint a kind: a leased token.
 #[derive(Debug)]

@@ -1,11 +1,11 @@
 //! Strings: characters by a template, one token's serials per day.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::{Bucket, Dated, Definable, Durable, Form, Kind, Reading, Right, Spec, TokenText};
+use super::{Bucket, Definable, Durable, Form, Kind, Reading, Right, Spec, TokenText};
 use crate::calendar::UtcOffset;
-use crate::template::{DEFAULT_TEMPLATE, TakenApart, Template};
+use crate::namespace::Namespace;
+use crate::template::{DEFAULT_TEMPLATE, TakenApart};
 use crate::token::TokenType;
-use chrono::Datelike as _;
 
 pub(super) const SPEC: Spec = Spec {
     name: "string",
@@ -26,24 +26,21 @@ pub(super) const SPEC: Spec = Spec {
     numbers: None,
     // People read strings and expect the serial to start anew.
     definition: Some(Definable { everyday_reset: true, shared_serials: false }),
-    readings: |text, known| known.templates.iter().filter_map(|template| reading(text, template)).collect(),
+    readings: |text, known| known.of(Kind::String).filter_map(|namespace| reading(text, namespace)).collect(),
 };
 
-fn reading(text: &str, template: &Template) -> Option<Dated> {
+fn reading(text: &str, namespace: &Namespace) -> Option<Reading> {
+    let template = namespace.template()?;
     let TakenApart { day, token, serial, parts } = template.read(text).ok()?;
     // A bucket counts local days, so any offset gives the same date.
     let date = UtcOffset::default().date(day)?;
-    let reading = Reading {
-        kind: Kind::String,
-        form: None,
-        time: date.to_string(),
-        bucket: SPEC.unit,
-        token: TokenText::Characters(token.text()),
-        serial,
-        texts: None,
+    Some(Reading {
+        names: vec![namespace.name().clone()],
+        time: Some(date.to_string()),
+        token: Some(TokenText::Characters(token.text())),
+        serial: Some(serial),
         template: Some(template.source().to_owned()),
         parts,
-        layout: None,
-    };
-    Some((date.year(), reading))
+        ..Reading::of(Kind::String)
+    })
 }

@@ -3,12 +3,12 @@
 
 use super::text::{self, Layout, ParseError, TextForm};
 use super::{
-    Bucket, CalendarError, Dated, Definable, Durable, Field, Form, Kind, Known, LayoutError, Numbers, Reading, Right,
-    Spec, TextForms, YEAR_FIRST, Ymd, exists,
+    Bucket, CalendarError, Definable, Durable, Field, Form, Kind, Known, LayoutError, Numbers, Reading, Right, Spec,
+    TextForms, YEAR_FIRST, Ymd, exists,
 };
 use crate::calendar::{Civil, HourBucket, UtcOffset};
 use crate::digits::read_decimal;
-use crate::encoding::WrittenAs;
+use crate::namespace::Namespace;
 use crate::token::{TokenType, TokenValue};
 use serde::{Deserialize, Serialize};
 use std::io::Write as _;
@@ -70,33 +70,37 @@ pub(super) const SPEC: Spec = Spec {
     }),
     definition: Some(Definable { everyday_reset: false, shared_serials: true }),
     readings: |text, known| {
+        let shows = |namespace: &&Namespace| namespace.encoding().is_none_or(|source| source.form().hides().is_none());
+        let names: Vec<_> = known.of(Kind::Uniq64).filter(shows).map(|it| it.name().clone()).collect();
         let plain = TextForm::ALL.into_iter().filter_map(|form| reading(text, form));
-        let mut readings: Vec<Dated> = plain.collect();
-        for written in known.written {
-            if let Some(found) = encoded(text, written, known)
-                && !readings.iter().any(|(_, other)| other.texts == found.1.texts)
-            {
-                readings.push(found);
-            }
-        }
+        let mut readings: Vec<_> = plain.map(|reading| Reading { names: names.clone(), ..reading }).collect();
+        let encoded = known.of(Kind::Uniq64).filter_map(|namespace| encoded(text, namespace, known));
+        let further: Vec<_> = encoded.filter(|it| readings.iter().all(|plain| plain.texts != it.texts)).collect();
+        readings.extend(further);
         readings
     },
 };
 
 /// What a text says that a name's encoding gives.
-fn encoded(text: &str, written: &WrittenAs, known: &Known<'_>) -> Option<Dated> {
-    let number = written.plain(known.secrets).ok()?.read(text)?;
-    let decimal = Uniq64(u64::try_from(number).ok()?).text(TextForm::Decimal);
-    let (year, reading) = reading(&decimal, TextForm::Decimal)?;
-    Some((year, Reading { form: None, ..reading }))
+fn encoded(text: &str, namespace: &Namespace, known: &Known<'_>) -> Option<Reading> {
+    let written = namespace.written()?;
+    let Ok(encoding) = written.plain(known.secrets) else { return Reading::unread(namespace, written, text) };
+    let decimal = Uniq64(u64::try_from(encoding.read(text)?).ok()?).text(TextForm::Decimal);
+    let reading = reading(&decimal, TextForm::Decimal)?;
+    Some(Reading {
+        names: vec![namespace.name().clone()],
+        form: None,
+        hidden: written.source().form().hides(),
+        ..reading
+    })
 }
 
-fn reading(text: &str, form: TextForm) -> Option<Dated> {
+fn reading(text: &str, form: TextForm) -> Option<Reading> {
     let id = Uniq64::parse_form(text, form).ok()?;
     let Uniq64Fields { year, month, day, hour, token, serial } = id.fields().ok()?;
     let time = format!("{}T{hour:02}:00:00", Ymd { year, month, day });
     let texts = TextForms::of(|form| id.text(form));
-    Some((year, Reading::integer(Kind::Uniq64, form, time, token.0, serial, texts)))
+    Some(Reading::integer(Kind::Uniq64, form, time, token.0, serial, texts))
 }
 
 /// A 64-bit ID.

@@ -3,8 +3,8 @@
 
 use super::text::{self, Layout, ParseError, TextForm};
 use super::{
-    Bucket, CalendarError, Dated, Durable, Field, Form, Kind, LayoutError, Reading, Right, Spec, TextForms, YEAR_FIRST,
-    Ymd, exists,
+    Bucket, CalendarError, Durable, Field, Form, Kind, LayoutError, Reading, Right, Spec, TextForms, YEAR_FIRST, Ymd,
+    exists,
 };
 use crate::calendar::{Civil, UtcOffset};
 use crate::digits::{fill_decimal, read_decimal};
@@ -75,13 +75,13 @@ pub(super) const SPEC: Spec = Spec {
     readings: |text, _| TextForm::ALL.into_iter().filter_map(|form| reading(text, form)).collect(),
 };
 
-fn reading(text: &str, form: TextForm) -> Option<Dated> {
+fn reading(text: &str, form: TextForm) -> Option<Reading> {
     let id = Uniq96::parse_form(text, form).ok()?;
     let Uniq96Fields { civil: c, token, serial } = id.fields().ok()?;
     let date = Ymd { year: c.year, month: c.month, day: c.day };
     let time = format!("{date}T{:02}:{:02}:{:02}.{:03}", c.hour, c.minute, c.second, c.millisecond);
     let texts = TextForms::of(|form| id.text(form));
-    Some((c.year, Reading::integer(Kind::Uniq96, form, time, token.0, serial, texts)))
+    Some(Reading::integer(Kind::Uniq96, form, time, token.0, serial, texts))
 }
 
 /// A 96-bit ID.

@@ -148,6 +148,11 @@ impl LayoutDefinition {
         self.written.encoding(secrets, |source| Encoding::by_strategy(source, &self.layout, strategies))
     }
 
+    /// The same, as its name has it.
+    pub(crate) fn written(&self) -> &WrittenAs {
+        &self.written
+    }
+
     /// The layout as a person writes it: the preset and its epoch, or all of it.
     pub fn source(&self) -> LayoutSource {
         let source = self.layout.source();

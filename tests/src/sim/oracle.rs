@@ -7,11 +7,11 @@ use super::rng::mix;
 use agent::gate::Prefix;
 use agent::run::Runs;
 use common::calendar::UtcOffset;
-use common::encoding::Secrets;
-use common::kind::{Known, Reading, TextForm, Uniq64, Uniq96, explain_known};
+use common::kind::{Kind, Known, Reading, TextForm, Uniq64, Uniq96, explain};
+use common::layout::LayoutSource;
 use common::lease::{Generation, Lease, LeaseState};
+use common::namespace::{Definition, Namespace};
 use common::parameters::SessionId;
-use common::strategy::Strategies;
 use common::template::CallerParts;
 use common::time::WallMs;
 use common::token::TokenKey;
@@ -323,17 +323,16 @@ impl Oracle {
             Prefix::Ticks { tick, numbers } => {
                 let definition = &numbers.definition;
                 let text = definition.text(numbers.number(*tick, counter)).unwrap_or_default();
-                let known = Known {
-                    templates: &[],
-                    layouts: &[definition],
-                    written: &[],
-                    secrets: Secrets::NONE,
-                    strategies: Strategies::NONE,
-                };
-                let read = explain_known(&text, &known).ok().into_iter();
+                let LayoutSource { layout, bits, epoch, unit_ms, fields } = definition.source();
+                let encoding = Some(definition.encoding().clone());
+                let kind = Kind::Layout;
+                let said = Definition { kind, layout, bits, epoch, unit_ms, fields, encoding, ..Definition::default() };
+                let name = Namespace::define("ticks".parse().expect("a name"), &said).expect("a definition");
+                let read = explain(&text, &Known { names: &[&name], ..Known::NONE }).ok().into_iter();
                 let mut readings = read.flat_map(|read| std::iter::once(read.reading).chain(read.also));
                 let is_ours = |reading: &Reading| {
-                    reading.layout.is_some() && (reading.serial, &reading.time) == (counter, &run.time.to_string())
+                    let (serial, time) = (Some(counter), Some(run.time.to_string()));
+                    reading.layout.is_some() && (reading.serial, &reading.time) == (serial, &time)
                 };
                 let found = readings.any(|reading| is_ours(&reading));
                 (text.clone(), found.then_some(text))

@@ -6,6 +6,7 @@ use crate::ask;
 use crate::auth::{Auth, Entry};
 use crate::commands::{AuditCheck, AuditFilter};
 use crate::masters::{AuditRow, LeaseFilter, LeasePage, LeaseRow, MasterRow, Masters, PoolRow};
+use crate::pages::take_apart;
 use crate::problem::Problem;
 use crate::query::{AUDIT_SCAN_MAX, AuditQuery, FilterQuery};
 use axum::Json;
@@ -14,8 +15,6 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use common::kind::explain as take_apart;
-use common::namespace::Namespace;
 use futures::stream;
 use std::sync::Arc;
 
@@ -108,12 +107,12 @@ pub(crate) async fn settings(State(masters): State<Arc<dyn Masters>>) -> Result<
     Ok(Json(ask::within(masters.settings()).await?))
 }
 
-/// Takes an ID apart, by every template that is registered.
+/// Takes an ID apart, by every name that is registered.
 #[utoipa::path(
     get, path = "/api/explain/{id}", tag = "leases",
     params(("id" = String, Path, description = "The ID in any of its text forms; slashes as %2F")),
     responses(
-        (status = 200, description = "Its fields: kind, time, token, serial, for a string its template's parts"),
+        (status = 200, description = "Its fields: kind, time, token, serial, for a string its template's parts, and the names that may have given it; the likeliest reading first"),
         (status = 400, description = "`bad_parameter`: it is not an ID", body = ProblemBody, content_type = "application/problem+json")
     ),
     security(("login" = ["viewer"]), ("key" = ["viewer"]))
@@ -123,11 +122,8 @@ pub(crate) async fn explain(
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Response, Problem> {
     let id = path(id)?;
-    let known = ask::within(masters.namespaces()).await?;
-    let known: Vec<Namespace> =
-        known.into_iter().filter_map(|row| Namespace::define(row.name, &row.definition).ok()).collect();
-    let templates: Vec<_> = known.iter().filter_map(Namespace::template).collect();
-    let explained = take_apart(&id, &templates).map_err(|e| Problem::bad_parameter(e.to_string()))?;
+    let rows = ask::within(masters.namespaces()).await?;
+    let explained = take_apart(&id, &rows, masters.now()).map_err(|e| Problem::bad_parameter(e.to_string()))?;
     Ok(Json(explained).into_response())
 }
 

@@ -9,12 +9,10 @@ use crate::words::{Words, fill};
 use askama::Template;
 use common::audit::Action;
 use common::calendar::UtcOffset;
-use common::encoding::{EncodingForm, EncodingSource, Secrets};
-use common::kind::{Field, Form, Known, Reading, TokenText, explain_known};
-use common::layout::{Layout, LayoutDefinition, LayoutSource};
-use common::namespace::Namespace;
-use common::strategy::Strategies;
-use common::template::{PartKind, Template as Made};
+use common::kind::{ExplainError, Explained, Field, Form, Known, Reading, TokenText, explain};
+use common::layout::{Layout, LayoutSource};
+use common::namespace::{GeneratorName, Namespace};
+use common::template::PartKind;
 use common::time::WallMs;
 use common::token::{TokenFamily, TokenKey, TokenValue};
 
@@ -32,34 +30,19 @@ struct Page {
     elsewhere: Option<String>,
 }
 
-/// As many names as are said at once.
-const ELSEWHERE_MAX: usize = 16;
-
 pub(super) async fn page(masters: &dyn Masters, frame: Frame, id: &str) -> Result<String, Problem> {
     let id = id.trim();
     let (mut problem, mut readings, mut elsewhere) = (None, Vec::new(), None);
     if !id.is_empty() {
-        let namespaces = rows(masters.namespaces()).await?;
-        elsewhere = read_elsewhere(&namespaces, id, frame.w);
-        let templates: Vec<Made> = namespaces.iter().filter_map(template_of).collect();
-        let layouts: Vec<LayoutDefinition> = namespaces.iter().filter_map(layout_of).collect();
-        let encoded: Vec<Namespace> = namespaces.iter().filter_map(encoded_of).collect();
-        let written: Vec<_> = encoded.iter().filter_map(Namespace::written).collect();
-        let by = (templates.iter().collect::<Vec<_>>(), layouts.iter().collect::<Vec<_>>());
-        match explain_known(
-            id,
-            &Known {
-                templates: &by.0,
-                layouts: &by.1,
-                written: &written,
-                secrets: Secrets::NONE,
-                strategies: Strategies::NONE,
-            },
-        ) {
+        match take_apart(id, &rows(masters.namespaces()).await?, masters.now()) {
             Ok(explained) => {
                 let offset = rows(masters.settings()).await?.utc_offset;
-                for reading in std::iter::once(explained.reading).chain(explained.also) {
-                    readings.push(Shown::new(masters, reading, &templates, &offset, frame.w).await?);
+                let all = std::iter::once(explained.reading).chain(explained.also);
+                let (unread, read): (Vec<_>, Vec<_>) =
+                    all.partition(|reading| reading.hidden.is_some() && reading.time.is_none());
+                elsewhere = names_of(&unread, frame.w).map(|names| fill(frame.w.only_agents_read, &[&names]));
+                for reading in read {
+                    readings.push(Shown::new(masters, reading, &offset, frame.w).await?);
                 }
                 // Those of somebody's token first, as agents order them by their own: by those it can have been minted.
                 readings.sort_by_key(|shown| shown.holder.is_none());
@@ -70,34 +53,27 @@ pub(super) async fn page(masters: &dyn Masters, frame: Frame, id: &str) -> Resul
     Ok(Page { frame, id: id.to_owned(), problem, readings, elsewhere }.render()?)
 }
 
-/// Which names might have written this, whose secret or strategy no master has.
-fn read_elsewhere(namespaces: &[NamespaceRow], id: &str, w: &'static Words) -> Option<String> {
-    let length = u32::try_from(id.chars().count()).ok();
-    let might = |row: &&NamespaceRow| match &row.definition.encoding {
-        Some(EncodingSource::Parameters(said)) => match said.form {
-            EncodingForm::Ff1 => said.length.is_none() || said.length == length,
-            form => form == EncodingForm::Strategy,
-        },
-        Some(EncodingSource::Name(form)) => *form == EncodingForm::Ff1,
-        None => false,
-    };
-    let names: Vec<_> = namespaces.iter().filter(might).map(|row| row.name.to_string()).collect();
-    let more = names.len().saturating_sub(ELSEWHERE_MAX);
-    let mut said = names.into_iter().take(ELSEWHERE_MAX).collect::<Vec<_>>().join(", ");
-    if more > 0 {
-        said.push_str(&format!(" (+{more})"));
+/// What an ID says, by all names that ever gave one. Masters have neither secrets nor strategies.
+///
+/// # Errors
+/// [`ExplainError`] if it is none.
+pub(crate) fn take_apart(id: &str, names: &[NamespaceRow], now: WallMs) -> Result<Explained, ExplainError> {
+    let given = names.iter().filter(|row| row.in_use);
+    let names: Vec<_> = given.filter_map(|row| Namespace::define(row.name.clone(), &row.definition).ok()).collect();
+    let names: Vec<_> = names.iter().collect();
+    explain(id, &Known { names: &names, now, ..Known::NONE })
+}
+
+/// The names that may have given it, if there are any.
+fn names_of(readings: &[Reading], w: &'static Words) -> Option<String> {
+    let names: Vec<_> = readings.iter().flat_map(|reading| &reading.names).map(GeneratorName::as_str).collect();
+    let more: usize = readings.iter().map(|reading| reading.more_names).sum();
+    let names = names.join(", ");
+    match more {
+        _ if names.is_empty() => None,
+        0 => Some(names),
+        more => Some(fill(w.names_and_more, &[&names, &more.to_string()])),
     }
-    (!said.is_empty()).then(|| fill(w.only_agents_read, &[&said]))
-}
-
-/// A name whose Uniq64 are not written in decimal.
-fn encoded_of(row: &NamespaceRow) -> Option<Namespace> {
-    let namespace = Namespace::define(row.name.clone(), &row.definition).ok()?;
-    namespace.written().is_some().then_some(namespace)
-}
-
-fn template_of(row: &NamespaceRow) -> Option<Made> {
-    Namespace::define(row.name.clone(), &row.definition).ok()?.template().cloned()
 }
 
 fn drawing_of(reading: &Reading, w: &'static Words) -> Option<String> {
@@ -112,24 +88,27 @@ fn drawing_of(reading: &Reading, w: &'static Words) -> Option<String> {
     Some(layout_picture(&Layout::of(&source).ok()?, None, w).drawing)
 }
 
-fn layout_of(row: &NamespaceRow) -> Option<LayoutDefinition> {
-    Namespace::define(row.name.clone(), &row.definition).ok()?.layout().cloned()
-}
-
 struct Shown {
     title: String,
+    names: Option<String>,
     /// Of a number: its bits, drawn.
     drawing: Option<String>,
     pieces: Vec<Piece>,
+    /// `None` of plain numbers.
+    carried: Option<Carried>,
+    template: Option<String>,
+    /// Names of forms and the ID in them.
+    texts: Vec<(&'static str, String)>,
+    holder: Option<Holder>,
+}
+
+/// What an ID carries.
+struct Carried {
     time: String,
     offset: String,
     token: String,
     href: Option<String>,
     serial: String,
-    template: Option<String>,
-    /// Names of forms and the ID in them.
-    texts: Vec<(&'static str, String)>,
-    holder: Option<Holder>,
 }
 
 /// A piece of the picture of an ID.
@@ -152,14 +131,8 @@ struct Holder {
 }
 
 impl Shown {
-    async fn new(
-        masters: &dyn Masters,
-        reading: Reading,
-        templates: &[Made],
-        offset: &str,
-        w: &'static Words,
-    ) -> Result<Self, Problem> {
-        let key = token_of(&reading, templates);
+    async fn new(masters: &dyn Masters, reading: Reading, offset: &str, w: &'static Words) -> Result<Self, Problem> {
+        let key = reading.token.as_ref().and_then(key_of);
         let at = offset.parse().ok().and_then(|offset| reading.instant(offset));
         let holder = match key.zip(at) {
             Some((key, at)) => holder_at(masters, key, at, w).await?,
@@ -185,12 +158,15 @@ impl Shown {
             title,
             drawing: drawing_of(&reading, w),
             pieces: pieces(&reading, w),
-            time: reading.time.replace('T', " "),
-            // Layouts count in UTC wherever the cluster is.
-            offset: fill(w.in_offset, &[if reading.layout.is_some() { "UTC" } else { offset }]),
-            token: reading.token.to_string(),
-            href: key.map(lease_href),
-            serial: grouped(reading.serial),
+            names: names_of(std::slice::from_ref(&reading), w),
+            carried: reading.time.as_ref().map(|time| Carried {
+                time: time.replace('T', " "),
+                // Layouts count in UTC wherever the cluster is.
+                offset: fill(w.in_offset, &[if reading.layout.is_some() { "UTC" } else { offset }]),
+                token: shown(reading.token.as_ref()),
+                href: key.map(lease_href),
+                serial: reading.serial.map(grouped).unwrap_or_default(),
+            }),
             template: reading.template,
             texts: texts.unwrap_or_default(),
             holder,
@@ -198,8 +174,14 @@ impl Shown {
     }
 }
 
+fn shown(part: Option<&impl ToString>) -> String {
+    part.map(ToString::to_string).unwrap_or_default()
+}
+
 /// The fields of an integer with their bits, or the parts of a string.
 fn pieces(reading: &Reading, w: &'static Words) -> Vec<Piece> {
+    let time = reading.time.as_deref().unwrap_or_default();
+    let (token, serial) = (shown(reading.token.as_ref()), shown(reading.serial.as_ref()));
     if !reading.parts.is_empty() {
         let piece = |part: &common::template::Part| {
             let (kind, name) = match part.part {
@@ -219,9 +201,9 @@ fn pieces(reading: &Reading, w: &'static Words) -> Vec<Piece> {
         let piece = |field: &String| {
             let (part, bits) = field.split_once(':').unwrap_or((field, ""));
             let (kind, name, text) = match part {
-                "time" => ("date", w.field_time, reading.time.clone()),
-                "token" => ("token", w.field_token, reading.token.to_string()),
-                "serial" => ("serial", w.field_serial, reading.serial.to_string()),
+                "time" => ("date", w.field_time, time.to_owned()),
+                "token" => ("token", w.field_token, token.clone()),
+                "serial" => ("serial", w.field_serial, serial.clone()),
                 "random" => ("custom", w.field_random, String::new()),
                 _ => ("literal", w.field_literal, bits.split_once('=').map_or("0", |(_, value)| value).to_owned()),
             };
@@ -231,7 +213,7 @@ fn pieces(reading: &Reading, w: &'static Words) -> Vec<Piece> {
         return layout.fields.iter().map(piece).collect();
     }
     let Form::Number { fields, .. } = reading.kind.spec().form else { return Vec::new() };
-    let digits = |from: usize, to: usize| reading.time.get(from..to).unwrap_or_default().to_owned();
+    let digits = |from: usize, to: usize| time.get(from..to).unwrap_or_default().to_owned();
     let piece = |(field, bits): &(Field, u32)| {
         let (kind, name) = field_shown(*field, w);
         let text = match field {
@@ -242,22 +224,20 @@ fn pieces(reading: &Reading, w: &'static Words) -> Vec<Piece> {
             Field::Minute => digits(14, 16),
             Field::Second => digits(17, 19),
             Field::Millisecond => digits(20, 23),
-            Field::Token => reading.token.to_string(),
-            Field::Serial => reading.serial.to_string(),
+            Field::Token => token.clone(),
+            Field::Serial => serial.clone(),
         };
         Piece { kind, name, text, bits: Some(bits_told(*bits, w)) }
     };
     fields.iter().map(piece).collect()
 }
 
-/// The token, in the family that its kind or its template says.
-fn token_of(reading: &Reading, templates: &[Made]) -> Option<TokenKey> {
-    match &reading.token {
+/// The token, in the family that has such values.
+fn key_of(token: &TokenText) -> Option<TokenKey> {
+    match token {
         TokenText::Number(value) => Some(TokenKey { family: TokenFamily::Uint, value: TokenValue(*value) }),
         TokenText::Characters(text) => {
-            let source = reading.template.as_deref()?;
-            let template = templates.iter().find(|template| template.source() == source)?;
-            TokenKey::parse(template.family(), text)
+            [TokenFamily::String2, TokenFamily::String3].into_iter().find_map(|family| TokenKey::parse(family, text))
         }
     }
 }

@@ -24,6 +24,7 @@ mod tables;
 mod users;
 
 pub(crate) use designer::{designer, designer_part};
+pub(crate) use explain::take_apart;
 use frame::Frame;
 pub(crate) use frame::Visitor;
 pub(crate) use users::users;

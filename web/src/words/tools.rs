@@ -36,6 +36,9 @@ macro_rules! tools {
     holder_now: "It holds the token now.", "当前仍持有该令牌。";
     holder_from_audit: "From the audit.", "来自审计记录。";
     holder_none: "No lease of this token at that time is known here: the ID is of another cluster, or the audit does not go back that far.", "此处没有该时间该令牌的租约记录：ID 属于其他集群，或审计未保留到那时。";
+    given_by: "May have been given by", "可能的生成名称";
+    names_and_more: "{0} and {1} more", "{0} 及另外 {1} 个";
+    carries_nothing: "A plain number carries neither time nor token.", "普通数字既不含时间也不含令牌。";
     not_an_id: "This is not an ID", "这不是 ID";
 
     // Designer
@@ -50,7 +53,7 @@ macro_rules! tools {
     layout_ahead: "Ahead of the clock, in ms", "可领先时钟（毫秒）";
     layout_ahead_hint: "when a tick is used up; empty: 1000 or a tick, 0: wait for the clock", "用于一个时间单位用尽时；留空为 1000 或一个单位，0 为等待时钟";
     encoding_usual: "as usual", "默认";
-    only_agents_read: "Masters cannot read the texts of these names: {0}. Those of a strategy are read by GET /explain/ID at an agent that has it, encrypted ones by uniq_generator --explain ID with --serial-file and --secret-file.", "主控无法还原以下名称的文本：{0}。由策略生成的文本，请在具有该策略的代理上访问 GET /explain/ID；加密的文本，请用 --serial-file 和 --secret-file 运行 uniq_generator --explain ID。";
+    only_agents_read: "It may be of a name that hides its numbers from masters: {0}. Those of a strategy are read by GET /explain/ID at an agent that has it, encrypted ones by uniq_generator --explain ID with --serial-file and --secret-file.", "它可能来自对主控隐藏数字的名称：{0}。由策略生成的文本，请在具有该策略的代理上访问 GET /explain/ID；加密的文本，请用 --serial-file 和 --secret-file 运行 uniq_generator --explain ID。";
     layout_show: "Show", "查看";
     layout_gives: "What it gives", "布局能力";
     layout_example: "An ID of now, of token 1", "当前时刻、令牌 1 的 ID";
