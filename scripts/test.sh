@@ -146,7 +146,7 @@ $mounts && ! mounts_work && mounts=false
 
 target=${CARGO_TARGET_DIR:-target}
 mkdir -p "$target"
-# What makes clients from the agents' description, and a JDK: tests/tests/foreign_clients.rs leaves out, and says so, what is not there.
+# What makes clients from the agents' description, a JDK and Go: tests/tests/foreign_clients.rs leaves out, and says so, what is not there.
 makers_of_clients() {
   local tools
   tools=$(realpath "$target")/clients
@@ -157,6 +157,7 @@ makers_of_clients() {
 }
 makers_of_clients || echo "test: clients are not made from the OpenAPI description: that takes Python with venv, npm, PyPI and the npm registry" >&2
 apt_install javac openjdk-17-jdk-headless || true
+apt_install go golang-go || true
 
 # A compiler that finds the disk full says so in the middle of a hundred other lines.
 room_gb=$(($(df -Pk "$target" | awk 'NR == 2 { print $4 }') / 1024 / 1024))
