@@ -322,6 +322,15 @@ async fn the_names_that_may_have_given_an_id_are_said_and_the_likeliest_comes_fi
     let told: serde_json::Value = serde_json::from_str(&get(&router, "/api/explain/1001").await.2).unwrap();
     assert_eq!(told["names"], serde_json::json!(["invoices"]), "what gave no ID yet did not give this one: {told}");
     assert_eq!(told["also"][0]["names"], serde_json::json!(["snow"]), "{told}");
+
+    let short = serde_json::from_str(r#"{"kind":"uniq64","encoding":"sqids"}"#).unwrap();
+    let name = common::namespace::Namespace::define("short".parse().unwrap(), &short).unwrap();
+    let text = name.written().unwrap().plain(common::encoding::Secrets::NONE).unwrap().text(3_851_826_724_463_443_969);
+    sample.change(|state| {
+        state.namespaces.push(web::NamespaceRow { definition: short, ..sample::namespace("short", None) });
+    });
+    let html = get(&router, &format!("/explain?id={}", text.unwrap())).await.2;
+    assert!(html.contains("short") && html.contains("gives them in this form alone"), "{html}");
 }
 
 #[tokio::test]

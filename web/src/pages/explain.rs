@@ -91,6 +91,8 @@ fn drawing_of(reading: &Reading, w: &'static Words) -> Option<String> {
 struct Shown {
     title: String,
     names: Option<String>,
+    /// Whether its name gives its numbers in no other form.
+    hides: bool,
     /// Of a number: its bits, drawn.
     drawing: Option<String>,
     pieces: Vec<Piece>,
@@ -159,6 +161,7 @@ impl Shown {
             drawing: drawing_of(&reading, w),
             pieces: pieces(&reading, w),
             names: names_of(std::slice::from_ref(&reading), w),
+            hides: reading.hidden.is_some(),
             carried: reading.time.as_ref().map(|time| Carried {
                 time: time.replace('T', " "),
                 // Layouts count in UTC wherever the cluster is.

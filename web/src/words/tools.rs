@@ -38,6 +38,7 @@ macro_rules! tools {
     holder_none: "No lease of this token at that time is known here: the ID is of another cluster, or the audit does not go back that far.", "此处没有该时间该令牌的租约记录：ID 属于其他集群，或审计未保留到那时。";
     given_by: "May have been given by", "可能的生成名称";
     names_and_more: "{0} and {1} more", "{0} 及另外 {1} 个";
+    hides_numbers: "Its name hides its numbers: it gives them in this form alone.", "该名称隐藏其数字：只以这种形式给出。";
     carries_nothing: "A plain number carries neither time nor token.", "普通数字既不含时间也不含令牌。";
     not_an_id: "This is not an ID", "这不是 ID";
 
