@@ -63,7 +63,7 @@ async fn an_axis_is_told_with_how_long_it_lasts() {
             "128,001",
             "64,001 to 128,000<span class=\"sub\">Master 2",
             "36,000<span class=\"sub\">1 d 12 h",
-            "24.0 k",
+            "24,000",
             "more than 100 years",
             "raised to 9,001",
             "number = 0 + 2 × place",

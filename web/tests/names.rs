@@ -158,7 +158,7 @@ async fn a_names_page_shows_what_is_noted_and_what_agents_say_of_it() {
         "data-open=\"retire\"",
         "data-confirm=\"{name}\"",
         // Three tokens of 100 million each, 1,200 IDs a second by each of two agents, and the one that has least left.
-        "300 M a day",
+        "300,000,000 a day",
         "2,400",
         "199,980 of 200,000 calls",
         "1.530 ms",

@@ -251,7 +251,7 @@ async fn the_page_shows_who_serves_what_without_colour_too() {
             "silent",
             "96 MiB of 512 MiB",
             "18.7 %",
-            "12.4 k",
+            "12,400",
             "data-open=\"move\" data-both data-name=\"inbox\" data-from=\"4096\" data-to=\"4096\"",
             "data-open=\"drain\" data-both data-agent=\"edge-02\"",
             "data-run=\"undrain\" data-agent=\"edge-01\"",

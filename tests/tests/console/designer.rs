@@ -73,7 +73,7 @@ async fn a_layout_is_drawn_by_mouse_and_keys_and_says_what_it_gives() {
             .await?;
         accessible(browser, &axe, "the designer with a fault").await?;
         click(browser, "#add-random").await?;
-        page_has(browser, &format!("{} === '1' && {}", width(4), gives("4.09 M"))).await?;
+        page_has(browser, &format!("{} === '1' && {}", width(4), gives("4,096,000"))).await?;
         click(browser, "#row-4-up").await?;
         page_has(browser, "document.getElementById('row-3-part').value === 'random'").await?;
         page_has(browser, "document.activeElement.id === 'row-3-part'").await?;

@@ -5,7 +5,7 @@ use crate::agents::AgentRow;
 use crate::auth::Role;
 use crate::problem::Problem;
 use crate::query::escaped;
-use crate::text::short;
+use crate::text::grouped;
 use crate::words::{Words, fill};
 use askama::Template;
 use common::parameters::AgentId;
@@ -76,6 +76,6 @@ struct Used {
 
 impl Used {
     fn new(kind: &'static str, name: &str, rate: u64) -> Self {
-        Self { name: name.to_owned(), kind, href: format!("/namespaces/{kind}/{name}"), rate: short(rate) }
+        Self { name: name.to_owned(), kind, href: format!("/namespaces/{kind}/{name}"), rate: grouped(rate) }
     }
 }

@@ -7,7 +7,7 @@ use crate::agents::{AgentRow, AgentState};
 use crate::preferences::Choice;
 use crate::problem::Problem;
 use crate::query::{PAGE_ROWS, escaped, page_number};
-use crate::text::{Grain, When, grouped, percent, short, skew, span};
+use crate::text::{Grain, When, grouped, percent, skew, span};
 use crate::words::{Words, fill};
 use askama::Template;
 use serde::Deserialize;
@@ -214,8 +214,8 @@ impl Reported {
             uptime: span((uptime_ms / 60_000).max(1).saturating_mul(60_000), w),
             offset: skew(report.clock_offset_ms, w),
             not_ready: report.not_ready.clone(),
-            minted: short(report.minted),
-            rate: short(report.rate().into()),
+            minted: grouped(report.minted),
+            rate: grouped(report.rate().into()),
             spark: Spark::new(&rates),
             left: report.scarcest.as_ref().map(|it| {
                 let per = unit(it.kind, w);

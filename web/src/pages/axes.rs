@@ -4,7 +4,7 @@ use super::{Frame, PageContext, Parts, rows};
 use crate::auth::Role;
 use crate::axes::{AxisRow, ExtentRow};
 use crate::problem::Problem;
-use crate::text::{grouped, short, span};
+use crate::text::{grouped, span};
 use crate::words::{Words, fill};
 use askama::Template;
 use common::kind::Kind;
@@ -57,9 +57,7 @@ pub(super) struct Shown {
     pub(super) left: String,
     pub(super) left_lasts: Option<String>,
     pub(super) per_day: String,
-    pub(super) per_day_exact: String,
     pub(super) free: String,
-    pub(super) free_exact: String,
     pub(super) lasts: Option<String>,
     pub(super) ends_soon: bool,
     pub(super) other: &'static str,
@@ -100,10 +98,8 @@ impl Shown {
             extent: row.last_extent.map(extent),
             left: grouped(row.left),
             left_lasts: lasts(row.left, row.per_day, w),
-            per_day: short(row.per_day),
-            per_day_exact: grouped(row.per_day),
-            free: short(row.free),
-            free_exact: grouped(row.free),
+            per_day: grouped(row.per_day),
+            free: grouped(row.free),
             lasts: lasts(row.free.saturating_add(row.left), row.per_day, w),
             ends_soon: row.ends_soon(),
             other: match row.other_holds {

@@ -4,7 +4,7 @@ use super::bits::{Piece, drawing, layout_picture};
 use super::{Context, Frame, Static, Visitor, still_frame};
 use crate::design::{Chosen, Draft, Facts, Fault, Place, Row, Warning, example_of};
 use crate::problem::Problem;
-use crate::text::{grouped, short};
+use crate::text::grouped;
 use crate::words::{Lang, Words, fill};
 use askama::Template;
 use common::layout::{AHEAD_MAX_LIMIT, Preset, WIDTHS};
@@ -112,7 +112,6 @@ struct Border {
 struct FactsShown {
     agents: String,
     per_second: String,
-    per_second_exact: String,
     per_second_all: String,
     last_day: String,
     sorted: &'static str,
@@ -294,9 +293,8 @@ impl FactsShown {
         };
         Self {
             agents: grouped(facts.agents),
-            per_second: short(facts.per_second),
-            per_second_exact: grouped(facts.per_second),
-            per_second_all: short(facts.per_second_all),
+            per_second: grouped(facts.per_second),
+            per_second_all: grouped(facts.per_second_all),
             last_day: facts.last_day.clone(),
             sorted: yes_no(facts.sorts_by_time),
             javascript: yes_no(facts.safe_for_javascript),
@@ -323,7 +321,7 @@ mod tests {
     fn a_layout_is_shown_with_all_that_comes_of_it() {
         let html = part(&[("layout", "snowflake")]);
         for text in [
-            "4.09 M",
+            "4,096,000",
             "1,024",
             "2080-07-10",
             "{&#34;kind&#34;:&#34;layout&#34;,&#34;layout&#34;:&#34;snowflake&#34;}",

@@ -10,7 +10,7 @@ use crate::masters::{Masters, NamespaceRow};
 use crate::problem::Problem;
 use crate::query::{PAGE_ROWS, escaped};
 use crate::sequences::AllocatorRow;
-use crate::text::{grouped, percent, short};
+use crate::text::{grouped, percent};
 use crate::words::{Words, fill};
 use askama::Template;
 use common::kind::{Bucket, Kind};
@@ -178,7 +178,6 @@ struct Figures {
     tokens: String,
     /// What all of these tokens can give together.
     capacity: String,
-    capacity_exact: String,
     /// `None` if no agent tells of it.
     rate: Option<String>,
     /// How many of all calls got their IDs, and the exact numbers.
@@ -205,9 +204,8 @@ impl Figures {
         Self {
             agents: grouped(count(serving.len())),
             tokens: grouped(tokens),
-            capacity: fill(per(row.definition.kind, w), &[&short(capacity)]),
-            capacity_exact: grouped(capacity),
-            rate: used().next().is_some().then(|| short(used().map(|used| u64::from(used.per_second)).sum())),
+            capacity: fill(per(row.definition.kind, w), &[&grouped(capacity)]),
+            rate: used().next().is_some().then(|| grouped(used().map(|used| u64::from(used.per_second)).sum())),
             availability: (all > 0)
                 .then(|| (percent(served, all), fill(w.calls_of, &[&grouped(served), &grouped(all)]))),
             p99: calls().map(|calls| calls.p99_us).max().map(milliseconds),
@@ -267,7 +265,7 @@ impl Server {
             state: state_name(agent.state, w),
             not_ready: agent.report.as_ref().and_then(|report| report.not_ready.clone()),
             tokens: agent.tokens.iter().map(lease).collect(),
-            rate: used(agent, row).map(|used| short(used.per_second.into())),
+            rate: used(agent, row).map(|used| grouped(used.per_second.into())),
             left: left(agent, row).map(exact),
         }
     }

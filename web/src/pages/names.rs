@@ -9,7 +9,7 @@ use crate::names::NamespaceFilter;
 use crate::preferences::Choice;
 use crate::problem::Problem;
 use crate::query::escaped;
-use crate::text::{grouped, short};
+use crate::text::grouped;
 use crate::words::{Words, fill};
 use askama::Template;
 use common::about::About;
@@ -118,7 +118,6 @@ pub(super) struct Shown {
     pub(super) template: String,
     pub(super) token_type: String,
     pub(super) capacity: String,
-    pub(super) capacity_exact: String,
     pub(super) resets: bool,
     pub(super) step: String,
     /// Its plugins as the definition has them, in the order there.
@@ -151,8 +150,7 @@ impl Shown {
             kind: definition.kind.name(),
             template: definition.template.clone().unwrap_or_default(),
             token_type: definition.token_type.clone().unwrap_or_default(),
-            capacity: fill(per(definition.kind, w), &[&short(row.capacity)]),
-            capacity_exact: grouped(row.capacity),
+            capacity: fill(per(definition.kind, w), &[&grouped(row.capacity)]),
             resets: definition.everyday_reset.unwrap_or_default(),
             step: definition.step.map(|step| grouped(step.into())).unwrap_or_default(),
             plugins: definition.plugins.iter().flatten().filter_map(|spec| serde_json::to_string(spec).ok()).collect(),

@@ -13,7 +13,7 @@ use crate::masters::{AuditRow, LeaseFilter, LeaseRow, LeaseStage, Order, Page as
 use crate::problem::Problem;
 use crate::query::AUDIT_WATCHED_MAX;
 use crate::sequences::AllocatorRow;
-use crate::text::{When, grouped, percent, short, skew};
+use crate::text::{When, grouped, percent, skew};
 use crate::words::{Words, fill};
 use askama::Template;
 use common::token::{TokenFamily, TokenType};
@@ -161,8 +161,8 @@ impl Tiles {
         let size: u64 = pools().map(|pool| u64::from(pool.size)).sum();
         Self {
             w: page.w,
-            rate: short(rates.last().copied().unwrap_or(0)),
-            peak: fill(page.w.peak, &[&short(spark.peak)]),
+            rate: grouped(rates.last().copied().unwrap_or(0)),
+            peak: fill(page.w.peak, &[&grouped(spark.peak)]),
             spark,
             well,
             late,
@@ -282,7 +282,7 @@ impl Busiest {
             href: super::agent::href(row.agent_id.as_str()),
             tone: row.state.name(),
             state: state_name(row.state, w),
-            rate: short(report.rate().into()),
+            rate: grouped(report.rate().into()),
             spark: Spark::new(&report.rates.iter().map(|rate| u64::from(*rate)).collect::<Vec<_>>()),
         });
         Self { w, agents: busy.collect() }

@@ -8,7 +8,7 @@ use crate::query::{SectionsQuery, escaped};
 use crate::sequences::{
     AllocatorRow, BarPart, SectionFilter, SectionHolder, SectionPage, SectionRow, SectionState, SequenceRow,
 };
-use crate::text::{When, grouped, percent, short};
+use crate::text::{When, grouped, percent};
 use crate::words::{Words, fill};
 use askama::Template;
 use common::kind::Kind;
@@ -379,7 +379,7 @@ impl Agent {
             state,
             state_text,
             sections: grouped(row.sections.into()),
-            per_second: short(row.per_second.into()),
+            per_second: grouped(row.per_second.into()),
             memory: fill(w.memory_of, &[&bytes(row.memory_used), &bytes(row.memory_limit)]),
             memory_percent: percent(row.memory_used, row.memory_limit),
             memory_units: u64::try_from(share).unwrap_or(100).min(100),

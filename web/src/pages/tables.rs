@@ -3,7 +3,7 @@
 use super::{Frame, PageContext, Parts, rows};
 use crate::auth::Role;
 use crate::problem::Problem;
-use crate::text::{grouped, short};
+use crate::text::grouped;
 use crate::words::Words;
 use askama::Template;
 
@@ -40,18 +40,12 @@ struct Network {
     size: String,
 }
 
-/// How many addresses a network has: `16.7 M`, or `2^64` where that says more.
+/// How many addresses a network has: `16,777,216`, or `2^64` where that says more.
 fn size_of(network: &str) -> String {
     let Some((address, length)) = network.split_once('/') else { return "1".to_owned() };
     let whole: u32 = if address.contains(':') { 128 } else { 32 };
     let bits = length.parse().map_or(0, |length: u32| whole.saturating_sub(length));
-    if bits <= 20 {
-        grouped(1_u64 << bits)
-    } else if bits <= 32 {
-        short(1_u64 << bits)
-    } else {
-        format!("2^{bits}")
-    }
+    if bits <= 32 { grouped(1_u64 << bits) } else { format!("2^{bits}") }
 }
 
 #[cfg(test)]
@@ -61,6 +55,6 @@ mod tests {
     #[test]
     fn networks_say_how_large_they_are() {
         let sizes = ["10.0.0.0/8", "10.0.0.1/32", "::/0", "::1/128", "10.0.0.0/24"].map(size_of);
-        assert_eq!(sizes, ["16.7 M", "1", "2^128", "1", "256"]);
+        assert_eq!(sizes, ["16,777,216", "1", "2^128", "1", "256"]);
     }
 }
