@@ -73,6 +73,9 @@ async fn mint(agent: String, nth: usize) {
             // A picture of a machine that is busy needs no single ID of these.
             let _ = client.get(format!("{agent}{kind}?n={}", n.clamp(1, 20_000))).send().await;
         }
+        for path in ["segment/orders".to_owned(), format!("sequence/inbox/{nth}-{second}")] {
+            let _ = client.get(format!("{agent}{path}")).send().await;
+        }
         tokio::time::sleep(Duration::from_millis(250)).await;
     }
 }
@@ -95,9 +98,10 @@ async fn pictures(cluster: &mut Cluster, driver: &Driver, browser: &Browser, arg
     shot("leases", "/leases?sort=-until", WIDE).await?;
     let token = cluster.agent_status(1).await?.token("uint2").context("no token")?.to_owned();
     shot("lease", &format!("/leases/uint2/{token}"), WIDE).await?;
-    for page in ["agents", "namespaces", "whitelist", "audit", "users", "settings"] {
+    for page in ["agents", "namespaces", "sequences", "whitelist", "audit", "users", "settings"] {
         shot(page, &format!("/{page}"), WIDE).await?;
     }
+    shot("agent", "/agents/orders-1", WIDE).await?;
     let id = cluster.ask_agent(4, "uniq64").await?.text();
     shot("explain", &format!("/explain?id={}", id.trim()), WIDE).await?;
     browser.goto(&format!("{home}/leases/uint2/{token}")).await?;
@@ -124,6 +128,8 @@ async fn furnish(cluster: &mut Cluster, browser: &Browser) -> Result<()> {
             json!({"name": "invoices", "kind": "string", "template": "INV-{date:%Y%m%d}-{token}{serial:6}{check:luhn}", "token_type": "string2-only-number"}),
         ),
         ("/api/namespaces", json!({"name": "messages", "kind": "uniq64"})),
+        ("/api/namespaces", json!({"name": "orders", "kind": "segment"})),
+        ("/api/namespaces", json!({"name": "inbox", "kind": "sequence"})),
         (
             "PUT /api/namespaces/invoices/about",
             json!({"description": "Numbers on invoices", "application": "billing", "owner": "team-pay", "labels": {"env": "prod"}}),
@@ -142,7 +148,8 @@ async fn furnish(cluster: &mut Cluster, browser: &Browser) -> Result<()> {
         let said = browser.execute_async(script, vec![json!(address), body]).await?;
         anyhow::ensure!(said == "", "{address}: {said}");
     }
-    Ok(())
+    cluster.all_give("segment/orders").await?;
+    cluster.all_give("sequence/inbox/jane").await
 }
 
 async fn taste(browser: &Browser, theme: &str, lang: &str) -> Result<()> {
