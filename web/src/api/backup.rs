@@ -136,7 +136,7 @@ async fn apply(auth: &Auth, plan: Plan, by: &Actor) -> Result<Imported, Problem>
     // One for all of them: nobody knows what it is the hash of.
     let phc = if users.is_empty() { String::new() } else { auth.hash(new_key()).await? };
     let users = users.into_iter().map(|(name, role)| Change::AddUser(User { name, role, phc: phc.clone() }));
-    // One follows the other: of many at once the masters would remind each other again and again, and others have to be served meanwhile.
+    // One follows the other: others have to be served meanwhile.
     for (made, change) in names.into_iter().chain(notes).chain(users).chain(networks).enumerate() {
         let key = change.key();
         let why = if Instant::now() >= until {
