@@ -8,8 +8,8 @@ use super::oracle::Oracle;
 use super::sections::{LEASE, Question};
 use super::swarm::Theme;
 use super::world::{Event, World};
+use agent::sequence::{Standing, Tenure};
 use common::audit::Actor;
-use common::lease::Generation;
 use common::sequence::{Section, SectionKey, SectionRecord};
 use common::time::{DAY_MS, HOUR_MS, SpanMs};
 use master::lease::{Event as LedgerEvent, Write};
@@ -219,11 +219,14 @@ impl World {
         self.after(delay, Event::Question(h, life, question));
     }
 
-    pub(super) fn number_given(&mut self, question: &Question, number: u64, h: usize, g: Generation) {
+    pub(super) fn number_given(&mut self, question: &Question, number: u64, h: usize, tenure: Tenure) {
         // A machine that stood still with its clock cannot know it before a master has answered.
-        let behind = question.behind || self.hosts[h].behind_until > self.t;
+        let host = &self.hosts[h];
+        let excused = |(of, bound): &(Tenure, u64)| *of == tenure && number <= *bound;
+        let forgotten = host.excused_to.get(&question.section).is_some_and(excused);
+        let behind = question.behind || host.behind_until > self.t || forgotten;
         let (t, excused) = (self.t, self.t < self.excused_until || behind);
-        let by = format!("agent {h} as owner {}", g.0);
+        let by = format!("agent {h} as owner {}", tenure.g.0);
         self.tell(|| format!("{number} of key {} of section {} by {by}", question.key, question.section.0));
         self.oracle.key_given(question, number, &by, excused, t);
     }
@@ -310,13 +313,14 @@ impl World {
 
     /// A machine stands still together with its clock, for longer than others wait.
     fn stand_still(&mut self, h: usize, span: i64) {
-        let t = self.t;
+        let (t, bounds) = (self.t, self.oracle.sequences.durable.clone());
         let host = &mut self.hosts[h];
         if host.paused_until > t {
             return;
         }
         host.stood += (host.frozen.1.min(t) - host.frozen.0).max(0);
         (host.frozen, host.paused_until, host.behind_until) = ((t, t + span), t + span, i64::MAX);
+        host.bounds_then = bounds;
         self.tell(|| format!("agent {h} stands still with its clock for {span} ms"));
     }
 
@@ -372,6 +376,16 @@ impl World {
             return;
         }
         self.tell(|| "both disks are put back to what they were of sections".to_owned());
+        let (t, mutations) = (self.t, self.mutations);
+        for host in self.hosts.iter_mut().filter(|host| host.frozen.1 > t) {
+            let (now, keys) = (host.keys_now(t), host.proc.as_ref().and_then(|proc| proc.keys.as_ref()));
+            let served = |section: &Section| match keys?.standing(*section, now, mutations) {
+                Standing::Served(tenure) => Some(tenure),
+                _ => None,
+            };
+            let bounds = host.bounds_then.iter();
+            host.excused_to = bounds.filter_map(|(at, bound)| Some((*at, (served(at)?, *bound)))).collect();
+        }
         let down = self.rng.range(500, DOWN_MAX);
         for (was, is) in backup.into_iter().zip(now) {
             let mut writes: Vec<Write> = is.preps.into_iter().map(|prep| Write::DropSectionPrep(prep.key)).collect();

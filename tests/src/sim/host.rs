@@ -9,11 +9,13 @@ use super::world::{Call, Caller, Event, Task, World};
 use super::written::Written;
 use agent::holder::{Command, Event as HolderEvent, Holder, LeaseView, Next};
 use agent::refusal::Refusal;
+use agent::sequence::Tenure;
 use agent::serial_file::{AfterReboot, Contents, Header, NUM_BLOCKS, SerialFileError, encode};
 use common::lease::Generation;
 use common::parameters::{AgentId, SessionId};
 use common::rpc::lease::TerminateRequest;
 use common::segment::MasterRun;
+use common::sequence::Section;
 use common::time::{BootMs, HOUR_MS, Now, WallMs};
 use common::token::{TokenKey, TokenType};
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,6 +56,11 @@ pub struct Host {
     /// Until when it may serve what is somebody else's by now, as it stood still with its clock: until a master answers what it asked
     /// since whose clock it can compare, and else until its spans end.
     pub behind_until: i64,
+    /// How far bounds of sections were durable when it stood still last.
+    pub bounds_then: BTreeMap<Section, u64>,
+    /// The sections that it served when both disks were put back while it stood still: as far as these bounds, and for that time, nobody can
+    /// tell it of owners since.
+    pub excused_to: BTreeMap<Section, (Tenure, u64)>,
     /// The starts of masters whose clocks it can compare, and since when.
     pub heard: BTreeMap<usize, (MasterRun, BootMs)>,
     /// How many processes there were.
@@ -165,6 +172,8 @@ impl World {
             stood: 0,
             frozen: (t, t),
             behind_until: i64::MIN,
+            bounds_then: BTreeMap::new(),
+            excused_to: BTreeMap::new(),
             heard: BTreeMap::new(),
             life: 0,
             proc: None,
@@ -223,6 +232,7 @@ impl World {
         let minter = Minter::new(opened, &self.swarm.kinds, holder.leases(), os, mutations);
         host.life += 1;
         host.heard.clear();
+        host.excused_to.clear();
         let (life, jumps) = (host.life, minter.jumps);
         let proc = Proc {
             session,

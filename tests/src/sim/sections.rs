@@ -101,7 +101,7 @@ impl Keys {
         self.written.session().is_some()
     }
 
-    fn standing(&self, section: Section, now: BootMs, mutations: Mutations) -> Standing {
+    pub(super) fn standing(&self, section: Section, now: BootMs, mutations: Mutations) -> Standing {
         let held = self.allocator.held(&self.name);
         let found = held.map_or(Standing::NotOurs, |held| held.standing(section, now));
         let tenure = |held: &Held| {
@@ -365,7 +365,7 @@ impl World {
         let taken = keys.take(&question, tenure, now, mutations);
         if let Some(Taken::From(number)) = taken {
             self.note(number);
-            self.number_given(&question, number, h, tenure.g);
+            self.number_given(&question, number, h, tenure);
         } else if taken != Some(Taken::Ended) {
             self.look_again(h, life, question);
         }
