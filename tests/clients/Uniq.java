@@ -17,6 +17,7 @@ public final class Uniq {
     private final int batch;
     private final Deque<String> ids = new ArrayDeque<>();
     private boolean fetching;
+    private long batches; // fetched, or not
     private IOException error;
 
     /** Agents as HOST:PORT, of which the first one is asked first; a path such as /uniq64 or /id/NAME. */
@@ -30,13 +31,15 @@ public final class Uniq {
     public synchronized String get() throws IOException, InterruptedException {
         while (true) {
             if (ids.size() <= batch / 2 && !fetching) {
-                fetching = true;
                 Thread fetch = new Thread(this::fetch, "uniq");
                 fetch.setDaemon(true);
-                fetch.start();
+                try {
+                    fetch.start();
+                    fetching = true;
+                } catch (OutOfMemoryError e) { if (ids.isEmpty()) throw e; } // no more threads: what is there is given
             }
             if (!ids.isEmpty()) return ids.pop();
-            while (ids.isEmpty() && fetching) wait();
+            for (long before = batches; ids.isEmpty() && batches == before;) wait();
             if (ids.isEmpty() && error != null) throw error;
         }
     }
@@ -46,10 +49,11 @@ public final class Uniq {
         IOException why = null;
         try {
             fetched = ask();
-        } catch (IOException e) { why = e; } catch (InterruptedException | RuntimeException e) { why = new IOException(e); }
+        } catch (IOException e) { why = e; } catch (Throwable e) { why = new IOException(e); }
         synchronized (this) {
             ids.addAll(fetched);
             fetching = false;
+            batches++;
             error = why;
             notifyAll();
         }
@@ -59,7 +63,7 @@ public final class Uniq {
     private List<String> ask() throws IOException, InterruptedException {
         long end = System.nanoTime() + PATIENCE_MS * 1_000_000;
         for (long pause = 50;; pause = Math.min(2 * pause, 1_000)) {
-            IOException last = null;
+            IOException last = new IOException("no agents are named");
             for (int i = 0; i < agents.size(); i++) {
                 try {
                     return askOne(agents.peek());
@@ -87,9 +91,10 @@ public final class Uniq {
         byte[] part = new byte[8192];
         for (int n; stream != null && (n = stream.read(part)) >= 0;) bytes.write(part, 0, n);
         String text = bytes.toString("UTF-8");
-        if (status == 400 || status == 404 || status == 405 || status == 421) throw new Refused(text);
+        if (status == 400 || status == 404 || status == 405) throw new Refused(text);
+        List<String> given = Arrays.asList(text.split("\n"));
         // HttpURLConnection gives an answer that was cut off as if it were whole: no ID of it is used.
-        if (status != 200 || !text.endsWith("\n")) throw new IOException(text);
-        return Arrays.asList(text.trim().split("\n"));
+        if (status != 200 || !text.endsWith("\n") || given.size() != batch) throw new IOException(text);
+        return given;
     }
 }

@@ -19,14 +19,15 @@ const timeout, patience = 2 * time.Second, 15 * time.Second // of one agent, of 
 type Uniq struct {
 	agents []string // HOST:PORT; the first one is asked first
 	path   string
+	batch  int
 	client http.Client
 	ids    chan string
 	failed chan error
 }
 
-// New begins to fetch batches; a path is /uniq64 or /id/NAME.
+// New begins to fetch batches, for as long as the program runs; a path is /uniq64 or /id/NAME.
 func New(agents []string, path string, batch int) *Uniq {
-	u := &Uniq{agents: append([]string(nil), agents...), path: fmt.Sprintf("%s?n=%d", path, batch)}
+	u := &Uniq{agents: append([]string(nil), agents...), path: fmt.Sprintf("%s?n=%d", path, batch), batch: batch}
 	u.client = http.Client{Timeout: timeout, Transport: &http.Transport{DisableKeepAlives: true}} // and no proxy
 	u.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	u.ids, u.failed = make(chan string, batch/2), make(chan error)
@@ -67,10 +68,11 @@ func (u *Uniq) fetch() {
 }
 
 // ask gets a batch from the first agent that gives one: each is asked in turn, and again after a pause that grows.
-func (u *Uniq) ask() (ids []string, err error) {
-	end := time.Now().Add(patience)
+func (u *Uniq) ask() ([]string, error) {
+	end, err := time.Now().Add(patience), errors.New("no agents are named")
 	for pause := 50 * time.Millisecond; ; {
 		for range u.agents {
+			var ids []string
 			if ids, err = u.askOne(u.agents[0]); err == nil || errors.Is(err, ErrRefused) {
 				return ids, err
 			}
@@ -80,8 +82,8 @@ func (u *Uniq) ask() (ids []string, err error) {
 			return nil, err
 		}
 		time.Sleep(pause)
-		if pause < time.Second {
-			pause *= 2
+		if pause *= 2; pause > time.Second {
+			pause = time.Second
 		}
 	}
 }
@@ -94,13 +96,14 @@ func (u *Uniq) askOne(agent string) ([]string, error) {
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
+	ids := strings.Fields(string(text))
 	switch status := answer.StatusCode; {
 	case err != nil:
 		return nil, err
-	case status == 400 || status == 404 || status == 405 || status == 421:
+	case status == 400 || status == 404 || status == 405:
 		return nil, fmt.Errorf("%w: %s", ErrRefused, text)
-	case status != 200 || !strings.HasSuffix(string(text), "\n"):
+	case status != 200 || !strings.HasSuffix(string(text), "\n") || len(ids) != u.batch:
 		return nil, fmt.Errorf("%s: %s", agent, text)
 	}
-	return strings.Fields(string(text)), nil
+	return ids, nil
 }

@@ -27,22 +27,28 @@ class Uniq:
         self._path, self._batch = path, batch
         self._timeout, self._patience = timeout, patience  # seconds: of one agent, of one batch
         self._begin()
-        os.register_at_fork(after_in_child=self._begin)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._begin)
 
     def _begin(self):
         self._changed = threading.Condition()
-        self._ids, self._fetching, self._error = collections.deque(), False, None
+        self._ids, self._fetching, self._fetched, self._error = collections.deque(), False, 0, None
 
     def get(self):
         """The next ID, as a text. If there is none it waits for an agent, as long as the patience lasts."""
         with self._changed:
             while True:
                 if len(self._ids) <= self._batch // 2 and not self._fetching:
-                    self._fetching = True
-                    threading.Thread(target=self._fetch, daemon=True).start()
+                    try:
+                        threading.Thread(target=self._fetch, daemon=True).start()
+                        self._fetching = True
+                    except RuntimeError:  # no more threads: what is there is given
+                        if not self._ids:
+                            raise
                 if self._ids:
                     return self._ids.popleft()
-                self._changed.wait_for(lambda: self._ids or not self._fetching)
+                fetched = self._fetched
+                self._changed.wait_for(lambda: self._ids or self._fetched != fetched)
                 if not self._ids and self._error:
                     raise self._error
 
@@ -54,12 +60,12 @@ class Uniq:
             error = why
         with self._changed:
             self._ids.extend(ids)
-            self._fetching, self._error = False, error
+            self._fetching, self._fetched, self._error = False, self._fetched + 1, error
             self._changed.notify_all()
 
     def _ask(self):
         """A batch from the first agent that gives one: each is asked in turn, and again after a pause that grows."""
-        end, pause = time.monotonic() + self._patience, 0.05
+        end, pause, error = time.monotonic() + self._patience, 0.05, "no agents are named"
         while True:
             for _ in range(len(self._agents)):
                 try:
@@ -81,9 +87,9 @@ class Uniq:
             text = answer.read().decode("utf-8", "replace")
         finally:
             connection.close()
-        if answer.status in (400, 404, 405, 421):
+        if answer.status in (400, 404, 405):
             raise Refused(text)
-        if answer.status != 200 or not text.endswith("\n"):
+        if answer.status != 200 or not text.endswith("\n") or len(text.split()) != self._batch:
             raise OSError(text)
         return text.split()
 
