@@ -6,7 +6,7 @@ use super::accounts::Holder;
 use crate::serial::SHARE_PARTS;
 use std::collections::BTreeMap;
 
-/// Callers that are told apart, of all names together; further ones have one share together. Some 8 MB.
+/// Callers that are told apart, of all names together; further ones have one share of each series together.
 const CALLERS_MAX: usize = 65_536;
 
 /// The IDs that callers took, by series: whatever `S` tells apart.
@@ -15,6 +15,8 @@ pub(crate) struct Shares<S> {
     taken: BTreeMap<(S, Holder), Taken>,
     /// Callers who found no account since what is over was looked for: that is done once for as many as there are accounts.
     unfound: usize,
+    /// Tells whether the buckets of all series are the same hours.
+    has_equal_buckets: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,23 +28,32 @@ struct Taken {
 
 impl<S> Default for Shares<S> {
     fn default() -> Self {
-        Self { taken: BTreeMap::new(), unfound: 0 }
+        Self { taken: BTreeMap::new(), unfound: 0, has_equal_buckets: false }
     }
 }
 
 impl<S: Ord> Shares<S> {
+    /// Of series whose buckets are hours alike: no account is lost before its hour is over.
+    pub(crate) fn by_hour() -> Self {
+        Self { has_equal_buckets: true, ..Self::default() }
+    }
+
     /// Counts `n` IDs of that series and bucket, in which `left` are left; `false`, and nothing is counted, if they are not the caller's to
     /// have. What was counted stays so, whatever becomes of the call: otherwise calls that are given up cost nothing.
     pub(crate) fn take(&mut self, (series, bucket): (S, u32), caller: &Holder, n: u32, left: u64) -> bool {
         let mut key = (series, caller.clone());
         if !self.taken.contains_key(&key) && self.taken.len() >= CALLERS_MAX {
             if self.unfound == 0 {
-                // Of other series it is not known what is over. Whoever loses an account so has another share, as a newcomer has.
-                self.taken.retain(|(of, _), taken| *of == key.0 && taken.bucket >= bucket);
+                // Of series with other buckets it is not known what is over. Whoever loses an account so has another share, as a newcomer has.
+                let all = self.has_equal_buckets;
+                self.taken.retain(|(of, _), taken| (all || *of == key.0) && taken.bucket >= bucket);
             }
             self.unfound = (self.unfound + 1) % CALLERS_MAX;
             if self.taken.len() >= CALLERS_MAX {
                 key.1 = Holder::Everyone;
+            }
+            if self.taken.len() >= 2 * CALLERS_MAX && !self.taken.contains_key(&key) {
+                return false;
             }
         }
         let had = self.taken.get(&key).filter(|taken| taken.bucket == bucket).map_or(0, |taken| taken.ids);
@@ -84,6 +95,22 @@ mod tests {
         let mut shares = Shares::default();
         assert!(shares.take((0, 7), &caller(1), 100, 1_600) && !shares.take((0, 7), &caller(1), 1, 1_600));
         assert!(shares.take((1, 7), &caller(1), 100, 1_600) && shares.take((0, 8), &caller(1), 100, 1_600));
+    }
+
+    /// Whoever opens accounts for many keys does not get another share of one.
+    #[test]
+    fn an_account_lasts_for_its_hour_where_all_buckets_are_hours() {
+        let mut shares = Shares::by_hour();
+        assert!(shares.take((0, 7), &caller(1), 100, 1_600) && !shares.take((0, 7), &caller(1), 1, 1_600));
+        for series in 1..=3 * CALLERS_MAX as u32 {
+            shares.take((series, 7), &caller(1), 1, 1_600);
+        }
+        assert!(!shares.take((0, 7), &caller(1), 1, 1_600) && shares.taken.len() <= 2 * CALLERS_MAX);
+        // The next hour has room again, when it is looked for.
+        for at in 0..=CALLERS_MAX as u32 {
+            shares.take((0, 8), &caller(at), 1, 1_600_000);
+        }
+        assert!(shares.take((0, 8), &caller(1), 50_000, 1_600_000) && shares.taken.len() <= CALLERS_MAX + 1);
     }
 
     #[test]

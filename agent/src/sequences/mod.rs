@@ -138,7 +138,7 @@ impl Sequences {
             served: ArcSwap::default(),
             memory: AtomicUsize::new(0),
             counts: Counts::default(),
-            shares: Mutex::default(),
+            shares: Mutex::new(Shares::by_hour()),
             raises: Raises::default(),
             asks: Asks::default(),
             forwards: Forwards::new(CONNECTIONS_DEFAULT),

@@ -4,19 +4,22 @@
 //! names with more of them than others, the latest ones; all of these names have the same room. So a name that gives few IDs is known of
 //! long after another one has filled all files, and a name that is alone loses nothing that it did not lose before.
 //!
-//! 1. The one file is written under another name (`.new`) and made durable.
+//! 1. The one file is written under another name (`history.new`) and made durable.
 //! 2. It takes the place of the last of the oldest ones. A crash from here on leaves some lines in two files.
 //! 3. The others are removed.
 
 use super::files::{HEADER, ours, path};
+use super::find;
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead as _, BufReader, BufWriter, Write as _};
+use std::fs::{self, OpenOptions};
+use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 
 /// Names that are told apart; further ones have the room of one together.
 const NAMES_MAX: usize = 65_536;
-/// Bytes that are read and written at once.
+/// The one file until it is whole.
+const NEW: &str = "history.new";
+/// Bytes that are written at once.
 const BUFFER_LEN: usize = 1 << 16;
 /// The fields of a line before its kind, and those that say kind and name.
 const BEFORE_KIND: usize = 2;
@@ -29,7 +32,7 @@ const OF_NAME: usize = 2;
 pub(super) fn condense(folder: &Path, numbers: &[u64], len_max: u64) -> io::Result<()> {
     let Some((last, others)) = numbers.split_last() else { return Ok(()) };
     let to = path(folder, *last);
-    let new = to.with_extension("new");
+    let new = folder.join(NEW);
     let written = write(folder, numbers, len_max, &new);
     if let Err(failed) = written {
         // Nobody reads it, and the next one begins it anew.
@@ -71,13 +74,11 @@ fn write(folder: &Path, numbers: &[u64], len_max: u64, new: &Path) -> io::Result
 
 /// The whole lines of a file behind its header, with their ends.
 fn lines(path: &Path, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
-    let mut file = BufReader::with_capacity(BUFFER_LEN, File::open(path)?);
-    let mut line = Vec::new();
-    while file.read_until(b'\n', &mut line)? > 0 {
+    let (mut file, mut line) = (find::open(path)?, Vec::new());
+    while find::next(&mut file, &mut line)? {
         if line.ends_with(b"\n") && line != HEADER {
             each(&line)?;
         }
-        line.clear();
     }
     Ok(())
 }

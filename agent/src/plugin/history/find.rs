@@ -2,8 +2,10 @@
 
 use super::files::{HEADER, numbers, path};
 use super::line::{LINE_LEN_MAX, Line};
-use std::fs::File;
+use rustix::fs::OFlags;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// What was looked at.
@@ -46,12 +48,7 @@ fn read(
     wanted: &mut impl FnMut(&Line) -> bool,
     tell: &mut impl FnMut(Line),
 ) -> io::Result<()> {
-    let file = File::open(path)?;
-    // A pipe or a device would be read for ever.
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is not a file"));
-    }
-    let mut file = BufReader::new(file);
+    let mut file = open(path)?;
     let mut line = Vec::new();
     let head = next(&mut file, &mut line)?;
     // Of a file that is being made there may be a part.
@@ -77,8 +74,21 @@ fn read(
     Ok(())
 }
 
+/// Opens a file of history to be read.
+///
+/// # Errors
+/// The disk's; if it is a link, or no file: a pipe or a device would be read for ever.
+pub(super) fn open(path: &Path) -> io::Result<BufReader<File>> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a file"));
+    }
+    Ok(BufReader::new(file))
+}
+
 /// Reads a line with its end; of one that is too long the first bytes. `false` at the end of the file.
-fn next(file: &mut BufReader<File>, line: &mut Vec<u8>) -> io::Result<bool> {
+pub(super) fn next(file: &mut BufReader<File>, line: &mut Vec<u8>) -> io::Result<bool> {
     line.clear();
     let len = file.by_ref().take(LINE_LEN_MAX as u64).read_until(b'\n', line)?;
     if len == LINE_LEN_MAX && line.last() != Some(&b'\n') {
