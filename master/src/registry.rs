@@ -88,7 +88,8 @@ impl AgentRegistry {
     fn take_in_since(&self, report: AgentReport, address: &str, via: MasterId, at: WallMs, before: Duration) {
         let report = cleared(report);
         let (mut reports, now) = (self.reports(), Instant::now());
-        if !before.is_zero() && reports.entries.get(&report.session).is_some_and(|known| known.silent(now) <= before) {
+        let is_news = |known: &Entry| known.silent(now) > before && known.report != report;
+        if !before.is_zero() && !reports.entries.get(&report.session).is_none_or(is_news) {
             return;
         }
         reports.newcomers.remove(&report.session);
@@ -142,9 +143,11 @@ impl AgentRegistry {
         reports.newcomers.insert(entry.report.session, entry);
     }
 
-    /// How many sessions that hold leases there are.
+    /// How many sessions that hold leases there are, and report.
     pub fn len(&self) -> usize {
-        self.reports().entries.len()
+        let now = Instant::now();
+        let reports = |entry: &&Entry| !entry.report.stops && entry.silent(now) < FORGET;
+        self.reports().entries.values().filter(reports).count()
     }
 
     /// Whether there is none.

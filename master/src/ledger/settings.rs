@@ -38,8 +38,8 @@ where
     pub(super) fn on_change(&mut self, now: Now, id: RequestId, change: Change, actor: Actor, fx: &mut Effects) {
         if let (Ok(()), Err(why)) = (self.serves(), self.policy().may_name())
             && let Outcome::Becomes(value) = self.settings_table.outcome(&change)
-            // Until agents have shown what they use nobody knows whether a name is free, or to be freed.
-            && (value.is_living() || value == SettingValue::Free)
+            // Until agents have shown what they use nobody knows whether a name is free, or to be freed, or gone.
+            && (value.is_living() || value == SettingValue::Free || matches!(change, Change::Restore { .. }))
         {
             return fx.reply(id, Reply::Change(Err(why)));
         }

@@ -91,10 +91,14 @@ impl SettingsTable {
         }
     }
 
-    /// Retired names beyond those that are kept, the oldest first, of which the digest alone may be kept now, at most so many.
-    pub(crate) fn to_shorten(&self, max: usize) -> Vec<Change> {
-        let beyond = self.counts.retired_at.len().saturating_sub(RETIRED_KEPT);
-        let oldest = self.counts.retired_at.iter().take(beyond).map(|(_, name)| Change::Shorten(name.clone()));
+    /// Retired names beyond those that are kept, the oldest first, of which the digest alone may be kept now, at most so many; `may` says of
+    /// which nothing else is in the way. Where those that keep their definitions need the room, fewer others are kept.
+    pub(crate) fn to_shorten(&self, max: usize, may: impl Fn(&GeneratorName) -> bool) -> Vec<Change> {
+        let may_be_shortened = self.counts.retired_at.len();
+        let room = RETIRED_MAX.saturating_sub(self.counts.retired.saturating_sub(may_be_shortened));
+        let beyond = may_be_shortened.saturating_sub(RETIRED_KEPT.min(room / 2));
+        let oldest = self.counts.retired_at.iter().take(beyond).map(|(_, name)| name).filter(|name| may(name));
+        let oldest = oldest.map(|name| Change::Shorten(name.clone()));
         oldest.filter(|change| matches!(self.outcome(change), Outcome::Becomes(_))).take(max).collect()
     }
 
@@ -237,6 +241,10 @@ impl SettingsTable {
             }
             Outcome::Becomes(value) if value.is_living() && self.living_others(&change.key()) >= NAMESPACES_MAX => {
                 Outcome::TooMany
+            }
+            // What both have forgotten was there before; without it somebody could use the name again.
+            Outcome::Becomes(SettingValue::Retired(_)) if matches!(change, Change::Restore { proved: true, .. }) => {
+                outcome
             }
             Outcome::Becomes(SettingValue::Retired(_)) if self.counts.retired >= RETIRED_MAX => Outcome::TooMany,
             Outcome::Becomes(SettingValue::Free) if self.counts.free >= FREE_MAX => Outcome::TooMany,
@@ -515,11 +523,12 @@ mod tests {
             fill(&mut settings_table, &format!("r{n:05}"), SettingValue::Retired);
         }
         let before = settings_table.digest_of_names();
-        let [shorten] = &settings_table.to_shorten(7)[..] else { panic!() };
+        assert!(settings_table.to_shorten(7, |_| false).is_empty());
+        let [shorten] = &settings_table.to_shorten(7, |_| true)[..] else { panic!() };
         put(&mut settings_table, shorten);
         let name = shorten.name().unwrap();
         assert!(settings_table.is_shortened(name) && settings_table.counts.retired == RETIRED_KEPT);
-        assert_eq!((settings_table.digest_of_names(), settings_table.to_shorten(7)), (before, Vec::new()));
+        assert_eq!((settings_table.digest_of_names(), settings_table.to_shorten(7, |_| true)), (before, Vec::new()));
         assert_eq!(settings_table.outcome(&define(name.to_string(), None)), Outcome::Retired);
         let again = SettingsTable::new(settings_table.all().cloned().collect(), Vec::new());
         assert!(again.counts == settings_table.counts);

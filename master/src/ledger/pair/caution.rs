@@ -68,10 +68,11 @@ impl Ledger<Pairwise> {
         self.put_caution(Caution { quiet: true, ..self.caution }, fx);
     }
 
-    /// At each beat: the agents have had time to show what they hold.
+    /// At each beat: the agents have had time to show what they hold, to both, or to the one that an operator left.
     pub(crate) fn end_quiet(&mut self, now: Now, fx: &mut Effects) {
         let met = self.mode() == Mode::Ready && self.agreement.pair.heard(now);
-        if !met {
+        let alone = self.mode() == Mode::ReadyAlone && self.identity.awaiting.is_some();
+        if !met && !alone {
             self.agreement.quiet_since = now.boot;
         } else if self.caution.quiet && now.boot - self.agreement.quiet_since >= QUIET {
             self.put_caution(Caution { quiet: false, ..self.caution }, fx);

@@ -8,6 +8,7 @@ use crate::ledger::agreement::Agreement as _;
 use crate::ledger::state::Ledger;
 use crate::setting;
 use common::audit::{Actor, Entry};
+use common::namespace::GeneratorName;
 use common::rpc::lease::{Changed, Mode, Refusal, refusal};
 use common::rpc::peer::PeerMessage;
 use common::sequence::Section;
@@ -243,10 +244,9 @@ impl Ledger<Pairwise> {
             return;
         }
         let actor = Actor::master(self.identity().master);
-        for change in self.settings_table.to_shorten(SHORTENED_MAX) {
-            let has_sections = |name| self.sections.of_name(name, Section(0)).next().is_some();
-            let waits = change.name().is_some_and(has_sections) || self.settings_table.prep(&change.key()).is_some();
-            if !waits {
+        let has_no_sections = |name: &GeneratorName| self.sections.of_name(name, Section(0)).next().is_none();
+        for change in self.settings_table.to_shorten(SHORTENED_MAX, has_no_sections) {
+            if self.settings_table.prep(&change.key()).is_none() {
                 self.want(now, &change, &actor, fx);
             }
         }
