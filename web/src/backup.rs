@@ -32,6 +32,8 @@ pub(crate) const LEN_MAX: usize = 64 << 20;
 const NAMES_MAX: usize = NAMESPACES_MAX + RETIRED_MAX;
 /// Problems of a file that are told at once.
 const PROBLEMS_MAX: usize = 100;
+/// Characters of a problem at most: some say what the file says.
+const PROBLEM_LEN_MAX: usize = 500;
 
 /// The settings of a cluster: what its names stand for, who may ask for leases, and who may use the console, without any secret.
 #[derive(Debug, Serialize, ToSchema)]
@@ -236,11 +238,12 @@ where
 /// # Errors
 /// All that is wrong with it, a line each, at most [`PROBLEMS_MAX`].
 pub(crate) fn plan(file: &[u8], here: &Here) -> Result<Plan, String> {
-    let Versioned { version } = serde_json::from_slice(file).map_err(|e| e.to_string())?;
+    let cut = |e: serde_json::Error| e.to_string().chars().take(PROBLEM_LEN_MAX).collect::<String>();
+    let Versioned { version } = serde_json::from_slice(file).map_err(cut)?;
     if version != VERSION {
         return Err(format!("version: {version} is none that this program reads: it reads {VERSION}"));
     }
-    let file: Unread<'_> = serde_json::from_slice(file).map_err(|e| e.to_string())?;
+    let file: Unread<'_> = serde_json::from_slice(file).map_err(cut)?;
     let mut check = Check::default();
     if file.utc_offset != here.utc_offset {
         let (its, ours) = (&file.utc_offset, &here.utc_offset);
@@ -265,6 +268,7 @@ struct Check {
 impl Check {
     fn problem(&mut self, place: &str, why: &str) {
         if self.problems.len() < PROBLEMS_MAX {
+            let why: String = why.chars().take(PROBLEM_LEN_MAX).collect();
             self.problems.push(format!("{place}: {why}"));
         } else {
             self.more += 1;
@@ -343,13 +347,13 @@ impl Check {
             None => true,
             Some(row) if row.retired && ends => false,
             Some(row) if !Namespace::define(name.clone(), &row.definition).is_ok_and(|it| namespace.is_met_by(&it)) => {
-                return Err("it stands for something else here: leave it out".to_owned());
+                return Err(format!("it stands for something else here, and {}", in_the_way(row, namespace.kind())));
             }
             Some(row) if row.retired => return Err("it was retired here: leave it out".to_owned()),
-            Some(_) if ends => {
+            Some(row) if ends => {
                 let why =
                     if by_key { "a name of numbers by key comes in retired" } else { "it is retired in the file" };
-                return Err(format!("{why}, and gives numbers here: retire it here before, or leave it out"));
+                return Err(format!("{why}, and {}", in_the_way(row, namespace.kind())));
             }
             Some(row) => !row.in_use,
         };
@@ -417,6 +421,19 @@ impl Check {
             }
         }
         self.at_most("networks", known.len(), NETWORKS_MAX, "networks");
+    }
+}
+
+/// What to do about a name that lives here otherwise than in a file. Left out of it, numbers could come a second time.
+fn in_the_way(here: &NamespaceRow, kind: Kind) -> &'static str {
+    match kind {
+        _ if !here.in_use && !here.retired => {
+            "gave nothing here yet: retire it here, which makes it free, and send the file again"
+        }
+        Kind::Segment | Kind::Sequence => {
+            "may give numbers here that were given before: retire it here, leave it out, and register another name"
+        }
+        _ => "gives IDs here: leave it out",
     }
 }
 

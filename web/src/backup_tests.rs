@@ -194,8 +194,19 @@ fn what_is_otherwise_here_is_refused_and_a_note_stays() {
     for (file, here, why) in [
         (orders(), row("orders", &json!({"kind": "uniq64", "encoding": "sqids"})), "stands for something else here"),
         (orders(), retired(orders()), "orders: it was retired here"),
-        (retired(orders()), orders(), "retired in the file, and gives numbers here"),
-        (keyed(), keyed(), "comes in retired, and gives numbers here"),
+        (retired(orders()), orders(), "retired in the file, and gives IDs here"),
+        (keyed(), keyed(), "comes in retired, and may give numbers here that were given before: retire it here"),
+        // An application registered it before the file came, and nothing was given by it.
+        (
+            keyed(),
+            NamespaceRow { in_use: false, ..keyed() },
+            "comes in retired, and gave nothing here yet: retire it here",
+        ),
+        (
+            orders(),
+            NamespaceRow { in_use: false, ..row("orders", &json!({"kind": "uniq64", "encoding": "sqids"})) },
+            "something else here, and gave nothing here yet: retire it",
+        ),
     ] {
         let refusal = refused(&export(vec![file], &[]), &here_with(here));
         assert!(refusal.contains(why), "{refusal}");

@@ -224,7 +224,8 @@ pub fn explain(text: &str, known: &Known<'_>) -> Result<Explained, ExplainError>
         readings.extend(further);
     }
     // Stable, so what is as likely stays in the order of the kinds and names, and what reads to the letter before the rest.
-    readings.sort_by_key(|reading| (reading.age(known.now), reading.by()));
+    readings.sort_by_key(|reading| reading.rank(known.now));
+    readings.truncate(READINGS_MAX);
     let mut readings = readings.into_iter();
     match readings.next() {
         Some(reading) => Ok(Explained { id: text.to_owned(), reading, also: readings.collect() }),
@@ -237,11 +238,14 @@ fn readings(text: &str, known: &Known<'_>) -> Vec<Reading> {
     let mut all: Vec<(Reading, Vec<GeneratorName>)> = Vec::new();
     for mut found in Kind::ALL.into_iter().flat_map(|kind| (kind.spec().readings)(text, known)) {
         let names = std::mem::take(&mut found.names);
-        let room = all.len() < READINGS_MAX;
         match all.iter_mut().find(|(reading, _)| *reading == found) {
             Some((_, of)) => of.extend(names),
-            None if room => all.push((found, names)),
-            None => {}
+            None => all.push((found, names)),
+        }
+        // The least likely ones are left out.
+        if all.len() == 2 * READINGS_MAX {
+            all.sort_by_key(|(reading, _)| reading.rank(known.now));
+            all.truncate(READINGS_MAX);
         }
     }
     let named = |(reading, mut names): (Reading, Vec<GeneratorName>)| {
@@ -319,6 +323,11 @@ impl Reading {
     fn has_spellings(&self) -> bool {
         let encoding = self.layout.as_ref().map(|layout| layout.encoding);
         matches!(self.form, Some(TextForm::Hex | TextForm::Base32)) || encoding == Some(EncodingForm::Uuid.name())
+    }
+
+    /// The place among others: the likeliest first.
+    fn rank(&self, now: WallMs) -> (Age, By) {
+        (self.age(now), self.by())
     }
 
     fn age(&self, now: WallMs) -> Age {

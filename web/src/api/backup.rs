@@ -25,8 +25,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use utoipa::IntoParams;
 
-/// The time in which one import makes changes: with what went before, less than a request may take.
-const APPLY_MAX: Duration = Duration::from_secs(40);
+/// The time in which one import is read and makes changes: less than a request may take.
+const IMPORT_MAX: Duration = Duration::from_secs(45);
 /// Bytes of a file that are handed over at a time.
 const PIECE_LEN: usize = 64 * 1024;
 
@@ -101,6 +101,7 @@ pub(crate) async fn import(
     // Nothing is read of somebody who may not, or whose turn it is not.
     let caller = caller(who, Role::Admin, from)?;
     let ImportQuery { dry_run } = query(asked)?;
+    let until = Instant::now() + IMPORT_MAX;
     let _turn = turn.take().await?;
     let file = to_bytes(body, LEN_MAX).await.map_err(|_| {
         let why = format!("the file is longer than {LEN_MAX} bytes, or broke off: spread its names over several files");
@@ -110,7 +111,7 @@ pub(crate) async fn import(
     let planned = tokio::task::spawn_blocking(move || plan(&file, &here));
     let mut plan = planned.await.map_err(|_| Unavailable::Overloaded)?.map_err(Problem::bad_parameter)?;
     plan.imported.dry_run = dry_run;
-    let imported = if dry_run { plan.imported } else { apply(&auth, plan, &caller.actor()).await? };
+    let imported = if dry_run { plan.imported } else { apply(&auth, plan, until, &caller.actor()).await? };
     Ok(Json(imported))
 }
 
@@ -128,8 +129,7 @@ async fn note(auth: &Auth, by: Actor, action: Action, subject: &str) -> Result<(
 }
 
 /// Makes the changes of a plan, each as an operator would: names before who may ask for them.
-async fn apply(auth: &Auth, plan: Plan, by: &Actor) -> Result<Imported, Problem> {
-    let until = Instant::now() + APPLY_MAX;
+async fn apply(auth: &Auth, plan: Plan, until: Instant, by: &Actor) -> Result<Imported, Problem> {
     let Plan { names, notes, users, networks, imported } = plan;
     let all = names.len() + notes.len() + users.len() + networks.len();
     note(auth, by.clone(), Action::Import, &format!("{all} changes")).await?;
@@ -140,7 +140,7 @@ async fn apply(auth: &Auth, plan: Plan, by: &Actor) -> Result<Imported, Problem>
     for (made, change) in names.into_iter().chain(notes).chain(users).chain(networks).enumerate() {
         let key = change.key();
         let why = if Instant::now() >= until {
-            Problem::overloaded(format!("no more is done in {} seconds", APPLY_MAX.as_secs()))
+            Problem::overloaded(format!("no more is done in {} seconds", IMPORT_MAX.as_secs()))
         } else {
             match auth.commands().change(change, by.clone()).await {
                 Ok(_) => continue,

@@ -30,6 +30,9 @@ struct Page {
     elsewhere: Option<String>,
 }
 
+/// Readings for which the audit is looked through: it is long, and the likeliest come first.
+const LOOKS_BACK_MAX: usize = 8;
+
 pub(super) async fn page(masters: &dyn Masters, frame: Frame, id: &str) -> Result<String, Problem> {
     let id = id.trim();
     let (mut problem, mut readings, mut elsewhere) = (None, Vec::new(), None);
@@ -41,8 +44,9 @@ pub(super) async fn page(masters: &dyn Masters, frame: Frame, id: &str) -> Resul
                 let (unread, read): (Vec<_>, Vec<_>) =
                     all.partition(|reading| reading.hidden.is_some() && reading.time.is_none());
                 elsewhere = names_of(&unread, frame.w).map(|names| fill(frame.w.only_agents_read, &[&names]));
-                for reading in read {
-                    readings.push(Shown::new(masters, reading, &offset, frame.w).await?);
+                for (nth, reading) in read.into_iter().enumerate() {
+                    let looks_back = nth < LOOKS_BACK_MAX;
+                    readings.push(Shown::new(masters, reading, &offset, looks_back, frame.w).await?);
                 }
                 // Those of somebody's token first, as agents order them by their own: by those it can have been minted.
                 readings.sort_by_key(|shown| shown.holder.is_none());
@@ -133,11 +137,17 @@ struct Holder {
 }
 
 impl Shown {
-    async fn new(masters: &dyn Masters, reading: Reading, offset: &str, w: &'static Words) -> Result<Self, Problem> {
+    async fn new(
+        masters: &dyn Masters,
+        reading: Reading,
+        offset: &str,
+        looks_back: bool,
+        w: &'static Words,
+    ) -> Result<Self, Problem> {
         let key = reading.token.as_ref().and_then(key_of);
         let at = offset.parse().ok().and_then(|offset| reading.instant(offset));
         let holder = match key.zip(at) {
-            Some((key, at)) => holder_at(masters, key, at, w).await?,
+            Some((key, at)) => holder_at(masters, key, at, looks_back, w).await?,
             None => None,
         };
         let kind = reading.kind.to_string();
@@ -245,11 +255,12 @@ fn key_of(token: &TokenText) -> Option<TokenKey> {
     }
 }
 
-/// Who held a token at an instant: by its record if that spans it, else by the audit.
+/// Who held a token at an instant: by its record if that spans it, else by the audit, if that is to be looked at.
 async fn holder_at(
     masters: &dyn Masters,
     key: TokenKey,
     at: WallMs,
+    looks_back: bool,
     w: &'static Words,
 ) -> Result<Option<Holder>, Problem> {
     let filter = LeaseFilter { token: Some(key), ..LeaseFilter::default() };
@@ -257,6 +268,9 @@ async fn holder_at(
     let record = rows(masters.leases(filter, cut)).await?.rows.into_iter().next();
     if let Some(row) = record.as_ref().filter(|row| row.from <= at && at < row.until) {
         return Ok(Some(Holder::of_record(row, w)));
+    }
+    if !looks_back {
+        return Ok(None);
     }
     let lines = rows(masters.history(key, HISTORY_MAX)).await?;
     Ok(former(&lines, at, w))
