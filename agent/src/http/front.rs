@@ -266,7 +266,8 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
     async fn learn(&mut self, name: &GeneratorName) -> io::Result<()> {
         let Some(names) = &self.site.agent.names else { return Ok(()) };
         self.place.works();
-        now_or_after(Box::pin(names.look_up(name)), &mut self.io, &mut self.out).await.map(drop)
+        let work = Box::pin(names.look_up(name));
+        now_or_while_asked(work, &mut self.io, &mut self.out, &mut self.input, self.begin).await.map(drop)
     }
 
     /// Answers a request for one ID, which most are, if it can be had without waiting.
