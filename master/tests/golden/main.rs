@@ -82,6 +82,7 @@ scripts! {
     clocks_far_apart_grant_nothing
     a_calendar_that_jumps_is_not_followed
     a_disk_that_is_put_back_has_promised_what_was_permitted
+    a_survivor_raises_again_after_the_time_for_showing
     what_both_have_forgotten_freezes_granting
     what_both_have_forgotten_of_sections_freezes_them
     what_was_lifted_after_its_end_is_not_handed_out
