@@ -315,7 +315,7 @@ async fn operators_act_at_either_master_and_not_while_one_is_away() {
     let home = json!({"range": "127.0.0.0/8"});
     let unconfirmed = two.ask("DELETE", "/api/whitelist", &home).await;
     assert_eq!((unconfirmed.status, unconfirmed.code()), (400, "bad_parameter".to_owned()), "{unconfirmed:?}");
-    assert!(unconfirmed.body.contains("confirm: 1 agents with "), "{unconfirmed:?}");
+    assert!(unconfirmed.body.contains("confirm: 1 agent with "), "{unconfirmed:?}");
     let looked = two.ask("DELETE", "/api/whitelist?range=127.0.0.0/8&dry_run=true", &Value::Null).await.json();
     assert_eq!((&looked["agents"], &looked["cut_off"][0]["agent_id"]), (&json!(1), &json!("agent-1")), "{looked}");
     assert!(looked["leases"].as_u64().unwrap() > 0 && one.get("/api/whitelist").await.body.contains("127.0.0.0/8"));
