@@ -62,7 +62,9 @@ async fn an_agent_of_forty_lines_serves_what_its_strategy_makes() {
     assert_eq!(cluster.ask_agent(2, "uniq64").await.unwrap().status, 200);
     let explained = cluster.ask_agent(0, &format!("explain/{last}")).await.unwrap().json().unwrap();
     assert_eq!((&explained["strategy"], &explained["kind"]), (&"checked".into(), &"layout".into()), "{explained}");
-    assert_eq!(cluster.ask_agent(2, &format!("explain/{last}")).await.unwrap().status, 400);
+    let unread = cluster.ask_agent(2, &format!("explain/{last}")).await.unwrap().json().unwrap();
+    assert_eq!((&unread["names"][0], &unread["time"]), (&"orders".into(), &Value::Null), "{unread}");
+    assert!(unread["hidden"].as_str().unwrap().contains("by a strategy"), "{unread}");
 
     let file = cluster.agent(0).unwrap().dir.join("uniq_generator.serial");
     let args = ["--explain", &last, "--serial-file", file.to_str().unwrap()];
