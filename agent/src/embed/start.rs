@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 const RENEW_INTERVAL: Duration = Duration::from_secs(3_600);
 /// How often [`Embedded::wait_ready`] looks.
 const LOOK: Duration = Duration::from_millis(5);
-/// How long the end waits for the last word to the masters, and then for what is under way.
+/// The time that the end waits for the last word to the masters, and then for what is under way.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What to start with: [`Settings::new`], and what shall differ.

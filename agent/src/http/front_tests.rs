@@ -1,4 +1,4 @@
-//! Which connections stay on the short way.
+//! Connections that stay on the short way, and those that do not.
 
 use super::*;
 use crate::heartbeat::tests::master::{Master, in_use};

@@ -30,7 +30,7 @@ pub(super) struct KeyPlan {
 }
 
 impl KeyPlan {
-    /// What that request asks for, if it is for a key of a sequence that is known here, and understood.
+    /// The plan of that request, if it is for a key of a sequence that is known here, and understood.
     pub(super) fn of(agent: &Agent, uri: &Uri, accept: Option<&str>, from: IpAddr) -> Result<Self, NoPlan> {
         let unfit = || NoPlan::NotForUs;
         let (name, key) = uri.path().strip_prefix(PATH).and_then(|rest| rest.split_once('/')).ok_or_else(unfit)?;

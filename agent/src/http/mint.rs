@@ -50,7 +50,7 @@ pub(super) struct Plan {
     alias: Option<Box<str>>,
 }
 
-/// Why there is no plan for a request.
+/// The reason why there is no plan for a request.
 #[derive(Debug)]
 pub(super) enum NoPlan {
     /// It may be for IDs by that name, which is not known here yet.
@@ -75,7 +75,7 @@ impl From<Problem> for NoPlan {
 }
 
 impl Plan {
-    /// What that request asks for, if it is for IDs, and understood, and their form has a length that is known before they are written.
+    /// The plan of that request, if it is for IDs, and understood, and their form has a length that is known before they are written.
     pub(super) fn of(agent: &Agent, uri: &Uri, accept: Option<&str>) -> Result<Self, NoPlan> {
         let unfit = || NoPlan::NotForUs;
         let path = uri.path().strip_prefix('/').ok_or_else(unfit)?;

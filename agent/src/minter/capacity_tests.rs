@@ -183,7 +183,7 @@ async fn more_than_a_day_holds_is_refused_for_good_and_costs_nothing() {
     assert!(refusal.to_string().starts_with("all 10000 serials of this day are used up"), "{refusal}");
 }
 
-/// What is taken for a call that is refused has nowhere to go once others were given numbers above it.
+/// A part that is taken for a call that is refused has nowhere to go once others were given numbers above it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_for_more_numbers_than_a_window_has_takes_none_of_them() {
     let kit = Kit::new();

@@ -107,7 +107,7 @@ pub struct Sequences {
     /// Memory of sections and keys, in bytes.
     memory: AtomicUsize,
     counts: Counts,
-    /// What callers took of keys of 32 bits that are asked for much.
+    /// The numbers that callers took of keys of 32 bits that are asked for much.
     shares: Mutex<Shares<(GeneratorName, Slot)>>,
     raises: Raises,
     asks: Asks,

@@ -45,7 +45,7 @@ pub struct Call {
     pub g: Option<Generation>,
     /// What is to be done with keys that another agent serves.
     pub passing: Passing,
-    /// Who asks; `None`: this process.
+    /// The caller; `None`: this process.
     pub from: Option<IpAddr>,
 }
 

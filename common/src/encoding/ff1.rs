@@ -77,7 +77,7 @@ impl Ff1 {
         true
     }
 
-    /// Whether it has the length and the digits of a text.
+    /// Tells whether it has the length and the digits of a text.
     pub(super) fn may_be(&self, text: &[u8]) -> bool {
         text.len() == self.len() && text.iter().all(|digit| self.digits.value(*digit).is_some())
     }

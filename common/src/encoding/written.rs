@@ -78,7 +78,7 @@ impl WrittenAs {
         }
     }
 
-    /// Whether the text may be of this encoding, whose secret or strategy is not here.
+    /// Tells whether the text may be of this encoding, whose secret or strategy is not here.
     pub fn may_be(&self, text: &str) -> bool {
         if self.source.form() == EncodingForm::Strategy {
             return may_leave(text);

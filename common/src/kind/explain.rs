@@ -31,7 +31,7 @@ const _: () = assert!(TEXT_LEN_MAX > Template::LEN_MAX);
 const READINGS_MAX: usize = 64;
 /// Names that a reading says; further ones are counted.
 const NAMES_MAX: usize = 16;
-/// How old an ID is at most that is likelier than one without a time.
+/// The greatest age of an ID that is likelier than one without a time.
 const YOUNG_MAX: SpanMs = SpanMs::days(366);
 /// How far an ID may seem to lie ahead: by the cluster's UTC offset, which is not known here, and by names that may run ahead.
 const AHEAD_MAX: SpanMs = SpanMs::days(1);

@@ -91,7 +91,7 @@ pub(super) struct Files {
     /// The last file; `None` before the first line, and after a failure.
     open: Option<Open>,
     dirty: bool,
-    /// What makes the oldest files one.
+    /// The thread that makes the oldest files one.
     condensing: Option<JoinHandle<io::Result<()>>>,
     _lock: File,
 }
