@@ -113,7 +113,12 @@ fn forget_clock(args: &Args) -> anyhow::Result<()> {
 }
 
 fn inspect(args: &Args) -> anyhow::Result<()> {
-    let inspection = serial_file::inspect(&args.serial_file)?;
+    let mut inspection = serial_file::inspect(&args.serial_file)?;
+    match kept_names(&args.serial_file) {
+        Ok(kept) => inspection.name_blocks(&kept),
+        // Short names stand in the file itself.
+        Err(why) => end::say(&format!("uniq_generator: {why}")),
+    }
     if args.json { print(&serde_json::to_string_pretty(&inspection)?) } else { print(&inspection.to_string()) }
 }
 

@@ -7,8 +7,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 use agent::serial_file::{
-    AfterReboot, Block, Contents, Holdings, Opened, Place as FilePlace, SerialFileError, Taken, WriteError, format,
-    open, open_on,
+    AfterReboot, Block, BlockName, Contents, Holdings, Opened, Place as FilePlace, SerialFileError, Taken, WriteError,
+    format, open, open_on,
 };
 use common::account::User;
 use common::kind;
@@ -30,7 +30,7 @@ const NOW: WallMs = WallMs(1_795_000_000_000);
 
 fn block(serial: u64) -> Block {
     Block {
-        name: "default".parse().unwrap(),
+        name: BlockName::from(&"default".parse().unwrap()),
         kind: kind::Kind::Uniq64,
         everyday_reset: false,
         create_time: NOW,

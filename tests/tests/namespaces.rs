@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use std::collections::HashSet;
 use tests::client::Answer;
 use tests::cluster::{Cluster, until, until_status};
+use tests::programs::{generator, run};
 
 const ORDERS: &str = r#"{"kind":"string","template":"{date:%Y%m%d}{biz:2}{token}{serial:6}{check:luhn}"}"#;
 const LATE: &str = r#"{"kind":"string","template":"L{date:%Y%m%d}{biz:2}{token}{serial:6}{check:luhn}"}"#;
@@ -96,11 +97,55 @@ async fn a_name_registered_at_one_agent_is_served_by_all_and_survives_every_rest
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn names_longer_than_a_block_has_room_for_go_on_after_kills() {
+    let mut cluster = Cluster::start(1, &[]).await.unwrap();
+    let own = r#"{"kind":"uniq64","scope":"own"}"#;
+    let longest = "n".repeat(63);
+    // What each gives of its own; the first two begin alike.
+    let names: [(&str, &str, &str); 5] = [
+        ("payment-reference", own, "uniq64/payment-reference?n=100"),
+        ("payment-reference.refunds", own, "uniq64/payment-reference.refunds?n=100"),
+        (&longest, ORDERS, &format!("id/{longest}?biz=DE&n=100")),
+        ("leaf-segment.test", r#"{"kind":"segment"}"#, "segment/leaf-segment.test?n=100"),
+        ("conversation-messages", r#"{"kind":"sequence"}"#, "sequence/conversation-messages/alice"),
+    ];
+    for (name, definition, _) in names {
+        assert_eq!(put(&cluster, 0, name, definition).await.status, 201, "{name}");
+    }
+    let mut seen = HashSet::new();
+    for _ in 0..3 {
+        for (name, _, path) in names {
+            let given = || async { cluster.ask_agent(0, path).await.ok().filter(|answer| answer.status == 200) };
+            let (answer, _) = until("it gives IDs", given).await.unwrap();
+            for id in answer.text().lines() {
+                assert!(seen.insert((name, id.to_owned())), "{id} of {name} came twice");
+            }
+        }
+        let client = cluster.client.clone();
+        let daemon = &mut cluster.agent(0).unwrap().daemon;
+        daemon.kill_9();
+        daemon.start().unwrap();
+        until_status(&client, daemon, "/readyz", 200).await.unwrap();
+    }
+    cluster.agent(0).unwrap().daemon.kill_9();
+    let file = cluster.agents[0].serial_file();
+    let args = ["--inspect", "--json", "--serial-file", file.to_str().unwrap()];
+    let shown: Value =
+        serde_json::from_str(&run(&generator().unwrap(), &args, &cluster.agents[0].dir).unwrap().out).unwrap();
+    let blocks: Vec<_> =
+        shown["blocks"].as_array().unwrap().iter().filter_map(|block| block["name"].as_str()).collect();
+    for (name, ..) in &names[..3] {
+        assert!(blocks.contains(name), "{blocks:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_could_repeat_or_makes_no_sense_is_refused_with_the_reason() {
     let cluster = Cluster::start(1, &[]).await.unwrap();
     for (name, definition, why) in [
-        ("Orders", ORDERS.to_owned(), "1 to 15 of a-z 0-9 _ -"),
-        ("abcdefghijklmnop", ORDERS.to_owned(), "1 to 15 of a-z 0-9 _ -"),
+        ("Orders", ORDERS.to_owned(), "1 to 63 of a-z 0-9 . _ -"),
+        (&"n".repeat(64), ORDERS.to_owned(), "1 to 63 of a-z 0-9 . _ -"),
+        (".a", ORDERS.to_owned(), "no dot in front"),
         ("a", String::new(), "not as agreed"),
         ("a", "[]".to_owned(), "not as agreed"),
         ("a", r#"{"kind":"uniq96"}"#.to_owned(), "uniq96"),

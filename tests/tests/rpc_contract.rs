@@ -123,7 +123,7 @@ async fn a_call_with_a_malformed_name_is_answered_with_the_rule() {
     let answers = call_all::<_, (u32, Result<Registered, MintFailure>)>(cluster.agents[0].rpc_listen, calls).await;
     for (answer, name) in answers.chunks(2).zip(MALFORMED) {
         let why = answer[0].as_ref().expect_err(name);
-        assert!(why.contains("is not a generator's name: write 1 to 15 of a-z 0-9 _ -"), "{name}: {why}");
+        assert!(why.contains("is not a generator's name: write 1 to 63 of a-z 0-9 . _ -"), "{name}: {why}");
         assert!(!why.contains(|c: char| c.is_control()), "{name}: {why:?}");
         assert!(matches!(answer[1], Ok((_, Ok(_)))), "{name}: {:?}", answer[1]);
     }

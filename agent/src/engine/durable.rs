@@ -25,7 +25,7 @@ impl Engine {
         let (cluster, now) = (self.holdings.cluster, effects.wall());
         let offset = self.published.membership.parameters.map(|parameters| parameters.utc_offset()).unwrap_or_default();
         let gives_way = |block: &Block| {
-            self.retired.contains(&(block.kind, block.name.clone()))
+            self.retired.contains(&(block.kind, block.name))
                 && offset.bucket(now, block.kind.spec().unit.span()) > block.bucket
         };
         let with = series.contents_with(&self.contents, cluster, marks, now, gives_way);
@@ -35,7 +35,7 @@ impl Engine {
     /// Nothing is minted any more by a name that was retired. Its block is another's once the hour or day of its last IDs is over.
     pub fn retire(&mut self, namespace: &Namespace) {
         if series::has_block_of(&self.contents, namespace, self.holdings.cluster) {
-            self.retired.insert((namespace.kind(), namespace.name().clone()));
+            self.retired.insert((namespace.kind(), namespace.name().into()));
         }
     }
 

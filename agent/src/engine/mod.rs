@@ -26,13 +26,13 @@ use crate::gate::Prefix;
 use crate::holder::Leases;
 use crate::refusal::Refusal;
 use crate::segments::Ask;
-use crate::serial_file::{Contents, Holdings, WriteError};
+use crate::serial_file::{BlockName, Contents, Holdings, WriteError};
 use crate::ticks::{Place, TickWindow, Ticks};
 use crate::window::Window;
 use common::kind::Kind;
 use common::layout::RandomBits;
 use common::lease::Generation;
-use common::namespace::{GeneratorName, Namespace};
+use common::namespace::Namespace;
 use common::parameters::SessionId;
 use common::time::{BootMs, SpanMs, WallMs};
 use common::token::TokenKey;
@@ -132,7 +132,7 @@ pub struct Engine {
     /// Segments of a resumed session wait until a master has renewed one of these leases; none: they do not wait.
     unconfirmed: Vec<(TokenKey, Generation)>,
     /// Names that were retired and have blocks.
-    retired: BTreeSet<(Kind, GeneratorName)>,
+    retired: BTreeSet<(Kind, BlockName)>,
     /// Segments that are still durable are given up: no write says them again, and nothing goes on with them.
     segments_given_up: bool,
     /// Whether there is no second segment.

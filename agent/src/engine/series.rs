@@ -112,7 +112,7 @@ impl Series {
         let block = contents.blocks.get_mut(slot)?;
         let create_time = block.as_ref().filter(|_| known.is_some()).map_or(now, |block| block.create_time);
         *block = Some(Block {
-            name: namespace.name().clone(),
+            name: namespace.name().into(),
             kind: namespace.kind(),
             everyday_reset: namespace.everyday_reset(),
             create_time,
@@ -148,7 +148,7 @@ pub(super) fn has_block_of(contents: &Contents, namespace: &Namespace, cluster: 
 }
 
 fn is_of(block: Option<&Block>, namespace: &Namespace) -> bool {
-    block.is_some_and(|block| block.kind == namespace.kind() && block.name == *namespace.name())
+    block.is_some_and(|block| block.kind == namespace.kind() && block.name == namespace.name().into())
 }
 
 /// What stands for a definition in a block of an agent of that cluster.
@@ -182,7 +182,7 @@ fn recalled(namespace: &Namespace, contents: &Contents, cluster: Option<ClusterI
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::serial_file::Header;
+    use crate::serial_file::{BlockName, Header};
     use common::kind::Kind;
     use common::namespace::{Definition, Scope};
     use common::parameters::SessionId;
@@ -252,7 +252,7 @@ mod tests {
         let block = |n: usize| {
             let own = series(&orders(1_000), &empty(), OURS).contents_with(&empty(), OURS, MARKS, WallMs(7), NONE);
             let block = own.unwrap().blocks[0].clone().unwrap();
-            Some(Block { name: format!("n{n}").parse().unwrap(), ..block })
+            Some(Block { name: BlockName::from(&format!("n{n}").parse().unwrap()), ..block })
         };
         contents.blocks = (0..3).map(block).collect();
         let with = |contents: &Contents, gives_way: fn(&Block) -> bool| {
@@ -261,7 +261,7 @@ mod tests {
         let name = |contents: &Contents, at: usize| contents.blocks[at].as_ref().unwrap().name.to_string();
         let grown = with(&contents, NONE).unwrap();
         assert_eq!((grown.blocks.len(), name(&grown, 3), grown.header.names_from), (4, "orders".into(), WallMs(0)));
-        let second: fn(&Block) -> bool = |block| block.name.as_str() == "n1";
+        let second: fn(&Block) -> bool = |block| block.name.to_string() == "n1";
         let taken = with(&contents, second).unwrap();
         assert_eq!((taken.blocks.len(), name(&taken, 1), taken.header.names_from), (3, "orders".into(), WallMs(9)));
         assert_eq!(taken.blocks[1].as_ref().unwrap().create_time, WallMs(9));

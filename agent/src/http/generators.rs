@@ -25,7 +25,7 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Registers what a name stands for with the masters, for ever.
 #[utoipa::path(
     put, path = "/generators/{name}", tag = "ids", request_body = Definition,
-    params(("name" = String, Path, description = "1..=15 of a-z 0-9 _ -")),
+    params(("name" = String, Path, description = "1..=63 of a-z 0-9 . _ -, without a dot in front")),
     responses(
         (status = 201, description = "Registered; with a `warning` if this agent leases no tokens of its type, does not serve its set, or one caller can use up within a day what all have", body = Defined),
         (status = 200, description = "It was so before; the same", body = Defined),

@@ -62,7 +62,7 @@ impl Kit {
         let namespace = Namespace::default_of(Kind::Uniq64);
         self.preset(|contents| {
             contents.blocks[0] = Some(Block {
-                name: namespace.name().clone(),
+                name: namespace.name().into(),
                 kind: namespace.kind(),
                 everyday_reset: namespace.everyday_reset(),
                 create_time: at,

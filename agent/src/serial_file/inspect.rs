@@ -1,7 +1,7 @@
 //! What a person, or a script, sees of a serial file: `--inspect`.
 
 use super::disk::{Access, Disk, OsDisk};
-use super::layout::{self, BLOCK_LEN, Block, HEADER_LEN, MAGIC, VERSION};
+use super::layout::{self, BLOCK_LEN, Block, BlockName, HEADER_LEN, MAGIC, VERSION};
 use super::lineage;
 use super::place::Place;
 use super::section_records::SectionsFreshReason;
@@ -10,11 +10,12 @@ use super::start::{Machine, damaged, failed, judge_file, read_lineage, refuse_wh
 use super::{AfterReboot, Contents, Found, HeldSegments, SerialFileError, StartKind};
 use crate::sequence::{Bound, Bounds};
 use common::kind::Kind;
-use common::namespace::GeneratorName;
+use common::namespace::{GeneratorName, Namespace};
 use common::parameters::SessionId;
 use common::sequence::Section;
 use common::time::WallMs;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
@@ -117,7 +118,8 @@ pub struct BlockView {
     pub index: usize,
     /// Where it begins, in bytes from the start of the file.
     pub offset: usize,
-    /// The generator's name.
+    /// The generator's name; `long-` and 30 hexadecimal digits for one that the block has no room for, until it is
+    /// [found](Inspection::name_blocks).
     pub name: String,
     /// What it makes.
     pub kind: Kind,
@@ -179,6 +181,19 @@ pub fn inspect(path: &Path) -> Result<Inspection, SerialFileError> {
         sections: sections_view(sections),
         ..view(&place, &bytes, &contents, &start)
     })
+}
+
+impl Inspection {
+    /// Calls blocks of longer names by these, as far as they are theirs.
+    pub fn name_blocks(&mut self, names: &[Namespace]) {
+        let in_block = |namespace: &Namespace| (namespace.kind(), BlockName::from(namespace.name()).to_string());
+        let names: BTreeMap<_, _> = names.iter().map(|namespace| (in_block(namespace), namespace.name())).collect();
+        for block in &mut self.blocks {
+            if let Some(name) = names.get(&(block.kind, block.name.clone())) {
+                block.name = name.to_string();
+            }
+        }
+    }
 }
 
 fn view(place: &Place, bytes: &[u8], contents: &Contents, start: &StartKind) -> Inspection {

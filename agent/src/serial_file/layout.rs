@@ -11,6 +11,7 @@ use common::parameters::SessionId;
 use common::setting::NAMESPACES_MAX;
 use common::time::WallMs;
 use std::collections::BTreeSet;
+use std::fmt;
 use std::mem::{offset_of, size_of};
 use zerocopy::little_endian::{I64, U32, U64, U128};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -34,6 +35,8 @@ const _: () = assert!(Kind::PREDEFINED.len() + NAMESPACES_MAX <= *NUM_BLOCKS.end
 pub const FILE_LEN_MAX: usize = HEADER_LEN + *NUM_BLOCKS.end() as usize * BLOCK_LEN;
 
 const NAME_LEN: usize = 16;
+/// Byte 0 of what stands for a longer name; no name has it.
+const LONG_NAME: u8 = 0xff;
 const CHECKSUM_OFFSET: usize = offset_of!(RawHeader, checksum);
 const NAMES_FROM: &str = "beginning of names without a block";
 /// `flags`, bit 0: the serial restarts at 0 with each new day.
@@ -80,7 +83,6 @@ const _: () = {
     assert!(offset_of!(RawBlock, flags) == 32 && offset_of!(RawBlock, bucket) == 36);
     assert!(offset_of!(RawBlock, bucket_base) == 40 && offset_of!(RawBlock, checksum) == 48);
     assert!(offset_of!(RawBlock, serial) == 56 && offset_of!(RawBlock, step) == 64);
-    assert!(GeneratorName::LEN_MAX < NAME_LEN, "a name keeps its NUL");
 };
 
 /// What the file says once.
@@ -97,11 +99,16 @@ pub struct Header {
     pub names_from: WallMs,
 }
 
+/// The name of a generator as its block has room for it: of up to 15 characters itself, followed by NULs; of more a byte that no name has and 15
+/// bytes of its [digest](GeneratorName::digest).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlockName([u8; NAME_LEN]);
+
 /// What the file says about one generator.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Block {
     /// The generator's name.
-    pub name: GeneratorName,
+    pub name: BlockName,
     /// What it makes.
     pub kind: Kind,
     /// Whether its serial restarts at 0 with each new day.
@@ -194,12 +201,52 @@ impl Contents {
     }
 }
 
+impl BlockName {
+    /// Tells whether it stands for a name that is longer than the field.
+    fn is_long(&self) -> bool {
+        self.0.first() == Some(&LONG_NAME)
+    }
+
+    /// The name, if the field has room for it.
+    fn short(&self) -> Option<GeneratorName> {
+        let (text, end) = self.0.split_at(NAME_LEN - 1);
+        // Names have no NUL, so what is left after taking the padding off is a name only if the padding was at the end.
+        std::str::from_utf8(text).ok()?.trim_end_matches('\0').parse().ok().filter(|_| end == [0])
+    }
+}
+
+impl From<&GeneratorName> for BlockName {
+    fn from(name: &GeneratorName) -> Self {
+        let (text, mut field) = (name.as_str().as_bytes(), [0; NAME_LEN]);
+        if text.len() < NAME_LEN {
+            field.iter_mut().zip(text).for_each(|(to, from)| *to = *from);
+        } else {
+            let long = std::iter::once(LONG_NAME).chain(name.digest());
+            field.iter_mut().zip(long).for_each(|(to, from)| *to = from);
+        }
+        Self(field)
+    }
+}
+
+/// Prints a longer name as `long-` and the hexadecimal digits that stand for it.
+impl fmt::Display for BlockName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.short() {
+            Some(name) => write!(f, "{name}"),
+            None => {
+                f.write_str("long-")?;
+                self.0.iter().skip(1).try_for_each(|byte| write!(f, "{byte:02x}"))
+            }
+        }
+    }
+}
+
 impl Block {
     /// That of a name `default` which gave nothing yet.
     fn default_of(kind: Kind, now: WallMs) -> Self {
         let namespace = Namespace::default_of(kind);
         Self {
-            name: namespace.name().clone(),
+            name: namespace.name().into(),
             kind,
             everyday_reset: namespace.everyday_reset(),
             create_time: now,
@@ -307,7 +354,7 @@ fn refuse_twins(blocks: &[Option<Block>]) -> Result<(), LayoutError> {
     let mut seen = BTreeSet::new();
     for (index, block) in blocks.iter().enumerate() {
         if let Some(block) = block
-            && !seen.insert((block.kind, &block.name))
+            && !seen.insert((block.kind, block.name))
         {
             return Err(LayoutError::Block { index, field: "name: another block has it" });
         }
@@ -317,14 +364,9 @@ fn refuse_twins(blocks: &[Option<Block>]) -> Result<(), LayoutError> {
 
 impl From<&Block> for RawBlock {
     fn from(block: &Block) -> Self {
-        let mut name = [0; NAME_LEN];
-        // A generator's name is at least one byte shorter than the field (asserted above), so all of it is copied.
-        for (to, from) in name.iter_mut().zip(block.name.as_str().bytes()) {
-            *to = from;
-        }
         let reset = if block.everyday_reset { FLAG_EVERYDAY_RESET } else { 0 };
         Self {
-            name,
+            name: block.name.0,
             create_time: block.create_time.0.into(),
             modification_time: block.modification_time.0.into(),
             flags: (reset | u32::from(block.kind.number()) << FLAGS_KIND_SHIFT).into(),
@@ -343,9 +385,10 @@ fn block(index: usize, raw: &RawBlock) -> Result<Option<Block>, LayoutError> {
         let unused = raw.as_bytes().iter().all(|byte| *byte == 0);
         return if unused { Ok(None) } else { Err(impossible("byte although it is unused")) };
     }
-    let text = std::str::from_utf8(&raw.name).map_err(|_| impossible("name"))?;
-    // Names have no NUL, so what is left after taking the padding off is a name only if the padding was at the end.
-    let name: GeneratorName = text.trim_end_matches('\0').parse().map_err(|_| impossible("name"))?;
+    let name = BlockName(raw.name);
+    if !name.is_long() && name.short().is_none() {
+        return Err(impossible("name"));
+    }
     let flags = raw.flags.get();
     let number = u8::try_from(flags >> FLAGS_KIND_SHIFT).map_err(|_| impossible("flag"))?;
     let kind = Kind::try_from(number).map_err(|_| impossible("kind"))?;

@@ -1,9 +1,24 @@
 use super::*;
 use proptest::prelude::*;
 
-fn name() -> impl Strategy<Value = GeneratorName> {
+fn name() -> impl Strategy<Value = BlockName> {
     proptest::collection::vec(proptest::sample::select(b"abz019_-".to_vec()), 1..=GeneratorName::LEN_MAX)
-        .prop_map(|bytes| String::from_utf8(bytes).unwrap().parse().unwrap())
+        .prop_map(|bytes| BlockName::from(&String::from_utf8(bytes).unwrap().parse().unwrap()))
+}
+
+/// The digest as `sha256sum` says it.
+#[test]
+fn a_longer_name_is_known_by_its_digest() {
+    let text = |name: &str| BlockName::from(&name.parse().unwrap()).to_string();
+    assert_eq!(text("abcdefghijklmno"), "abcdefghijklmno");
+    assert_eq!(text("payment-reference"), "long-8a17d2e4e8903459cd2d413db27e4f");
+    let mut contents = sample();
+    contents.blocks[2] = contents.blocks[0]
+        .clone()
+        .map(|block| Block { name: BlockName::from(&"payment-reference".parse().unwrap()), ..block });
+    let bytes = encode(&contents).unwrap();
+    assert_eq!(bytes[HEADER_LEN + 2 * BLOCK_LEN], 0xff);
+    assert_eq!(decode(&bytes), Ok(contents));
 }
 
 prop_compose! {
@@ -35,7 +50,7 @@ prop_compose! {
         let mut seen = BTreeSet::new();
         let blocks = blocks
             .into_iter()
-            .map(|block| block.filter(|block| seen.insert((block.kind, block.name.clone()))))
+            .map(|block| block.filter(|block| seen.insert((block.kind, block.name))))
             .collect();
         let (session, uniq96_mark, names_from) = (SessionId(session), WallMs(mark), WallMs(names_from));
         Contents { header: Header { session, uniq96_mark, write_counter, names_from }, blocks }
@@ -44,7 +59,7 @@ prop_compose! {
 
 fn sample() -> Contents {
     let block = |name: &str, kind, serial| Block {
-        name: name.parse().unwrap(),
+        name: BlockName::from(&name.parse().unwrap()),
         kind,
         everyday_reset: kind == Kind::String,
         create_time: WallMs(-2),

@@ -100,7 +100,7 @@ fn the_segments_of_as_many_names_as_there_may_be_fit() {
     let record = Record { seen: Shown { to: 5, proof: Some([9; 32]) }, held: (0..HELD_MAX as u64).map(held).collect() };
     let definition = SegmentDefinition::new(&SegmentSource::default()).unwrap();
     for name in 0..NAMESPACES_MAX {
-        let name = format!("{name:015}").parse().unwrap();
+        let name = format!("{name:063}").parse().unwrap();
         lineage.holdings.segments.insert(name, HeldSegments::new(&definition, record.clone()));
     }
     lineage.holdings.leases = vec![lineage.holdings.leases[0].clone(); 64];

@@ -28,8 +28,8 @@ pub use forget::{Forgotten, forget_clock, forget_clock_on};
 pub use format::{format, format_on};
 pub use inspect::{BlockView, HeaderView, Inspection, LineageView, inspect};
 pub use layout::{
-    BLOCK_LEN, Block, Contents, FILE_LEN_MAX, HEADER_LEN, Header, LayoutError, MAGIC, NUM_BLOCKS, NUM_BLOCKS_DEFAULT,
-    VERSION, decode, encode,
+    BLOCK_LEN, Block, BlockName, Contents, FILE_LEN_MAX, HEADER_LEN, Header, LayoutError, MAGIC, NUM_BLOCKS,
+    NUM_BLOCKS_DEFAULT, VERSION, decode, encode,
 };
 pub use lineage::{
     AfterReboot, AfterRebootError, BootId, Born, FileSystemId, Found, FreshReason, HeldSegments, Holdings, Identity,

@@ -3,22 +3,23 @@
 
 use crate::digits::shown;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 use std::fmt;
 use std::str::FromStr;
 
-/// A generator's name: 1 to 15 of a-z 0-9 _ -.
+/// A generator's name: 1 to 63 of a-z 0-9 . _ -, without a dot in front, as no step of a path is called.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct GeneratorName(String);
 
 /// A text that is not a generator's name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is not a generator's name: write 1 to {max} of a-z 0-9 _ -", max = GeneratorName::LEN_MAX)]
+#[error("'{0}' is not a generator's name: write 1 to {max} of a-z 0-9 . _ -, and no dot in front", max = GeneratorName::LEN_MAX)]
 pub struct NameError(String);
 
 impl GeneratorName {
-    /// The longest name, in characters: a block of the serial file has 16 bytes for it, the last one NUL.
-    pub const LEN_MAX: usize = 15;
+    /// The longest name, in characters: as long as a label of a host's name.
+    pub const LEN_MAX: usize = 63;
     /// The name that exists for every kind.
     pub const DEFAULT: &'static str = "default";
 
@@ -30,6 +31,13 @@ impl GeneratorName {
     /// A number that stands for it in every version of this program: FNV-1a of its bytes.
     pub fn checksum(&self) -> u64 {
         super::fnv1a(self.0.as_bytes().iter())
+    }
+
+    /// Bytes that stand for it and for no other name: the first half of its SHA-256.
+    pub fn digest(&self) -> [u8; 16] {
+        let mut first = [0; 16];
+        first.iter_mut().zip(Sha256::digest(&self.0)).for_each(|(to, byte)| *to = byte);
+        first
     }
 
     /// Whether it is [`DEFAULT`](Self::DEFAULT).
@@ -47,8 +55,8 @@ impl Default for GeneratorName {
 impl FromStr for GeneratorName {
     type Err = NameError;
     fn from_str(text: &str) -> Result<Self, NameError> {
-        let fits = |b: u8| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-');
-        if (1..=Self::LEN_MAX).contains(&text.len()) && text.bytes().all(fits) {
+        let fits = |b: u8| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'_' | b'-');
+        if (1..=Self::LEN_MAX).contains(&text.len()) && !text.starts_with('.') && text.bytes().all(fits) {
             Ok(Self(text.to_owned()))
         } else {
             Err(NameError(shown(text)))

@@ -6,7 +6,6 @@
 use crate::kind::Kind;
 use crate::namespace::{GeneratorName, Namespace, Scope};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
 /// Names that are kept as digests at most.
 pub const RETIRED_NAMES_MAX: usize = 1 << 20;
@@ -26,11 +25,9 @@ pub struct RetiredName([u8; 16]);
 pub struct RetiredNames(Vec<RetiredName>);
 
 impl RetiredName {
-    /// The digest of a name: the first half of its SHA-256.
+    /// The [digest](GeneratorName::digest) of a name.
     pub fn of(name: &GeneratorName) -> Self {
-        let mut first = [0; 16];
-        first.iter_mut().zip(Sha256::digest(name.as_str())).for_each(|(to, byte)| *to = byte);
-        Self(first)
+        Self(name.digest())
     }
 
     /// The part that it belongs to.

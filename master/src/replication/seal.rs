@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn the_largest_delivery_of_reports_fits_a_frame() {
         let text = || "\u{1F600}".repeat(REPORT_CHARS_MAX);
-        let name: GeneratorName = "n".repeat(15).parse().unwrap();
+        let name: GeneratorName = "n".repeat(GeneratorName::LEN_MAX).parse().unwrap();
         let calls = Some(CallsServed { served: u64::MAX, failed: u64::MAX, p99_us: u32::MAX });
         let used = NameUse { name: name.clone(), kind: Kind::Layout, per_second: u32::MAX, calls };
         let report = AgentReport {
@@ -244,7 +244,7 @@ mod tests {
     /// A page has as many settings as fit, and is longer than that only if a single one is; whatever people registered and noted.
     #[test]
     fn the_largest_page_fits_a_frame() {
-        let name = |n: usize| -> GeneratorName { format!("{n:0>15}").parse().unwrap() };
+        let name = |n: usize| -> GeneratorName { format!("{n:0>63}").parse().unwrap() };
         // As long as what users, keys and addresses are called may be.
         let actor = Actor::new(&"w".repeat(ACTOR_CHARS_MAX), &"f".repeat(ACTOR_CHARS_MAX));
         let setting =

@@ -219,7 +219,7 @@ impl Live {
         let mut contents = self.contents.clone();
         if let Some(block) = contents.blocks.iter_mut().flatten().find(|block| block.kind == Kind::String) {
             *block = Block {
-                name: block.name.clone(),
+                name: block.name,
                 kind: Kind::String,
                 everyday_reset: bounds.everyday_reset,
                 create_time: WallMs(0),

@@ -114,7 +114,7 @@ impl Kind {
     pub fn used(&self, serial: u64, now: WallMs) -> Block {
         let marks = Marks { bucket: 0, base: serial, mark: serial, step: self.namespace.step() };
         Block {
-            name: self.namespace.name().clone(),
+            name: self.namespace.name().into(),
             kind: self.namespace.kind(),
             everyday_reset: self.rules.everyday_reset,
             create_time: now,

@@ -28,7 +28,7 @@ use utoipa::{IntoParams, ToSchema};
 /// A name to be registered, beside what it is to stand for.
 #[derive(ToSchema)]
 pub(crate) struct NamespaceForm {
-    /// 1..=15 of a-z 0-9 _ -.
+    /// 1..=63 of a-z 0-9 . _ -, without a dot in front.
     name: String,
     #[schema(inline)]
     #[serde(flatten)]

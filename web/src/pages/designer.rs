@@ -8,7 +8,6 @@ use crate::text::grouped;
 use crate::words::{Lang, Words, fill};
 use askama::Template;
 use common::layout::{AHEAD_MAX_LIMIT, Preset, WIDTHS};
-use common::namespace::GeneratorName;
 use common::time::WallMs;
 
 /// What a new page begins with.
@@ -20,7 +19,6 @@ struct Page {
     frame: Frame,
     part: String,
     refused: bool,
-    name_max: usize,
 }
 
 /// `/designer`: what the query says, or a snowflake.
@@ -34,7 +32,7 @@ pub(crate) async fn designer(
     let part = Part::new(&draft, context.masters.now(), frame.w);
     let refused = part.definition.is_none();
     let part = part.render()?;
-    Ok(Page { frame, part, refused, name_max: GeneratorName::LEN_MAX }.render()?)
+    Ok(Page { frame, part, refused }.render()?)
 }
 
 /// The part of the page that changes with the query.

@@ -65,7 +65,7 @@ macro_rules! names {
     not_leased: "no agent leases this type: start agents with it in --token-types", "没有代理租用此类令牌：请在代理的 --token-types 中加入该类型";
     register: "Register a namespace", "注册命名空间";
     register_button: "Register", "注册";
-    name_hint: "1 to 15 of a-z 0-9 _ -", "1 至 15 个字符：a-z 0-9 _ -";
+    name_hint: "1 to 63 of a-z 0-9 . _ -, no dot in front", "1 至 63 个字符：a-z 0-9 . _ -，不以点开头";
     template_hint: "fixed length, with a date to the day, {token} and {serial:N}", "定长，须含精确到日的日期、{token} 和 {serial:N}";
     kind_uniq64: "64-bit numbers", "64 位整数";
     kind_string: "strings by a template", "按模板的字符串";

@@ -1,7 +1,7 @@
 //! IDs of a tick by definition: what is durable first, who shares an axis, and what is refused.
 
 use super::*;
-use crate::serial_file::{Block, NUM_BLOCKS};
+use crate::serial_file::{Block, BlockName, NUM_BLOCKS};
 use common::namespace::Definition;
 
 pub(super) fn layout(name: &str, json: &str) -> Namespace {
@@ -75,7 +75,7 @@ fn the_first_id_of_a_name_needs_its_block_and_the_mark_in_one_write() {
     engine.forget_failure();
     numbers(&mut engine, fake, 2, 1);
     let block =
-        |name: &str| engine.contents().blocks.iter().flatten().find(|block| block.name.as_str() == name).cloned();
+        |name: &str| engine.contents().blocks.iter().flatten().find(|block| block.name.to_string() == name).cloned();
     let (one, two) = (block("one").unwrap(), block("two").unwrap());
     assert_eq!((one.kind, one.serial, one.checksum), (Kind::Layout, 0, snowflake("one").checksum_in(ClusterId(1))));
     assert_ne!(one.checksum, two.checksum);
@@ -85,7 +85,7 @@ fn the_first_id_of_a_name_needs_its_block_and_the_mark_in_one_write() {
     numbers(&mut engine, fake, third, 1);
     assert_eq!(engine.contents.blocks.len(), used + 1, "the file grows");
     let others = (used..*NUM_BLOCKS.end() as usize - 1)
-        .map(|n| Some(Block { name: format!("n{n}").parse().unwrap(), ..one.clone() }));
+        .map(|n| Some(Block { name: BlockName::from(&format!("n{n}").parse().unwrap()), ..one.clone() }));
     engine.contents.blocks.extend(others);
     let fourth = engine.add(&snowflake("four")).unwrap();
     let refused = engine.refill_layout(fake, fourth, 1).unwrap_err();

@@ -26,8 +26,12 @@ fn a_formatted_file_has_the_seeds_length_and_only_its_owner_may_read_it() {
             contents.header,
             Header { session: FIRST, uniq96_mark: NOW, write_counter: 0, names_from: WallMs(0) }
         );
-        let used: Vec<_> = contents.blocks.iter().flatten().map(|block| (block.name.as_str(), block.kind)).collect();
-        assert_eq!(used, [("default", Kind::Uniq64), ("default", Kind::String)], "no other name takes theirs");
+        let used: Vec<_> = contents.blocks.iter().flatten().map(|block| (block.name.to_string(), block.kind)).collect();
+        assert_eq!(
+            used,
+            [Kind::Uniq64, Kind::String].map(|kind| ("default".to_owned(), kind)),
+            "no other name takes theirs"
+        );
         assert!(contents.blocks.iter().flatten().all(|block| (block.bucket, block.serial) == (0, 0)));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left over");
     }

@@ -19,7 +19,7 @@ fn the_json_says_what_the_bytes_say() {
     let mut opened = home.started();
     opened.contents.header.uniq96_mark = WallMs(NOW.0 + 1);
     opened.contents.blocks[2] = Some(Block {
-        name: "orders".parse().unwrap(),
+        name: BlockName::from(&"orders".parse().unwrap()),
         kind: Kind::String,
         everyday_reset: true,
         create_time: WallMs(1),

@@ -64,12 +64,12 @@ fn a_process_that_dies_while_it_lowers_a_mark_goes_on_as_before_or_with_a_new_se
 
 /// A name that is new: the file grows by its block.
 fn grows(contents: &mut Contents) {
-    contents.blocks.push(Some(Block { name: "more".parse().unwrap(), ..block(7) }));
+    contents.blocks.push(Some(Block { name: BlockName::from(&"more".parse().unwrap()), ..block(7) }));
 }
 
 /// The same in the place of a name that gives nothing any more.
 fn gives_way(contents: &mut Contents) {
-    contents.blocks[1] = Some(Block { name: "more".parse().unwrap(), ..block(7) });
+    contents.blocks[1] = Some(Block { name: BlockName::from(&"more".parse().unwrap()), ..block(7) });
     contents.header.names_from = NOW;
 }
 

@@ -255,7 +255,7 @@ impl Home {
 
 fn block(serial: u64) -> Block {
     Block {
-        name: "default".parse().unwrap(),
+        name: BlockName::from(&"default".parse().unwrap()),
         kind: Kind::Uniq64,
         everyday_reset: false,
         create_time: NOW,

@@ -30,7 +30,8 @@ fn what_was_written_is_what_the_next_start_finds() {
     let Opened { file, contents, .. } = &mut opened;
     contents.header.uniq96_mark = WallMs(NOW.0 + 3_000);
     contents.blocks[0] = Some(block(u64::MAX));
-    contents.blocks[2] = Some(Block { name: "orders".parse().unwrap(), kind: Kind::String, ..block(5) });
+    contents.blocks[2] =
+        Some(Block { name: BlockName::from(&"orders".parse().unwrap()), kind: Kind::String, ..block(5) });
     file.write(contents, &holdings(2)).unwrap();
     file.write_holdings(&holdings(3)).unwrap();
     assert_eq!(contents.header.write_counter, 3);
@@ -190,7 +191,7 @@ fn contents_of_another_session_or_of_fewer_blocks_are_not_written() {
     let before = fs::read(home.path()).unwrap();
     let changes: [fn(&mut Contents); 4] = [
         |contents| contents.header.session = FIRST,
-        |contents| drop(contents.blocks.pop()),
+        |contents| contents.blocks.truncate(contents.blocks.len() - 1),
         |contents| contents.header.uniq96_mark = WallMs(-1),
         |contents| contents.blocks[1] = contents.blocks[0].clone(),
     ];
