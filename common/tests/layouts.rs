@@ -2,12 +2,16 @@
 
 #![allow(clippy::unwrap_used)]
 
-use common::layout::{Layout, LayoutSource, Preset};
+use common::encoding::{Case, EncodingForm, EncodingParameters, EncodingSource, Secrets};
+use common::layout::{Layout, LayoutDefinition, LayoutSource, Preset};
+use common::strategy::Strategies;
 use common::time::WallMs;
 use common::token::TokenValue;
 use ferroid::id::{SnowflakeDiscordId, SnowflakeInstagramId, SnowflakeTwitterId};
 use ferroid::time::{DISCORD_EPOCH, TWITTER_EPOCH};
 use proptest::prelude::*;
+use svix_ksuid::{Ksuid, KsuidLike as _};
+use type_safe_id::{DynamicType, TypeSafeId};
 
 fn layout(preset: Preset) -> Layout {
     preset.layout().unwrap()
@@ -54,6 +58,31 @@ fn ids_of_the_originals_are_read_as_they_say() {
     let ulid = ulid::Ulid::from_string("01ARZ3NDEKTSV4RRFFQ69G5FAV").unwrap();
     let parts = layout(Preset::Ulid).parts(ulid.into()).unwrap();
     assert_eq!(parts.time.0.unsigned_abs(), ulid.timestamp_ms());
+    // MongoDB's documentation of getTimestamp(), with another process behind the time.
+    let parts = layout(Preset::ObjectId).parts(0x507f_191e_0000_0072_9de8_60ea).unwrap();
+    assert_eq!(parts.time.to_string(), "2012-10-17T20:46:22.000Z");
+    // The first ID that the specification of TypeID shows, and the UUID that it says it is.
+    let typeid: TypeSafeId<DynamicType> = "prefix_01h455vb4pex5vsknk084sn02q".parse().unwrap();
+    assert_eq!(written("typeid", "prefix_", typeid.uuid().as_u128()), typeid.to_string());
+    assert_eq!(typeid.uuid().to_string(), "01890a5d-ac96-774b-bcce-b302099a8057");
+}
+
+/// A number as a name of that preset writes it, with a prefix if there is one.
+fn written(preset: &str, prefix: &str, number: u128) -> String {
+    let encoding = match prefix {
+        "" => None,
+        prefix => {
+            let (form, case) = (EncodingForm::Base32, Some(Case::Lower));
+            let prefix = Some(prefix.to_owned());
+            Some(EncodingSource::Parameters(EncodingParameters { form, case, prefix, ..EncodingParameters::default() }))
+        }
+    };
+    let source = LayoutSource { layout: Some(preset.to_owned()), ..LayoutSource::default() };
+    let definition = LayoutDefinition::new(&source, None, encoding.as_ref()).unwrap();
+    let text = definition.text(number).unwrap();
+    let read = definition.written_by(Secrets::NONE, Strategies::NONE).unwrap().read(&text);
+    assert_eq!(read, Some(number), "{text}");
+    text
 }
 
 #[test]
@@ -108,6 +137,36 @@ proptest! {
         let next = ulid::Ulid::from(id(&layout, tick, token, serial + 1, other));
         prop_assert!(ulid < next && ulid.to_string() < next.to_string());
         prop_assert_eq!(ulid::Ulid::from_string(&ulid.to_string()), Ok(ulid));
+    }
+
+    #[test]
+    fn typeids_are_typeids(tick in 0u64..1 << 48, token in 0u32..1 << 16, serial in 0u32..1 << 26, random: u128) {
+        let number = id(&layout(Preset::TypeId), tick, token, serial, random);
+        let text = written("typeid", "order_", number);
+        let theirs: TypeSafeId<DynamicType> = text.parse().unwrap();
+        prop_assert_eq!((theirs.uuid().as_u128(), theirs.to_string()), (number, text));
+    }
+
+    #[test]
+    fn xids_are_xids_and_object_ids_have_their_bytes(tick in 0u64..1 << 32, token in 0u32..1 << 16, serial in 0u32..1 << 24) {
+        let number = id(&layout(Preset::Xid), tick, token, serial, 0);
+        let [_, _, _, _, bytes @ ..] = number.to_be_bytes();
+        let text = written("xid", "", number);
+        prop_assert_eq!(&text, &xid::Id(bytes).to_string());
+        prop_assert_eq!(text.parse::<xid::Id>().unwrap(), xid::Id(bytes));
+        prop_assert_eq!(xid::Id(bytes).time().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs(), tick);
+        prop_assert_eq!(xid::Id(bytes).counter(), serial);
+        prop_assert_eq!(written("objectid", "", number), format!("{number:024x}"));
+    }
+
+    #[test]
+    fn ksuids_are_ksuids_and_sort(tick in 0u64..1 << 32, token in 0u32..1 << 16, serial in 0u32..u32::MAX, random: u128, other: u128) {
+        let layout = layout(Preset::Ksuid);
+        let [text, next] = [(serial, random), (serial + 1, other)]
+            .map(|(serial, random)| written("ksuid", "", id(&layout, tick, token, serial, random)));
+        let theirs: Ksuid = text.parse().unwrap();
+        prop_assert_eq!((theirs.timestamp_seconds(), theirs.to_string()), (1_400_000_000 + tick as i64, text.clone()));
+        prop_assert!(text < next);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use tests::client::{Answer, Media};
 use tests::cluster::{Cluster, until, until_status};
 
 /// What is registered, and IDs a request at most that it gives at once.
-const NAMES: [(&str, &str, u32); 9] = [
+const NAMES: [(&str, &str, u32); 13] = [
     ("snow", r#"{"kind":"layout","layout":"snowflake"}"#, 5_000),
     ("snow2", r#"{"kind":"layout","layout":"leaf","encoding":"base62"}"#, 5_000),
     ("seconds", r#"{"kind":"layout","layout":"uidgenerator","epoch":"2024-01-01T00:00:00Z"}"#, 500),
@@ -15,6 +15,14 @@ const NAMES: [(&str, &str, u32); 9] = [
     ("js", r#"{"kind":"layout","layout":"js53","ahead_max_ms":10000}"#, 500),
     ("uuid", r#"{"kind":"layout","layout":"uuid7"}"#, 5_000),
     ("ulid", r#"{"kind":"layout","layout":"ulid"}"#, 5_000),
+    (
+        "typeid",
+        r#"{"kind":"layout","layout":"typeid","encoding":{"form":"base32","case":"lower","prefix":"order_"}}"#,
+        5_000,
+    ),
+    ("object", r#"{"kind":"layout","layout":"objectid"}"#, 5_000),
+    ("xid", r#"{"kind":"layout","layout":"xid"}"#, 5_000),
+    ("ksuid", r#"{"kind":"layout","layout":"ksuid"}"#, 5_000),
     ("insta", r#"{"kind":"layout","layout":"instagram","encoding":"hex"}"#, 1_000),
     ("short", r#"{"kind":"layout","layout":"discord","encoding":{"form":"sqids","length":14}}"#, 1_000),
 ];
@@ -171,7 +179,14 @@ async fn forms_codes_and_what_an_id_says_are_as_documented() {
     assert_eq!((hex.trim().len(), base32.trim().len()), (16, 13));
     let uuid = ask("id/uuid").await.text().trim().to_owned();
     assert!(uuid.len() == 36 && uuid.as_bytes()[14] == b'7', "{uuid}");
-    assert_eq!(ask("id/ulid").await.text().trim().len(), 26);
+    for (name, prefix, len) in
+        [("ulid", "", 26), ("typeid", "order_", 32), ("object", "", 24), ("xid", "", 20), ("ksuid", "", 27)]
+    {
+        let id = ask(&format!("id/{name}")).await.text().trim().to_owned();
+        assert!(id.starts_with(prefix) && id.len() == len, "{name}: {id}");
+        let readings = explain(&cluster, 0, &id).await;
+        assert!(readings.iter().any(|reading| reading["names"] == json!([name])), "{name}: {id}: {readings:?}");
+    }
     let js: u64 = ask("id/js").await.text().trim().parse().unwrap();
     assert!(js < 1 << 53, "{js}");
     let listed: Value = ask("generators").await.json().unwrap();

@@ -1,6 +1,7 @@
 //! Digits of any alphabet, in texts of fixed length.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use super::Case;
 use crate::digits::shown;
 use std::str::FromStr;
 
@@ -31,6 +32,17 @@ impl Alphabet {
     /// Douglas Crockford's.
     pub fn crockford() -> Self {
         Self { characters: b"0123456789ABCDEFGHJKMNPQRSTVWXYZ".to_vec() }
+    }
+
+    /// The same in small or in capital letters.
+    #[must_use]
+    pub(super) fn in_case(mut self, case: Option<Case>) -> Self {
+        match case {
+            Some(Case::Lower) => self.characters.make_ascii_lowercase(),
+            Some(Case::Upper) => self.characters.make_ascii_uppercase(),
+            None => {}
+        }
+        self
     }
 
     /// 0-9 A-Z a-z.

@@ -5,18 +5,24 @@
 //! | `decimal` | 1 to 20 digits | the number; with a length, padded with zeros |
 //! | `hex` | 16 of 0-9 a-f | sorts as the numbers do |
 //! | `base32` | 13 of Crockford's alphabet (no I, L, O, U) | sorts, and can be read aloud |
+//! | `base32hex` | 13 of 0-9 a-v | sorts; the bytes as RFC 4648 writes them, without padding, as in an xid |
 //! | `base62` | 11 of 0-9 A-Z a-z | sorts, byte by byte |
 //! | `uuid` | 128 bits only | with hyphens, as RFC 9562 writes it |
+//! | `ksuid` | 128 bits only | 27 of 0-9 A-Z a-z; the numbers are the first 128 of a KSUID's 160 bits, the last 32 are 0 |
 //! | `sqids` | 1 and more | short, and shows no order at first sight; whoever knows the alphabet reads it |
 //! | `strategy` | 1 to 64 | what the application makes of it that registers the strategy ([`crate::strategy`]) |
 //! | `ff1` | as many as the length says | encrypted (NIST SP 800-38G): of fixed length, and nobody without the key guesses the next one, counts them, or sees an order |
+//!
+//! Hex and base32 come in small or capital letters, and what is not a strategy's may have a prefix, as in `ord_01J...`.
 //!
 //! Each is a bijection between the numbers of so many bits and their texts, so what is unique stays unique; [`Encoding::read`] takes
 //! exactly what [`Encoding::write`] gives and nothing else.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod alphabet;
+mod base32hex;
 mod ff1;
+mod ksuid;
 mod secret;
 mod written;
 
@@ -31,6 +37,7 @@ use crate::layout::Layout;
 use crate::plugin::Parameters;
 use crate::strategy::{self, Defined, Own, STRATEGY_PARAMETERS_LEN_MAX, STRATEGY_TEXT_LEN_MAX, Strategies, Unready};
 use alphabet::Digits;
+use base32hex::Base32hex;
 use ff1::Ff1;
 use serde::{Deserialize, Serialize};
 use sqids::Sqids;
@@ -41,6 +48,8 @@ pub const LEN_MAX: u32 = 64;
 /// Characters of a UUID.
 const UUID_LEN: usize = 36;
 const UUID_BITS: u32 = 128;
+/// Characters of a prefix.
+const PREFIX_LEN_MAX: usize = 32;
 /// Its groups behind the first one, the last one first: where each stands among the digits, where in the text, and how long it is.
 const UUID_GROUPS: [(usize, usize, usize); 4] = [(20, 24, 12), (16, 19, 4), (12, 14, 4), (8, 9, 4)];
 
@@ -55,10 +64,14 @@ pub enum EncodingForm {
     Hex,
     /// Crockford's.
     Base32,
+    /// RFC 4648's, of the bytes.
+    Base32hex,
     /// 0-9 A-Z a-z.
     Base62,
     /// As RFC 9562 writes it.
     Uuid,
+    /// As segmentio's.
+    Ksuid,
     /// Short, not secret.
     Sqids,
     /// Encrypted.
@@ -86,6 +99,12 @@ pub struct EncodingParameters {
     /// Characters: of all texts (`decimal`, `ff1`), or of the shortest (`sqids`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length: Option<u32>,
+    /// Small or capital letters (`hex`, `base32`, `base32hex`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub case: Option<Case>,
+    /// The beginning of every text, 1 to 32 of A-Z a-z 0-9 . _ - (all but `strategy`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<String>,
     /// The characters, each once (`sqids`, `ff1`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alphabet: Option<String>,
@@ -98,6 +117,16 @@ pub struct EncodingParameters {
     /// What is said to the strategy (`strategy`): at most 128 bytes as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<Parameters>,
+}
+
+/// The letters of an encoding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Case {
+    /// a-z.
+    Lower,
+    /// A-Z.
+    Upper,
 }
 
 impl EncodingSource {
@@ -180,6 +209,12 @@ pub enum InvalidEncoding {
     /// A UUID of other than 128 bits.
     #[error("a uuid has 128 bits, and these numbers have {0}")]
     NoUuid(u32),
+    /// A prefix that a text cannot begin with.
+    #[error("'{0}' is not a prefix: write 1 to {PREFIX_LEN_MAX} of A-Z a-z 0-9 . _ -")]
+    Prefix(String),
+    /// A KSUID of other than 128 bits.
+    #[error("a ksuid's numbers have 128 bits, and these have {0}")]
+    NoKsuid(u32),
     /// A text that is no alphabet.
     #[error(transparent)]
     Alphabet(#[from] InvalidAlphabet),
@@ -223,8 +258,18 @@ pub struct UnknownEncoding(String);
 
 impl EncodingForm {
     /// All of them.
-    pub const ALL: [Self; 8] =
-        [Self::Decimal, Self::Hex, Self::Base32, Self::Base62, Self::Uuid, Self::Sqids, Self::Ff1, Self::Strategy];
+    pub const ALL: [Self; 10] = [
+        Self::Decimal,
+        Self::Hex,
+        Self::Base32,
+        Self::Base32hex,
+        Self::Base62,
+        Self::Uuid,
+        Self::Ksuid,
+        Self::Sqids,
+        Self::Ff1,
+        Self::Strategy,
+    ];
 
     /// The name in definitions.
     pub const fn name(self) -> &'static str {
@@ -232,8 +277,10 @@ impl EncodingForm {
             Self::Decimal => "decimal",
             Self::Hex => "hex",
             Self::Base32 => "base32",
+            Self::Base32hex => "base32hex",
             Self::Base62 => "base62",
             Self::Uuid => "uuid",
+            Self::Ksuid => "ksuid",
             Self::Sqids => "sqids",
             Self::Ff1 => "ff1",
             Self::Strategy => "strategy",
@@ -248,7 +295,9 @@ impl EncodingForm {
     /// By what it hides its numbers, which then leave in no other form, and who reads its texts; `None` if it hides none.
     pub const fn hides(self) -> Option<&'static str> {
         match self {
-            Self::Decimal | Self::Hex | Self::Base32 | Self::Base62 | Self::Uuid => None,
+            Self::Decimal | Self::Hex | Self::Base32 | Self::Base32hex | Self::Base62 | Self::Uuid | Self::Ksuid => {
+                None
+            }
             Self::Sqids => Some("by sqids: its name gives the number in no other form"),
             Self::Ff1 => Some(
                 "by ff1: whoever has the secret reads it, with uniq_generator --explain ID --serial-file FILE \
@@ -270,6 +319,8 @@ impl FromStr for EncodingForm {
 #[derive(Debug)]
 pub struct Encoding {
     bits: u32,
+    /// The beginning of every text.
+    prefix: Box<str>,
     way: Way,
 }
 
@@ -278,8 +329,11 @@ enum Way {
     /// As few digits as there are.
     Decimal,
     Fixed(Digits),
+    Base32hex(Base32hex),
     Uuid(Digits),
-    Sqids(Box<Sqids>),
+    Ksuid,
+    /// With the characters of its longest text.
+    Sqids(Box<Sqids>, u32),
     Ff1(Box<Ff1>),
     Own(Box<Own>),
 }
@@ -326,7 +380,7 @@ impl Encoding {
     ) -> Result<Self, InvalidEncoding> {
         let (name, parameters) = check_strategy(source)?;
         let own = strategies.ready(&name, Defined { layout, parameters: &parameters })?;
-        Ok(Self { bits: layout.bits(), way: Way::Own(Box::new(own)) })
+        Ok(Self { bits: layout.bits(), prefix: Box::default(), way: Way::Own(Box::new(own)) })
     }
 
     fn build(
@@ -337,7 +391,7 @@ impl Encoding {
         words: Words,
     ) -> Result<Self, InvalidEncoding> {
         let bits = bits.clamp(1, u128::BITS);
-        let EncodingParameters { form, length, alphabet, secret, strategy, parameters } = match source {
+        let EncodingParameters { form, length, case, prefix, alphabet, secret, strategy, parameters } = match source {
             EncodingSource::Name(form) => EncodingParameters { form: *form, ..EncodingParameters::default() },
             EncodingSource::Parameters(parameters) => parameters.clone(),
         };
@@ -347,6 +401,8 @@ impl Encoding {
         };
         let variable = matches!(form, EncodingForm::Sqids | EncodingForm::Ff1);
         takes("length", length.is_some(), variable || form == EncodingForm::Decimal)?;
+        let has_case = matches!(form, EncodingForm::Hex | EncodingForm::Base32 | EncodingForm::Base32hex);
+        takes("case", case.is_some(), has_case)?;
         takes("alphabet", alphabet.is_some(), variable)?;
         takes("secret", secret.is_some(), form == EncodingForm::Ff1)?;
         takes("strategy", strategy.is_some(), false)?;
@@ -366,11 +422,14 @@ impl Encoding {
         let way = match form {
             EncodingForm::Decimal if length.is_none() => Way::Decimal,
             EncodingForm::Decimal => Way::Fixed(fixed(Alphabet::decimal(), 0)?),
-            EncodingForm::Hex => Way::Fixed(fixed(Alphabet::hex(), 0)?),
-            EncodingForm::Base32 => Way::Fixed(fixed(Alphabet::crockford(), 0)?),
+            EncodingForm::Hex => Way::Fixed(fixed(Alphabet::hex().in_case(case), 0)?),
+            EncodingForm::Base32 => Way::Fixed(fixed(Alphabet::crockford().in_case(case), 0)?),
+            EncodingForm::Base32hex => Way::Base32hex(Base32hex::new(bits, case)),
             EncodingForm::Base62 => Way::Fixed(fixed(Alphabet::base62(), 0)?),
             EncodingForm::Uuid if bits == UUID_BITS => Way::Uuid(fixed(Alphabet::hex(), 0)?),
             EncodingForm::Uuid => return Err(InvalidEncoding::NoUuid(bits)),
+            EncodingForm::Ksuid if bits == ksuid::BITS => Way::Ksuid,
+            EncodingForm::Ksuid => return Err(InvalidEncoding::NoKsuid(bits)),
             EncodingForm::Sqids => {
                 let mut builder = Sqids::builder().min_length(u8::try_from(length.unwrap_or(0)).unwrap_or(u8::MAX));
                 if words == Words::NotLookedAt {
@@ -387,7 +446,7 @@ impl Encoding {
                 if longest > LEN_MAX {
                     return Err(InvalidEncoding::TooLong(longest));
                 }
-                Way::Sqids(Box::new(sqids))
+                Way::Sqids(Box::new(sqids), longest.max(length.unwrap_or(0)))
             }
             EncodingForm::Ff1 => {
                 let key = key.ok_or(InvalidEncoding::NoKey)?;
@@ -399,13 +458,17 @@ impl Encoding {
             // It is made of a layout, not of a number of bits: by_strategy.
             EncodingForm::Strategy => return Err(InvalidEncoding::NoStrategy),
         };
-        Ok(Self { bits, way })
+        let encoding = Self { bits, prefix: checked_prefix(prefix)?, way };
+        match u32::try_from(encoding.longest()) {
+            Ok(len) if len <= LEN_MAX => Ok(encoding),
+            len => Err(InvalidEncoding::TooLong(len.unwrap_or(u32::MAX))),
+        }
     }
 
     /// Whether its texts are there instead of the numbers, which then leave in no other form: to hide them, or because the texts
     /// are an application's own.
     pub fn hides(&self) -> bool {
-        matches!(self.way, Way::Sqids(_) | Way::Ff1(_) | Way::Own(_))
+        matches!(self.way, Way::Sqids(..) | Way::Ff1(_) | Way::Own(_))
     }
 
     /// The strategy that makes its texts, if one does: it sees all numbers of a call at once, and may refuse.
@@ -418,7 +481,7 @@ impl Encoding {
 
     /// Whether its texts are the numbers in decimal, without leading zeros.
     pub fn is_plain_decimal(&self) -> bool {
-        matches!(self.way, Way::Decimal)
+        matches!(self.way, Way::Decimal) && self.prefix.is_empty()
     }
 
     /// The encoding of the same numbers in one of the forms that every number has; `uri` is none of them, and is decimal here.
@@ -427,10 +490,12 @@ impl Encoding {
         let alphabet = match form {
             TextForm::Hex => Alphabet::hex(),
             TextForm::Base32 => Alphabet::crockford(),
-            TextForm::Decimal | TextForm::Uri => return Self { bits: self.bits, way: Way::Decimal },
+            TextForm::Decimal | TextForm::Uri => {
+                return Self { bits: self.bits, prefix: Box::default(), way: Way::Decimal };
+            }
         };
         let needed = alphabet.digits_for(self.bits);
-        Self { bits: self.bits, way: Way::Fixed(Digits::new(alphabet, needed)) }
+        Self { bits: self.bits, prefix: Box::default(), way: Way::Fixed(Digits::new(alphabet, needed)) }
     }
 
     /// Bits of the numbers.
@@ -445,25 +510,49 @@ impl Encoding {
 
     /// The characters of every text; `None` if they differ.
     pub fn fixed_len(&self) -> Option<usize> {
-        match &self.way {
-            Way::Decimal | Way::Sqids(_) | Way::Own(_) => None,
-            Way::Fixed(digits) => Some(digits.len()),
-            Way::Uuid(_) => Some(UUID_LEN),
-            Way::Ff1(ff1) => Some(ff1.len()),
-        }
+        let own = match &self.way {
+            Way::Decimal | Way::Sqids(..) | Way::Own(_) => return None,
+            Way::Fixed(digits) => digits.len(),
+            Way::Base32hex(digits) => digits.len(),
+            Way::Uuid(_) => UUID_LEN,
+            Way::Ksuid => ksuid::LEN,
+            Way::Ff1(ff1) => ff1.len(),
+        };
+        Some(self.prefix.len() + own)
+    }
+
+    /// Characters of the longest text, or more.
+    fn longest(&self) -> usize {
+        let own = match &self.way {
+            Way::Decimal => Alphabet::decimal().digits_for(self.bits),
+            Way::Sqids(_, longest) => *longest,
+            _ => 0,
+        };
+        self.fixed_len().unwrap_or(self.prefix.len() + own as usize)
     }
 
     /// Appends the text of a number; what is above its bits is cut off. `false`, and nothing is appended, if there is no text:
     /// for `sqids` that takes an alphabet all of whose words are rude, and of a strategy it is a fault.
     #[must_use]
     pub fn write(&self, number: u128, out: &mut Vec<u8>) -> bool {
-        let number = number & ones(self.bits);
+        let (number, start) = (number & ones(self.bits), out.len());
+        out.extend_from_slice(self.prefix.as_bytes());
+        let is_written = self.write_number(number, out);
+        if !is_written {
+            out.truncate(start);
+        }
+        is_written
+    }
+
+    fn write_number(&self, number: u128, out: &mut Vec<u8>) -> bool {
         match &self.way {
             Way::Decimal => match u64::try_from(number) {
                 Ok(number) => out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes()),
                 Err(_) => out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes()),
             },
             Way::Fixed(digits) => digits.write(number, out),
+            Way::Base32hex(digits) => digits.write(number, out),
+            Way::Ksuid => ksuid::write(number, out),
             Way::Uuid(digits) => {
                 let start = out.len();
                 digits.write(number, out);
@@ -476,7 +565,7 @@ impl Encoding {
                     }
                 }
             }
-            Way::Sqids(sqids) => {
+            Way::Sqids(sqids, _) => {
                 let Ok(text) = sqids.encode(&words(number)) else { return false };
                 out.extend_from_slice(text.as_bytes());
             }
@@ -500,34 +589,47 @@ impl Encoding {
         if text.len() > LEN_MAX as usize * 2 {
             return None;
         }
+        let own = text.strip_prefix(&*self.prefix)?;
         let number = match &self.way {
-            Way::Decimal => text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok()).flatten()?,
-            Way::Fixed(digits) => digits.read(text.as_bytes())?,
-            Way::Uuid(digits) => digits.read(text.replace('-', "").as_bytes())?,
-            Way::Sqids(sqids) => match sqids.decode(text).as_slice() {
+            Way::Decimal => own.bytes().all(|b| b.is_ascii_digit()).then(|| own.parse().ok()).flatten()?,
+            Way::Fixed(digits) => digits.read(own.as_bytes())?,
+            Way::Base32hex(digits) => digits.read(own)?,
+            Way::Uuid(digits) => digits.read(own.replace('-', "").as_bytes())?,
+            Way::Ksuid => ksuid::read(own)?,
+            Way::Sqids(sqids, _) => match sqids.decode(own).as_slice() {
                 [low] => (*low).into(),
                 [high, low] => u128::from(*high) << u64::BITS | u128::from(*low),
                 _ => return None,
             },
-            Way::Ff1(ff1) => ff1.read(text.as_bytes())?,
+            Way::Ff1(ff1) => ff1.read(own.as_bytes())?,
             // It looks itself whether exactly that text would be written.
-            Way::Own(own) => return own.read(text),
+            Way::Own(strategy) => return strategy.read(text),
         };
         // Exactly that text, and no other of the same number.
         (number & !ones(self.bits) == 0 && self.text(number).as_deref() == Some(text)).then_some(number)
     }
 }
 
+fn checked_prefix(prefix: Option<String>) -> Result<Box<str>, InvalidEncoding> {
+    let Some(prefix) = prefix else { return Ok(Box::default()) };
+    let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
+    if (1..=PREFIX_LEN_MAX).contains(&prefix.len()) && prefix.bytes().all(fits) {
+        return Ok(prefix.into());
+    }
+    Err(InvalidEncoding::Prefix(shown(&prefix)))
+}
+
 /// The name and the parameters of a strategy, as far as every program can check them.
 fn check_strategy(source: &EncodingSource) -> Result<(String, Parameters), InvalidEncoding> {
-    let EncodingSource::Parameters(EncodingParameters { form, length, alphabet, secret, strategy, parameters }) =
-        source
-    else {
-        return Err(InvalidEncoding::NoStrategy);
-    };
-    for (said, parameter) in
-        [(length.is_some(), "length"), (alphabet.is_some(), "alphabet"), (secret.is_some(), "secret")]
-    {
+    let EncodingSource::Parameters(said) = source else { return Err(InvalidEncoding::NoStrategy) };
+    let EncodingParameters { form, length, case, prefix, alphabet, secret, strategy, parameters } = said;
+    for (said, parameter) in [
+        (length.is_some(), "length"),
+        (case.is_some(), "case"),
+        (prefix.is_some(), "prefix"),
+        (alphabet.is_some(), "alphabet"),
+        (secret.is_some(), "secret"),
+    ] {
         if said {
             return Err(InvalidEncoding::Superfluous { form: form.name(), parameter });
         }

@@ -28,6 +28,16 @@ fn numbers_in_every_form() {
         (r#""base62""#, 64, u128::from(u64::MAX), "LygHa16AHYF"),
         (r#""base62""#, 128, u128::MAX, "7n42DGM5Tflk9n8mt7Fhc7"),
         (r#""uuid""#, 128, 0x017F_22E2_79B0_7CC3_98C4_DC0C_0C07_398F, "017f22e2-79b0-7cc3-98c4-dc0c0c07398f"),
+        (r#"{"form":"hex","case":"upper"}"#, 64, 0xDEAD_BEEF, "00000000DEADBEEF"),
+        (r#"{"form":"base32","case":"lower"}"#, 64, u128::from(u64::MAX), "fzzzzzzzzzzzz"),
+        (r#"{"form":"base32hex","case":"upper"}"#, 8, 0xff, "VS"),
+        (r#""base32hex""#, 53, (1 << 53) - 1, "3vvvvvvvvvvg"),
+        (r#""base32hex""#, 128, u128::MAX, "vvvvvvvvvvvvvvvvvvvvvvvvvs"),
+        (r#""ksuid""#, 128, u128::MAX, "aWgEPTl1tmebfsQzFP4bxs0IsoS"),
+        (r#"{"form":"base62","prefix":"ord_"}"#, 64, 0, "ord_00000000000"),
+        (r#"{"form":"decimal","prefix":"No.-"}"#, 64, 42, "No.-42"),
+        (r#"{"form":"uuid","prefix":"u"}"#, 128, 0, "u00000000-0000-0000-0000-000000000000"),
+        (r#"{"form":"sqids","length":10,"prefix":"k_"}"#, 64, 1, "k_UkLWZg9DAJ"),
         // The library's own example.
         (r#"{"form":"sqids","length":10}"#, 64, 1, "UkLWZg9DAJ"),
     ] {
@@ -58,6 +68,12 @@ fn what_makes_no_sense_is_refused_with_the_reason() {
         (r#"{"form":"sqids","alphabet":"abc"}"#, 64, "texts of 65 characters are too long"),
         (r#"{"form":"sqids","alphabet":"abcd"}"#, 128, "texts of 84 characters are too long"),
         (r#""uuid""#, 64, "these numbers have 64"),
+        (r#""ksuid""#, 96, "a ksuid's numbers have 128 bits, and these have 96"),
+        (r#"{"form":"base62","case":"lower"}"#, 64, "base62 takes no case"),
+        (r#"{"form":"hex","prefix":""}"#, 64, "'' is not a prefix"),
+        (r#"{"form":"hex","prefix":"a/b"}"#, 64, "1 to 32 of A-Z a-z 0-9 . _ -"),
+        (r#"{"form":"uuid","prefix":"abcdefghijklmnopqrstuvwxyzabc"}"#, 128, "texts of 65 characters are too long"),
+        (r#"{"form":"decimal","prefix":"abcdefghijklmnopqrstuvwxyz"}"#, 128, "texts of 65 characters are too long"),
     ] {
         let refusal = refusal(json, bits);
         assert!(refusal.contains(said), "{refusal}, and not: {said}");

@@ -2,7 +2,9 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{InvalidLayout, Layout, LayoutSource, Preset};
-use crate::encoding::{Encoding, EncodingForm, EncodingSource, InvalidEncoding, Secrets, WrittenAs};
+use crate::encoding::{
+    Case, Encoding, EncodingForm, EncodingParameters, EncodingSource, InvalidEncoding, Secrets, WrittenAs,
+};
 use crate::strategy::Strategies;
 use crate::time::{SECOND_MS, SpanMs};
 use crate::token::TokenType;
@@ -89,7 +91,7 @@ impl LayoutDefinition {
             Some(name) => Some(name.parse()?),
             None => Preset::of(&layout),
         };
-        let encoding = encoding.cloned().unwrap_or_else(|| EncodingSource::Name(own_encoding(preset)));
+        let encoding = encoding.cloned().unwrap_or_else(|| own_encoding(preset));
         // Records of other encodings are as they were written.
         let encoding = if encoding.form() == EncodingForm::Strategy { encoding.shortened() } else { encoding };
         let written = WrittenAs::new(encoding, layout.bits())?;
@@ -219,12 +221,19 @@ impl LayoutDefinition {
 }
 
 /// How a preset's numbers are written by those that it comes from.
-const fn own_encoding(preset: Option<Preset>) -> EncodingForm {
-    match preset {
+fn own_encoding(preset: Option<Preset>) -> EncodingSource {
+    EncodingSource::Name(match preset {
+        Some(Preset::TypeId) => {
+            let (form, case) = (EncodingForm::Base32, Some(Case::Lower));
+            return EncodingSource::Parameters(EncodingParameters { form, case, ..EncodingParameters::default() });
+        }
         Some(Preset::Uuid7) => EncodingForm::Uuid,
         Some(Preset::Ulid) => EncodingForm::Base32,
+        Some(Preset::ObjectId) => EncodingForm::Hex,
+        Some(Preset::Xid) => EncodingForm::Base32hex,
+        Some(Preset::Ksuid) => EncodingForm::Ksuid,
         _ => EncodingForm::Decimal,
-    }
+    })
 }
 
 #[cfg(test)]

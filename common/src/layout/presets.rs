@@ -29,6 +29,14 @@ pub enum Preset {
     Uuid7,
     /// ULIDs: 48 bits of milliseconds, a serial, the token, the rest random.
     Ulid,
+    /// TypeIDs: UUIDs of version 7, written in base 32 behind a prefix.
+    TypeId,
+    /// MongoDB's: 32 bits of seconds, 40 in which a process is told from others (here the token), 24 that count.
+    ObjectId,
+    /// Xids: the same bits as of an ObjectId, written in base 32.
+    Xid,
+    /// KSUIDs: 32 bits of seconds, of the 128 behind them the upper 96 with a serial, the token and what is random.
+    Ksuid,
 }
 
 /// What a preset is.
@@ -45,7 +53,7 @@ const TWITTER_EPOCH: i64 = 1_288_834_974_657;
 
 impl Preset {
     /// All of them, in the order in which they are shown.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 13] = [
         Self::Snowflake,
         Self::Leaf,
         Self::UidGenerator,
@@ -55,10 +63,16 @@ impl Preset {
         Self::Js53,
         Self::Uuid7,
         Self::Ulid,
+        Self::TypeId,
+        Self::ObjectId,
+        Self::Xid,
+        Self::Ksuid,
     ];
 
     const fn given(self) -> Given {
         let snowflake = &["zero:1", "time:41", "token:10", "serial:12"];
+        let uuid7 = &["time:48", "const:4=7", "serial:12", "const:2=2", "serial:14", "token:16", "random:32"];
+        let object_id = &["time:32", "zero:24", "token:16", "serial:24"];
         match self {
             Self::Snowflake => {
                 Given { name: "snowflake", bits: 64, epoch: TWITTER_EPOCH, unit_ms: 1, fields: snowflake }
@@ -104,12 +118,17 @@ impl Preset {
                 unit_ms: 100,
                 fields: &["time:35", "token:8", "serial:10"],
             },
-            Self::Uuid7 => Given {
-                name: "uuid7",
+            Self::Uuid7 => Given { name: "uuid7", bits: 128, epoch: 0, unit_ms: 1, fields: uuid7 },
+            Self::TypeId => Given { name: "typeid", bits: 128, epoch: 0, unit_ms: 1, fields: uuid7 },
+            Self::ObjectId => Given { name: "objectid", bits: 96, epoch: 0, unit_ms: 1_000, fields: object_id },
+            Self::Xid => Given { name: "xid", bits: 96, epoch: 0, unit_ms: 1_000, fields: object_id },
+            Self::Ksuid => Given {
+                name: "ksuid",
                 bits: 128,
-                epoch: 0,
-                unit_ms: 1,
-                fields: &["time:48", "const:4=7", "serial:12", "const:2=2", "serial:14", "token:16", "random:32"],
+                // 2014-05-13T16:53:20Z.
+                epoch: 1_400_000_000_000,
+                unit_ms: 1_000,
+                fields: &["time:32", "serial:32", "token:16", "random:48"],
             },
             Self::Ulid => Given {
                 name: "ulid",

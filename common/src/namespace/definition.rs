@@ -39,7 +39,7 @@ pub struct Definition {
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub scope: Option<Scope>,
     /// For `layout`: the name of a preset (`snowflake`, `leaf`, `uidgenerator`, `sonyflake`, `instagram`, `discord`, `js53`,
-    /// `uuid7`, `ulid`); without it, `bits`, `epoch`, `unit_ms` and `fields`.
+    /// `uuid7`, `ulid`, `typeid`, `objectid`, `xid`, `ksuid`); without it, `bits`, `epoch`, `unit_ms` and `fields`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layout: Option<String>,
     /// For `layout`: how wide the number is: 53, 63, 64, 96 or 128.
@@ -58,7 +58,7 @@ pub struct Definition {
     /// 0 waits for the clock. A second, or a tick if that is longer, when nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ahead_max_ms: Option<u32>,
-    /// For `layout` and `uniq64`: how its numbers are written: `decimal`, `hex`, `base32`, `base62`, `uuid`, `sqids`, or one of them with
+    /// For `layout` and `uniq64`: how its numbers are written: `decimal`, `hex`, `base32`, `base32hex`, `base62`, `uuid`, `ksuid`, `sqids`, or one of them with
     /// parameters; or `{"form":"strategy","strategy":"NAME"}`, by a strategy that an application registers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<serde_json::Value>))]

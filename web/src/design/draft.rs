@@ -206,12 +206,14 @@ impl Said {
 
 impl Draft {
     /// The encodings that a definition can name without more.
-    pub(crate) const ENCODINGS: [EncodingForm; 6] = [
+    pub(crate) const ENCODINGS: [EncodingForm; 8] = [
         EncodingForm::Decimal,
         EncodingForm::Hex,
         EncodingForm::Base32,
+        EncodingForm::Base32hex,
         EncodingForm::Base62,
         EncodingForm::Uuid,
+        EncodingForm::Ksuid,
         EncodingForm::Sqids,
     ];
 
