@@ -322,7 +322,7 @@ impl TickWindow {
             if now >= self.bound {
                 return None;
             }
-            now << bits
+            now << bits | self.first_serial(now)
         } else {
             counter
         };
@@ -332,6 +332,12 @@ impl TickWindow {
         let last = (start + n - 1) >> bits;
         let begins = self.begins(last);
         (last < self.bound && begins - wall <= ahead_max).then_some((start, begins))
+    }
+
+    /// The serial that the IDs of a tick begin with.
+    #[inline]
+    fn first_serial(&self, tick: u64) -> u64 {
+        self.numbers.as_ref().map_or(0, |numbers| numbers.definition.first_serial(self.first_tick + tick).into())
     }
 
     /// Whole ticks from the base on to `wall`.

@@ -7,7 +7,7 @@ use tests::client::{Answer, Media};
 use tests::cluster::{Cluster, until, until_status};
 
 /// What is registered, and IDs a request at most that it gives at once.
-const NAMES: [(&str, &str, u32); 13] = [
+const NAMES: [(&str, &str, u32); 14] = [
     ("snow", r#"{"kind":"layout","layout":"snowflake"}"#, 5_000),
     ("snow2", r#"{"kind":"layout","layout":"leaf","encoding":"base62"}"#, 5_000),
     ("seconds", r#"{"kind":"layout","layout":"uidgenerator","epoch":"2024-01-01T00:00:00Z"}"#, 500),
@@ -20,6 +20,7 @@ const NAMES: [(&str, &str, u32); 13] = [
         r#"{"kind":"layout","layout":"typeid","encoding":{"form":"base32","case":"lower","prefix":"order_"}}"#,
         5_000,
     ),
+    ("even", r#"{"kind":"layout","layout":"snowflake","scope":"own","spread":16}"#, 5_000),
     ("object", r#"{"kind":"layout","layout":"objectid"}"#, 5_000),
     ("xid", r#"{"kind":"layout","layout":"xid"}"#, 5_000),
     ("ksuid", r#"{"kind":"layout","layout":"ksuid"}"#, 5_000),

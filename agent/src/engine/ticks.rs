@@ -200,7 +200,13 @@ impl Engine {
         let waits = if wanted.definition.is_some() { scaled(effects, TICK_WAIT_MAX) } else { SpanMs(0) };
         let reach = SpanMs(ahead_max.0.saturating_add(waits.0));
         let ms = gate_ticks(&ticks, &lease, axis.place.ms, wall, reach).map_err(|e| complete(effects, e))?;
-        let place = if ms > axis.place.ms { Place { ms, serial: 0 } } else { axis.place };
+        let place = if ms > axis.place.ms {
+            let spread =
+                wanted.definition.and_then(|definition| Some(definition.first_serial(definition.layout().tick(ms)?)));
+            Place { ms, serial: spread.unwrap_or_default() }
+        } else {
+            axis.place
+        };
         let last = ticks.last_of(place, n);
         let too_far = last - (wall + ahead_max);
         if wanted.definition.is_some() && too_far > SpanMs(0) {

@@ -1,7 +1,7 @@
 //! What a name of kind `layout` stands for: a layout, how far it may run ahead of the clock, and how its numbers are written.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::{InvalidLayout, Layout, LayoutSource, Preset};
+use super::{InvalidLayout, Layout, LayoutSource, Part, Preset};
 use crate::encoding::{
     Case, Encoding, EncodingForm, EncodingParameters, EncodingSource, InvalidEncoding, Secrets, WrittenAs,
 };
@@ -26,6 +26,7 @@ pub struct LayoutDefinition {
     /// By which name it was asked for.
     preset: Option<Preset>,
     ahead_max: SpanMs,
+    spread: u32,
     written: WrittenAs,
 }
 
@@ -49,6 +50,17 @@ pub enum InvalidDefinition {
         /// The unit.
         unit_ms: i64,
     },
+    /// A spread of more serials than a tick can spare, or of fewer than two.
+    #[error("a spread of {spread} does not fit: 2 to {max}, which is half of the IDs that a token has in a tick")]
+    Spread {
+        /// What was asked for.
+        spread: u32,
+        /// The largest that fits.
+        max: u64,
+    },
+    /// A spread where other bits than the serial's are the lowest.
+    #[error("the lowest bits of this layout are those of {0}, and a spread is of the serial: leave it out")]
+    SpreadOf(Part),
     /// Further ahead than [`AHEAD_MAX_LIMIT`].
     #[error("an ahead_max_ms of {0} is too far: 0 to {max}", max = AHEAD_MAX_LIMIT.0)]
     TooFarAhead(u32),
@@ -65,6 +77,8 @@ struct Stored {
     unit_ms: u32,
     fields: Vec<String>,
     ahead_max_ms: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    spread: Option<u32>,
     encoding: EncodingSource,
 }
 
@@ -95,7 +109,41 @@ impl LayoutDefinition {
         // Records of other encodings are as they were written.
         let encoding = if encoding.form() == EncodingForm::Strategy { encoding.shortened() } else { encoding };
         let written = WrittenAs::new(encoding, layout.bits())?;
-        Ok(Self { layout, preset, ahead_max, written })
+        Ok(Self { layout, preset, ahead_max, spread: 1, written })
+    }
+
+    /// The same, by which the serials of a tick begin at one of so many places that changes from tick to tick: so what is left of a number
+    /// divided by that is even where ticks give few IDs.
+    ///
+    /// # Errors
+    /// [`InvalidDefinition::Spread`], [`InvalidDefinition::SpreadOf`].
+    pub fn spread_over(self, spread: Option<u32>) -> Result<Self, InvalidDefinition> {
+        let Some(spread) = spread else { return Ok(self) };
+        let max = self.layout.serials_per_tick() / 2;
+        if !(2..=max).contains(&u64::from(spread)) {
+            return Err(InvalidDefinition::Spread { spread, max });
+        }
+        match self.layout.fields().last().map(|field| field.part) {
+            Some(Part::Serial) => Ok(Self { spread, ..self }),
+            other => Err(InvalidDefinition::SpreadOf(other.unwrap_or(Part::Serial))),
+        }
+    }
+
+    /// Places where the serials of a tick may begin, if more than one.
+    pub fn spread(&self) -> Option<u32> {
+        Some(self.spread).filter(|spread| *spread > 1)
+    }
+
+    /// The serial that the IDs of a tick begin with: of ticks as even as a die's, whatever lies between them.
+    #[inline]
+    pub fn first_serial(&self, tick: u64) -> u32 {
+        if self.spread <= 1 {
+            return 0;
+        }
+        // The finalizer of SplitMix64.
+        let mixed = (tick ^ tick >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ mixed >> 31) % u64::from(self.spread)) as u32
     }
 
     /// The layout.
@@ -124,10 +172,11 @@ impl LayoutDefinition {
         self.written.source()
     }
 
-    /// The most IDs that one request can get without waiting for the clock: those of the ticks that may lie ahead of it.
+    /// The most IDs that one request can get without waiting for the clock: those of the ticks that may lie ahead of it, less what is
+    /// passed over of the first one.
     pub fn batch_max(&self) -> u64 {
         let ticks = u64::try_from(self.ahead_max.0 / self.layout.unit().0.max(1)).unwrap_or(0) + 1;
-        self.layout.serials_per_tick().saturating_mul(ticks)
+        self.layout.serials_per_tick().saturating_mul(ticks) - u64::from(self.spread - 1)
     }
 
     /// Whether both give the same numbers: however they were asked for.
@@ -193,6 +242,7 @@ impl LayoutDefinition {
             unit_ms: unit_ms.unwrap_or_default(),
             fields: fields.unwrap_or_default(),
             ahead_max_ms: u32::try_from(self.ahead_max.0).unwrap_or_default(),
+            spread: self.spread(),
             encoding: self.encoding().clone(),
         };
         // Texts and numbers only: there is nothing in it that JSON could not say.
@@ -205,7 +255,7 @@ impl LayoutDefinition {
     /// [`InvalidDefinition`]; also for what is no JSON of this kind.
     pub(crate) fn read_stored(text: &str) -> Result<Self, InvalidDefinition> {
         let broken = |_| InvalidLayout::Incomplete("the layout's definition");
-        let Stored { preset, bits, epoch, unit_ms, fields, ahead_max_ms, encoding } =
+        let Stored { preset, bits, epoch, unit_ms, fields, ahead_max_ms, spread, encoding } =
             serde_json::from_str(text).map_err(broken)?;
         let source = LayoutSource {
             layout: None,
@@ -214,7 +264,7 @@ impl LayoutDefinition {
             unit_ms: Some(unit_ms),
             fields: Some(fields),
         };
-        let read = Self::new(&source, Some(ahead_max_ms), Some(&encoding))?;
+        let read = Self::new(&source, Some(ahead_max_ms), Some(&encoding))?.spread_over(spread)?;
         let preset = preset.map(|name| name.parse()).transpose()?;
         Ok(Self { preset, ..read })
     }
@@ -271,6 +321,30 @@ mod tests {
             ["leaf", "snowflake"].map(|name| LayoutDefinition::new(&source(name), None, None).unwrap());
         assert!(leaf != snowflake && leaf.same_ids(&snowflake) && leaf.checked() == snowflake.checked());
         assert!(LayoutDefinition::read_stored("{}").is_err());
+    }
+
+    #[test]
+    fn a_spread_is_even_whatever_lies_between_ticks() {
+        let spread = |name, spread| LayoutDefinition::new(&source(name), None, None).unwrap().spread_over(Some(spread));
+        let definition = spread("snowflake", 16).unwrap();
+        assert_eq!(definition.batch_max(), 1_001 * 4_096 - 15);
+        assert_eq!(LayoutDefinition::read_stored(&definition.stored()).as_ref(), Ok(&definition));
+        assert!(!definition.same_ids(&LayoutDefinition::new(&source("snowflake"), None, None).unwrap()));
+        // One tick after the other, ten and two a second, and every minute.
+        for between in [1, 100, 500, 60_000] {
+            let mut counts = [0u32; 16];
+            (0..16_000).for_each(|nth| counts[definition.first_serial(nth * between + 7) as usize] += 1);
+            assert!(counts.iter().all(|count| (850..1_150).contains(count)), "{between}: {counts:?}");
+        }
+        for (name, of, said) in [
+            ("snowflake", 1, "2 to 2048"),
+            ("snowflake", 2_049, "2 to 2048"),
+            ("sonyflake", 16, "are those of token"),
+            ("ulid", 16, "are those of random"),
+        ] {
+            let refusal = spread(name, of).unwrap_err().to_string();
+            assert!(refusal.contains(said), "{refusal}");
+        }
     }
 
     #[test]

@@ -58,6 +58,10 @@ pub struct Definition {
     /// 0 waits for the clock. A second, or a tick if that is longer, when nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ahead_max_ms: Option<u32>,
+    /// For `layout` whose lowest bits are the serial's: the serials of a tick begin at one of so many places, which changes from tick to
+    /// tick, so that `id % spread` is even where a tick gives few IDs. 2 to half of the IDs of a tick; 0 is the only one if nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spread: Option<u32>,
     /// For `layout` and `uniq64`: how its numbers are written: `decimal`, `hex`, `base32`, `base32hex`, `base62`, `uuid`, `ksuid`, `sqids`, or one of them with
     /// parameters; or `{"form":"strategy","strategy":"NAME"}`, by a strategy that an application registers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -124,6 +128,7 @@ impl Definition {
             unit_ms: None,
             fields: None,
             ahead_max_ms: None,
+            spread: None,
             encoding: None,
             plugins: None,
             first: None,
@@ -177,6 +182,7 @@ impl Definition {
             (self.unit_ms.is_some(), "unit_ms"),
             (self.fields.is_some(), "fields"),
             (self.ahead_max_ms.is_some(), "ahead_max_ms"),
+            (self.spread.is_some(), "spread"),
         ];
         let segments = [
             (self.first.is_some(), "first"),
@@ -256,7 +262,7 @@ impl Definition {
         }
         let Self { layout, bits, epoch, unit_ms, fields, .. } = self.clone();
         let source = LayoutSource { layout, bits, epoch, unit_ms, fields };
-        Ok(LayoutDefinition::new(&source, self.ahead_max_ms, self.encoding.as_ref())?)
+        Ok(LayoutDefinition::new(&source, self.ahead_max_ms, self.encoding.as_ref())?.spread_over(self.spread)?)
     }
 }
 

@@ -346,7 +346,8 @@ impl Namespace {
         let ahead_max_ms = u32::try_from(definition.ahead_max().0).ok();
         // Neither stands for anything in a layout.
         let (everyday_reset, step) = (None, None);
-        Definition { everyday_reset, step, layout, bits, epoch, unit_ms, fields, ahead_max_ms, ..all }
+        let spread = definition.spread();
+        Definition { everyday_reset, step, layout, bits, epoch, unit_ms, fields, ahead_max_ms, spread, ..all }
     }
 
     /// Among which IDs its own are unique.
@@ -589,8 +590,8 @@ impl TryFrom<RawNamespace> for Namespace {
                 let stored = LayoutDefinition::read_stored(template.as_deref().unwrap_or_default())?;
                 let LayoutSource { layout, bits, epoch, unit_ms, fields } = stored.source();
                 let ahead_max_ms = u32::try_from(stored.ahead_max().0).ok();
-                let encoding = Some(stored.encoding().clone());
-                Definition { layout, bits, epoch, unit_ms, fields, ahead_max_ms, encoding, ..definition }
+                let (spread, encoding) = (stored.spread(), Some(stored.encoding().clone()));
+                Definition { layout, bits, epoch, unit_ms, fields, ahead_max_ms, spread, encoding, ..definition }
             }
             Form::Number { .. } | Form::Template { .. } | Form::Plain | Form::Keyed => {
                 Definition { template, everyday_reset: Some(raw.everyday_reset), step: Some(raw.step), ..definition }

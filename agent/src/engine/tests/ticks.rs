@@ -1,6 +1,7 @@
 //! IDs of a tick by definition: what is durable first, who shares an axis, and what is refused.
 
 use super::*;
+use crate::run::Runs;
 use crate::serial_file::{Block, BlockName, NUM_BLOCKS};
 use common::namespace::Definition;
 
@@ -56,6 +57,42 @@ fn names_with_one_layout_share_their_numbers_unless_one_is_on_its_own() {
     assert_eq!(numbers(&mut engine, fake, 3, 3), one, "on its own it counts by itself");
     assert_eq!(one[0] >> 12 & 0x3ff, 7, "the token");
     assert_eq!((one[0] >> 22) as i64 + 1_288_834_974_657, NOON.0);
+}
+
+#[test]
+fn a_spread_begins_each_tick_elsewhere_and_no_number_comes_twice_or_before_another() {
+    let fake = &mut Fake::new();
+    let name = layout("one", r#"{"kind":"layout","layout":"snowflake","spread":16,"ahead_max_ms":1}"#);
+    let mut engine = with_layouts(fake, &[name], WallMs(0));
+    let (mut last, mut firsts) = (0, [0; 16]);
+    for nth in 0..3_200u32 {
+        fake.pass(i64::from(nth % 3) * 50);
+        // A tick and more of it now and then, and by both ways.
+        let n = if nth % 40 == 0 { 5_000 } else { 1 };
+        let open = take_ticks(&fake.layouts[0], n, fake.wall, SpanMs(1)).unwrap();
+        let all: Vec<u128> = match open {
+            TakenTicks::All { run, .. } if nth % 2 == 0 => Runs::from(run).numbers().collect(),
+            _ => match engine.refill_layout(fake, 1, n).unwrap() {
+                Refilled::Runs(runs) => runs.numbers().collect(),
+                Refilled::WaitFor(span) => {
+                    fake.pass(span.0);
+                    continue;
+                }
+                other @ Refilled::Pending(_) => panic!("{other:?}"),
+            },
+        };
+        assert_eq!(all.len(), n as usize);
+        for number in all {
+            assert!(number > last, "{number} after {last}");
+            last = number;
+            firsts[(number % 16) as usize] += u32::from(n == 1);
+        }
+    }
+    assert!(firsts.iter().all(|count| (100..300).contains(count)), "{firsts:?}");
+    // All that a request may ask for comes, wherever the tick began.
+    fake.pass(60_000);
+    assert_eq!(numbers(&mut engine, fake, 1, 2 * 4_096 - 15).len(), 2 * 4_096 - 15);
+    assert_eq!(code(engine.refill_layout(fake, 1, 2 * 4_096 - 14)), MintCode::BadParameter);
 }
 
 #[test]
