@@ -9,16 +9,16 @@
 //! }
 //! ```
 
+use crate::bootstrap::{Identity, Parts};
 use crate::config::{Args, Mode};
 use crate::dev::Base;
 use crate::extensions::Extensions;
-use crate::heartbeat::{Heartbeat, Names, Report, Segments, kept_names};
-use crate::holder::Holder;
+use crate::heartbeat::kept_names;
 use crate::http;
 use crate::minter::Minter;
 use crate::plugin::history::{self, History, Line};
 use crate::rpc::{self, Server};
-use crate::sequences::{SequenceSettings, Sequences};
+use crate::sequences::Sequences;
 use crate::serial_file::{self, Forgotten, NUM_BLOCKS_DEFAULT, Opened, SectionFile, SectionsStart};
 use crate::{secret_file, workers};
 use anyhow::Context as _;
@@ -32,6 +32,8 @@ use common::process::tasks::Watch;
 use common::process::{dump, end, log, signals};
 use common::sequence::ServedAt;
 use common::settings;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use serde_json::json;
 use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
@@ -221,93 +223,31 @@ async fn serve(
     clock: Clock,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let Base { opened, serial_file, masters, own, folder: _ } = base;
     // Whatever ends this: from then on tasks may end too.
     let _stopping = stop.clone().drop_guard();
     let watch = Watch::new(stop.clone());
     let threads = args.threads.map_or_else(workers::threads_default, usize::from);
     let (http_listeners, http_at) = bind(args.http_listen, threads, "--http-listen")?;
     let (rpc_listeners, rpc_at) = bind(args.rpc_listen, threads, "--rpc-listen")?;
-    let limit = descriptors::raise();
-    let reserve = DESCRIPTORS_RESERVED + threads * DESCRIPTORS_RESERVED_A_THREAD;
-    let rpc_port = Port { most: threads * rpc::LIMITS.connections_max, least: threads * RPC_LEAST };
-    let [http_max, rpc_max] = descriptors::split(limit, reserve, [http::DESCRIPTORS, rpc_port])?;
-    tracing::info!(target: PROGRAM,
-        limit,
-        reserve,
-        http = http_max,
-        rpc = rpc_max,
-        "file descriptors, and how many are for whose connections"
-    );
+    let [http_max, rpc_max] = connections(threads)?;
     let agent_id = args.agent_id.clone().map_or_else(|| default_agent_id(http_at.port()), Ok)?;
-    let (bounds, sections_start) = sections(&opened, &agent_id);
-
-    let held = &opened.holdings;
-    let told = args.token_types.iter().copied().collect();
-    let demanded = Holder::demanded_before(&told, &held.leases);
-    let holder =
-        Holder::new(&(&told | &demanded), &held.leases, held.rseq, args.renew_interval(), clock.now()).resumed();
-    let namespaces = Kind::PREDEFINED.map(Namespace::default_of).to_vec();
-    let minter = Minter::new(opened, namespaces, holder.leases(), clock).map_err(anyhow::Error::msg)?;
-    if let Some(masters) = own {
-        minter.keep_masters(masters);
-    }
-    minter.demanded_before(&demanded);
-    minter.reserve_last(args.reserved_percent)?;
-    if args.one_segment {
-        minter.fetch_one_segment()?;
-    }
-    if args.secret_file.is_some() || std::env::var_os(secret_file::VARIABLE).is_some() {
-        dump::forbid();
-    }
-    minter.keep_secrets(secrets(args)?);
-    let Extensions { mut plugins, strategies, refusals } = extensions;
-    minter.keep_strategies(strategies);
-    if let Some(handler) = refusals {
-        minter.refusals().set(move |call, failure| handler(call, failure));
-    }
-    let history = args.history_settings().map(|settings| History::start(&settings)).transpose()?;
-    if let Some(history) = &history {
-        plugins = plugins.with_history(Arc::clone(history));
-    }
-    minter.set_plugins(plugins);
-    let report = Arc::new(Report::default());
-    let names = Names::new(masters.clone(), agent_id.clone(), Arc::clone(&minter), &serial_file, clock);
-    let names = Arc::new(names);
+    let (bounds, sections_start) = sections(&base.opened, &agent_id);
+    let (extensions, history) = with_history(args, extensions)?;
+    let asked = base.masters.join(",");
+    let token_types = args.token_types.iter().copied().collect();
+    let identity = Identity { agent_id: agent_id.clone(), token_types, renew_interval: args.renew_interval(), clock };
+    let parts = Parts::new(base, identity, extensions).map_err(anyhow::Error::msg)?;
+    let (minter, names, report) = (Arc::clone(&parts.minter), Arc::clone(&parts.names), Arc::clone(&parts.report));
+    configure(&minter, args)?;
     names.recall().await;
-    let sequences = SequenceSettings {
-        masters: masters.clone(),
-        agent_id: agent_id.clone(),
-        sets: args.sets.clone(),
-        memory: args.sequence_memory,
-        address: ServedAt {
-            http: args.advertise_http.clone().unwrap_or_else(|| advertised(http_at)),
-            rpc: args.advertise_rpc.clone().unwrap_or_else(|| advertised(rpc_at)),
-        },
-    };
-    let sequences = Sequences::new(sequences, Arc::clone(&minter), Some(Arc::clone(&names)));
+    let sequences = parts.sequences(args.sets.clone(), args.sequence_memory, served_at(args, http_at, rpc_at));
     let sequences = sequences.with_bounds(bounds, &sections_start).with_connections(http::connections_of(http_max));
     let sequences = Arc::new(sequences);
     let agent = http::Agent::new(Arc::clone(&minter), Arc::clone(&report), agent_id.clone(), args.batch_max)
         .with_names(Arc::clone(&names))
         .with_sequences(Arc::clone(&sequences));
-    let segments = Segments::new(&masters, agent_id.clone(), Arc::clone(&minter), Arc::clone(&report), clock);
-    let asked = masters.join(",");
-    let heartbeat = Heartbeat {
-        masters,
-        agent_id: agent_id.clone(),
-        holder,
-        minter: Arc::clone(&minter),
-        report: Arc::clone(&report),
-    };
-
-    let heartbeat = tokio::spawn(watch.clone().over("heartbeat", heartbeat.run(stop.clone())));
-    let asking = tokio::spawn(watch.clone().over("names", Arc::clone(&names).run(Arc::clone(&report), stop.clone())));
-    let fetching = tokio::spawn(watch.clone().over("segments", segments.run(stop.clone())));
-    let keeping = tokio::spawn(watch.clone().over("sequences", Arc::clone(&sequences).run(stop.clone())));
-    // Clients ask under the name that routes lead to.
-    let advertised = args.advertise_http.iter().filter_map(|at| Some(at.rsplit_once(':')?.0.to_owned()));
-    let host_names: Vec<String> = args.host_names.iter().cloned().chain(advertised).collect();
+    let tasks = tasks(parts, &sequences, &stop).map(|(name, task)| tokio::spawn(watch.clone().over(name, task)));
+    let host_names = host_names(args);
     let (site, server) = (
         http::Site::new(agent, settings::host_names(&host_names)).with_descriptors(http_max),
         Server::new(Arc::clone(&minter), args.batch_max)
@@ -320,8 +260,7 @@ async fn serve(
         move |listeners| watch.clone().over("worker", talk(listeners, site.clone(), server.clone(), stop.clone()))
     };
     let clients = workers::start(http_listeners.into_iter().zip(rpc_listeners).collect(), talk)?;
-    let http = format!("http://{http_at}/");
-    tracing::info!(target: PROGRAM, %http, rpc = %rpc_at, masters = %asked, threads, "agent {agent_id} started");
+    tracing::info!(target: PROGRAM, http = %format_args!("http://{http_at}/"), rpc = %rpc_at, masters = %asked, threads, "agent {agent_id} started");
 
     let gone = tokio::select! {
         () = stop.cancelled() => None,
@@ -329,10 +268,8 @@ async fn serve(
     };
     tracing::info!(target: PROGRAM, "stopping");
     stop.cancel();
-    if tokio::time::timeout(DRAIN_TIMEOUT, futures::future::join5(heartbeat, asking, fetching, keeping, clients.wait()))
-        .await
-        .is_err()
-    {
+    let ended = futures::future::join(futures::future::join_all(tasks), clients.wait());
+    if tokio::time::timeout(DRAIN_TIMEOUT, ended).await.is_err() {
         tracing::warn!(target: PROGRAM, "not everything ended in time");
     }
     if let Some(history) = history {
@@ -344,13 +281,70 @@ async fn serve(
     if let Some(why) = gone {
         anyhow::bail!(why);
     }
+    write_back(minter).await;
+    Ok(())
+}
+
+/// What an application adds, with the history that the command line asks for.
+fn with_history(args: &Args, extensions: Extensions) -> anyhow::Result<(Extensions, Option<Arc<History>>)> {
+    let Some(settings) = args.history_settings() else { return Ok((extensions, None)) };
+    let history = History::start(&settings)?;
+    let plugins = extensions.plugins.with_history(Arc::clone(&history));
+    Ok((Extensions { plugins, ..extensions }, Some(history)))
+}
+
+/// What runs beside the workers for as long as the program does, with the names by which its end is told.
+fn tasks(
+    parts: Parts,
+    sequences: &Arc<Sequences>,
+    stop: &CancellationToken,
+) -> [(&'static str, BoxFuture<'static, ()>); 4] {
+    let (names, report) = (Arc::clone(&parts.names), Arc::clone(&parts.report));
+    let (heartbeat, segments) = parts.tasks();
+    [
+        ("heartbeat", heartbeat.run(stop.clone()).boxed()),
+        ("names", names.run(report, stop.clone()).boxed()),
+        ("segments", segments.run(stop.clone()).boxed()),
+        ("sequences", Arc::clone(sequences).run(stop.clone()).boxed()),
+    ]
+}
+
+/// How many connections to the HTTP and to the RPC listener there are descriptors for.
+fn connections(threads: usize) -> anyhow::Result<[usize; 2]> {
+    let limit = descriptors::raise();
+    let reserve = DESCRIPTORS_RESERVED + threads * DESCRIPTORS_RESERVED_A_THREAD;
+    let rpc_port = Port { most: threads * rpc::LIMITS.connections_max, least: threads * RPC_LEAST };
+    let [http_max, rpc_max] = descriptors::split(limit, reserve, [http::DESCRIPTORS, rpc_port])?;
+    tracing::info!(target: PROGRAM,
+        limit,
+        reserve,
+        http = http_max,
+        rpc = rpc_max,
+        "file descriptors, and how many are for whose connections"
+    );
+    Ok([http_max, rpc_max])
+}
+
+/// Tells minting what the command line says of it.
+fn configure(minter: &Minter, args: &Args) -> anyhow::Result<()> {
+    minter.reserve_last(args.reserved_percent)?;
+    if args.one_segment {
+        minter.fetch_one_segment()?;
+    }
+    if args.secret_file.is_some() || std::env::var_os(secret_file::VARIABLE).is_some() {
+        dump::forbid();
+    }
+    minter.keep_secrets(secrets(args)?);
+    Ok(())
+}
+
+async fn write_back(minter: Arc<Minter>) {
     let last_write = tokio::task::spawn_blocking(move || minter.end());
     match tokio::time::timeout(LAST_WRITE_TIMEOUT, last_write).await {
         Ok(Ok(Ok(()))) => tracing::info!(target: PROGRAM, "stopped; unused serials were written back"),
         // No error: the marks that are durable are high enough, as after a crash.
         _ => tracing::warn!(target: PROGRAM, "stopped; unused serials were not written back and are a gap"),
     }
-    Ok(())
 }
 
 /// How far the sections are that a process before served.
@@ -385,6 +379,20 @@ fn bind(address: SocketAddr, threads: usize, flag: &str) -> anyhow::Result<(Vec<
     })?;
     let at = listeners.first().context("no listener")?.local_addr()?;
     Ok((listeners, at))
+}
+
+/// The names under which clients ask: also that which routes lead to.
+fn host_names(args: &Args) -> Vec<String> {
+    let advertised = args.advertise_http.iter().filter_map(|at| Some(at.rsplit_once(':')?.0.to_owned()));
+    args.host_names.iter().cloned().chain(advertised).collect()
+}
+
+/// Where other agents are told to ask for keys of sections that are served here.
+fn served_at(args: &Args, http: SocketAddr, rpc: SocketAddr) -> ServedAt {
+    ServedAt {
+        http: args.advertise_http.clone().unwrap_or_else(|| advertised(http)),
+        rpc: args.advertise_rpc.clone().unwrap_or_else(|| advertised(rpc)),
+    }
 }
 
 /// Where others reach a listener.

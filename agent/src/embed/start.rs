@@ -1,17 +1,16 @@
 //! Everything that an application needs to mint by itself: a serial file, leases, and the thread that keeps them.
 
 use super::{MintError, Process, Sequence, Shared};
+use crate::bootstrap::{Identity, Parts};
 use crate::dev::{Base, BaseError, Folder};
 use crate::extensions::Extensions;
-use crate::heartbeat::{Heartbeat, MASTERS_MAX, Names, RENEW_INTERVALS, Report, Segments};
-use crate::holder::Holder;
+use crate::heartbeat::{MASTERS_MAX, Names, RENEW_INTERVALS};
 use crate::minter::Minter;
 use crate::plugin::{Plugins, Refusals};
 use crate::refusal::Refusal;
-use crate::sequences::{MEMORY_MIN, SequenceSettings, Sequences};
+use crate::sequences::{MEMORY_MIN, Sequences};
 use crate::serial_file::{AfterReboot, SerialFileError};
 use common::clock::Clock;
-use common::kind::Kind;
 use common::namespace::{GeneratorName, Namespace};
 use common::parameters::AgentId;
 use common::sequence::{SET_DEFAULT, ServedAt};
@@ -155,57 +154,38 @@ impl Embedded {
     /// # Errors
     /// As [`start`](Self::start).
     pub fn start_with(settings: Settings, extensions: impl Into<Extensions>) -> Result<Self, StartError> {
-        let Extensions { plugins, strategies, refusals } = extensions.into();
         if !RENEW_INTERVALS.contains(&settings.renew_interval) {
             return Err(StartError::Settings("renew_interval: take a time from 1 s to 12 h".to_owned()));
         }
         let renew_interval = SpanMs(i64::try_from(settings.renew_interval.as_millis()).unwrap_or(i64::MAX));
         let clock = Clock::system();
-        let Base { opened, serial_file, masters, own, folder } = settings.base(clock)?;
-        let held = &opened.holdings;
-        let demanded = Holder::demanded_before(&settings.token_types, &held.leases);
-        let wanted = &settings.token_types | &demanded;
-        let holder = Holder::new(&wanted, &held.leases, held.rseq, renew_interval, clock.now());
-        let holder = holder.resumed();
-        let namespaces = Kind::PREDEFINED.map(Namespace::default_of).to_vec();
-        let minter = Minter::new(opened, namespaces, holder.leases(), clock).map_err(StartError::Settings)?;
-        let is_alone = own.is_some();
-        if let Some(masters) = own {
-            minter.keep_masters(masters);
-        }
-        minter.demanded_before(&demanded);
-        minter.set_plugins(plugins);
-        minter.keep_strategies(strategies);
-        if let Some(handler) = refusals {
-            minter.refusals().set(move |call, failure| handler(call, failure));
-        }
+        let mut base = settings.base(clock)?;
+        let (folder, is_alone) = (base.folder.take(), base.own.is_some());
+        let Settings { agent_id, token_types, .. } = settings;
+        let identity = Identity { agent_id, token_types, renew_interval, clock };
+        let parts = Parts::new(base, identity, extensions.into()).map_err(StartError::Settings)?;
+        let (minter, names, report) = (Arc::clone(&parts.minter), Arc::clone(&parts.names), Arc::clone(&parts.report));
         let process = Process::this().map_err(StartError::Settings)?;
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(1).thread_name("uniq-embedded").enable_all().build()?;
         minter.reserve_on(runtime.handle().clone());
-        let (stop, report) = (CancellationToken::new(), Arc::new(Report::default()));
-        let agent_id = settings.agent_id;
-        let names = Names::new(masters.clone(), agent_id.clone(), Arc::clone(&minter), &serial_file, clock);
-        let names = Arc::new(names);
-        let (learning, reported, until) = (Arc::clone(&names), Arc::clone(&report), stop.clone());
+        let stop = CancellationToken::new();
+        let (learning, until) = (Arc::clone(&names), stop.clone());
         let (done, recalled) = std::sync::mpsc::sync_channel(1);
         runtime.spawn(async move {
             learning.recall().await;
             let _ = done.send(());
-            learning.run(reported, until).await;
+            learning.run(report, until).await;
         });
         // A file is read: so that names of a former run are there from the beginning, with or without masters.
         let _ = recalled.recv();
-        let segments = Segments::new(&masters, agent_id.clone(), Arc::clone(&minter), Arc::clone(&report), clock);
-        runtime.spawn(segments.run(stop.clone()));
         // Without a set, so that no section is given to it: nobody else could reach it. A process that is alone has no other.
         let sets = if is_alone { SET_DEFAULT.parse().into_iter().collect() } else { Vec::new() };
         let nowhere = ServedAt { http: String::new(), rpc: String::new() };
-        let (asked, agent) = (masters.clone(), agent_id.clone());
-        let alone = SequenceSettings { masters: asked, agent_id: agent, sets, memory: MEMORY_MIN, address: nowhere };
-        let sequences = Arc::new(Sequences::new(alone, Arc::clone(&minter), Some(Arc::clone(&names))));
+        let sequences = Arc::new(parts.sequences(sets, MEMORY_MIN, nowhere));
         runtime.spawn(Arc::clone(&sequences).run(stop.clone()));
-        let heartbeat = Heartbeat { masters, agent_id, holder, minter: Arc::clone(&minter), report };
+        let (heartbeat, segments) = parts.tasks();
+        runtime.spawn(segments.run(stop.clone()));
         let heartbeat = Some(runtime.spawn(heartbeat.run(stop.clone())));
         Ok(Self { minter, names, sequences, process, stop, runtime: Some(runtime), heartbeat, folder })
     }

@@ -1,0 +1,89 @@
+//! What an agent is made of, whether it is a program of its own or a part of an application.
+
+use crate::dev::Base;
+use crate::extensions::Extensions;
+use crate::heartbeat::{Heartbeat, Names, Report, Segments};
+use crate::holder::Holder;
+use crate::minter::Minter;
+use crate::sequences::{SequenceSettings, Sequences};
+use crate::serial_file::Opened;
+use common::clock::Clock;
+use common::kind::Kind;
+use common::namespace::{GeneratorName, Namespace};
+use common::parameters::AgentId;
+use common::sequence::ServedAt;
+use common::time::SpanMs;
+use common::token::TokenType;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Who an agent is, and what it asks of the masters.
+pub(crate) struct Identity {
+    pub(crate) agent_id: AgentId,
+    pub(crate) token_types: BTreeSet<TokenType>,
+    pub(crate) renew_interval: SpanMs,
+    pub(crate) clock: Clock,
+}
+
+/// A minter, and what keeps it going once its [tasks](Self::tasks) run.
+pub(crate) struct Parts {
+    pub(crate) minter: Arc<Minter>,
+    pub(crate) names: Arc<Names>,
+    pub(crate) report: Arc<Report>,
+    identity: Identity,
+    masters: Vec<String>,
+    holder: Holder,
+}
+
+impl Parts {
+    /// Those of the session that the serial file goes on with.
+    ///
+    /// # Errors
+    /// The reason why nothing can be minted by it.
+    pub(crate) fn new(base: Base, identity: Identity, extensions: Extensions) -> Result<Self, String> {
+        let Base { opened, serial_file, masters, own, folder: _ } = base;
+        let Extensions { plugins, strategies, refusals } = extensions;
+        let (minter, holder) = Self::mint(opened, &identity)?;
+        if let Some(masters) = own {
+            minter.keep_masters(masters);
+        }
+        minter.set_plugins(plugins);
+        minter.keep_strategies(strategies);
+        if let Some(handler) = refusals {
+            minter.refusals().set(move |call, failure| handler(call, failure));
+        }
+        let names = Self::learn(&masters, &identity, &minter, serial_file);
+        Ok(Self { minter, names, report: Arc::default(), identity, masters, holder })
+    }
+
+    fn mint(opened: Opened, identity: &Identity) -> Result<(Arc<Minter>, Holder), String> {
+        let (held, clock) = (&opened.holdings, identity.clock);
+        let demanded = Holder::demanded_before(&identity.token_types, &held.leases);
+        let wanted = &identity.token_types | &demanded;
+        let holder = Holder::new(&wanted, &held.leases, held.rseq, identity.renew_interval, clock.now()).resumed();
+        let namespaces = Kind::PREDEFINED.map(Namespace::default_of).to_vec();
+        let minter = Minter::new(opened, namespaces, holder.leases(), clock)?;
+        minter.demanded_before(&demanded);
+        Ok((minter, holder))
+    }
+
+    fn learn(masters: &[String], identity: &Identity, minter: &Arc<Minter>, serial_file: PathBuf) -> Arc<Names> {
+        let Identity { agent_id, clock, .. } = identity;
+        Arc::new(Names::new(masters.to_vec(), agent_id.clone(), Arc::clone(minter), &serial_file, *clock))
+    }
+
+    /// What serves sections of sequences of these sets at that address, and asks other agents for the rest.
+    pub(crate) fn sequences(&self, sets: Vec<GeneratorName>, memory: u64, address: ServedAt) -> Sequences {
+        let (masters, agent_id) = (self.masters.clone(), self.identity.agent_id.clone());
+        let settings = SequenceSettings { masters, agent_id, sets, memory, address };
+        Sequences::new(settings, Arc::clone(&self.minter), Some(Arc::clone(&self.names)))
+    }
+
+    /// What talks to the masters for as long as the agent runs, beside its names and sequences.
+    pub(crate) fn tasks(self) -> (Heartbeat, Segments) {
+        let Self { minter, report, identity: Identity { agent_id, clock, .. }, masters, holder, .. } = self;
+        let segments = Segments::new(&masters, agent_id.clone(), Arc::clone(&minter), Arc::clone(&report), clock);
+        (Heartbeat { masters, agent_id, holder, minter, report }, segments)
+    }
+}
