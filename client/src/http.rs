@@ -120,18 +120,10 @@ impl Http {
                 }
                 Ok(Answer::Wide(body.chunks_exact(len).map(wide).collect()))
             }
-            Question::Strings { name, n, biz, custom } | Question::Any { name, n, biz, custom } => {
-                let kind = if matches!(question, Question::Any { .. }) { "id" } else { "string" };
-                let mut path = format!("{kind}/{name}?n={n}");
-                for (key, part) in [("biz", biz), ("custom", custom)] {
-                    if !part.is_empty() {
-                        path.push_str(&format!("&{key}={part}"));
-                    }
-                }
-                let ids: Ids =
-                    serde_json::from_slice(&self.mint(&path, JSON).await?).map_err(|e| nonsense(e.to_string()))?;
-                Ok(Answer::Strings(ids.ids))
+            Question::Strings { name, n, biz, custom } => {
+                self.strings(format!("string/{name}?n={n}"), biz, custom).await
             }
+            Question::Any { name, n, biz, custom } => self.strings(format!("id/{name}?n={n}"), biz, custom).await,
             Question::Keys { name, keys, g, cluster } => {
                 let cluster = cluster.map(|cluster| format!("&cluster={cluster}")).unwrap_or_default();
                 self.keys(name, keys, &format!("g={}{cluster}", g.0)).await
@@ -159,6 +151,16 @@ impl Http {
                 Ok(Answer::Defined(Registered { is_new, warning: said.warning }))
             }
         }
+    }
+
+    async fn strings(&self, mut path: String, biz: &str, custom: &str) -> Result<Answer, Failure> {
+        for (key, part) in [("biz", biz), ("custom", custom)] {
+            if !part.is_empty() {
+                path.push_str(&format!("&{key}={part}"));
+            }
+        }
+        let ids: Ids = serde_json::from_slice(&self.mint(&path, JSON).await?).map_err(|e| nonsense(e.to_string()))?;
+        Ok(Answer::Strings(ids.ids))
     }
 
     /// Numbers of keys, with what the query says of the routes by which the agent was chosen. The number of a slot is a key of that slot, so

@@ -6,6 +6,7 @@
 //! master and the rules by which two masters agree, and beside that the link that carries the messages. [`store`] makes the ledger's writes durable. [`driver`] is the one loop that joins them: take events, step, make
 //! durable, and only then send and reply. [`rpc`] and [`admin`] decode, queue and await; they decide nothing. [`registry`] is
 //! what agents said of themselves lately, for the operators' eyes.
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
 
 pub mod accounts;
 pub mod admin;

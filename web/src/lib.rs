@@ -3,6 +3,7 @@
 //! It sees the masters through one trait, [`Masters`], and never the ledger itself. Pages are rendered here and sent
 //! whole, so they work without a script; the one script only replaces parts of the page by what the server renders anew
 //! (`/events`). Everything the page needs is inside the program.
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
 
 mod agents;
 mod api;

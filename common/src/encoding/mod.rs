@@ -430,24 +430,7 @@ impl Encoding {
             EncodingForm::Uuid => return Err(InvalidEncoding::NoUuid(bits)),
             EncodingForm::Ksuid if bits == ksuid::BITS => Way::Ksuid,
             EncodingForm::Ksuid => return Err(InvalidEncoding::NoKsuid(bits)),
-            EncodingForm::Sqids => {
-                let mut builder = Sqids::builder().min_length(u8::try_from(length.unwrap_or(0)).unwrap_or(u8::MAX));
-                if words == Words::NotLookedAt {
-                    builder = builder.blocklist([].into());
-                }
-                let mut characters = SQIDS_CHARACTERS;
-                if let Some(alphabet) = &alphabet {
-                    let checked: Alphabet = alphabet.parse()?;
-                    characters = checked.len();
-                    builder = builder.alphabet(checked.characters().map(char::from).collect());
-                }
-                let sqids = builder.build().map_err(|e| InvalidEncoding::Sqids(e.to_string()))?;
-                let longest = sqids_len(characters, bits);
-                if longest > LEN_MAX {
-                    return Err(InvalidEncoding::TooLong(longest));
-                }
-                Way::Sqids(Box::new(sqids), longest.max(length.unwrap_or(0)))
-            }
+            EncodingForm::Sqids => sqids(length, alphabet.as_deref(), bits, words)?,
             EncodingForm::Ff1 => {
                 let key = key.ok_or(InvalidEncoding::NoKey)?;
                 let alphabet = alphabet.map_or_else(|| Ok(Alphabet::decimal()), |alphabet| alphabet.parse())?;
@@ -608,6 +591,26 @@ impl Encoding {
         // Exactly that text, and no other of the same number.
         (number & !ones(self.bits) == 0 && self.text(number).as_deref() == Some(text)).then_some(number)
     }
+}
+
+/// The library's encoding, and the characters of its longest text.
+fn sqids(length: Option<u32>, alphabet: Option<&str>, bits: u32, words: Words) -> Result<Way, InvalidEncoding> {
+    let mut builder = Sqids::builder().min_length(u8::try_from(length.unwrap_or(0)).unwrap_or(u8::MAX));
+    if words == Words::NotLookedAt {
+        builder = builder.blocklist([].into());
+    }
+    let mut characters = SQIDS_CHARACTERS;
+    if let Some(alphabet) = alphabet {
+        let checked: Alphabet = alphabet.parse()?;
+        characters = checked.len();
+        builder = builder.alphabet(checked.characters().map(char::from).collect());
+    }
+    let sqids = builder.build().map_err(|e| InvalidEncoding::Sqids(e.to_string()))?;
+    let longest = sqids_len(characters, bits);
+    if longest > LEN_MAX {
+        return Err(InvalidEncoding::TooLong(longest));
+    }
+    Ok(Way::Sqids(Box::new(sqids), longest.max(length.unwrap_or(0))))
 }
 
 fn checked_prefix(prefix: Option<String>) -> Result<Box<str>, InvalidEncoding> {

@@ -51,6 +51,10 @@ struct Given {
 /// 2010-11-04T01:42:54.657Z, when Twitter began.
 const TWITTER_EPOCH: i64 = 1_288_834_974_657;
 
+const fn given(name: &'static str, bits: u32, epoch: i64, unit_ms: u32, fields: &'static [&'static str]) -> Given {
+    Given { name, bits, epoch, unit_ms, fields }
+}
+
 impl Preset {
     /// All of them, in the order in which they are shown.
     pub const ALL: [Self; 13] = [
@@ -74,69 +78,31 @@ impl Preset {
         let uuid7 = &["time:48", "const:4=7", "serial:12", "const:2=2", "serial:14", "token:16", "random:32"];
         let object_id = &["time:32", "zero:24", "token:16", "serial:24"];
         match self {
-            Self::Snowflake => {
-                Given { name: "snowflake", bits: 64, epoch: TWITTER_EPOCH, unit_ms: 1, fields: snowflake }
+            Self::Snowflake => given("snowflake", 64, TWITTER_EPOCH, 1, snowflake),
+            Self::Leaf => given("leaf", 64, TWITTER_EPOCH, 1, snowflake),
+            // 2016-05-20 in China.
+            Self::UidGenerator => {
+                given("uidgenerator", 64, 1_463_673_600_000, 1_000, &["zero:1", "time:28", "token:22", "serial:13"])
             }
-            Self::Leaf => Given { name: "leaf", bits: 64, epoch: TWITTER_EPOCH, unit_ms: 1, fields: snowflake },
-            Self::UidGenerator => Given {
-                name: "uidgenerator",
-                bits: 64,
-                // 2016-05-20 in China.
-                epoch: 1_463_673_600_000,
-                unit_ms: 1_000,
-                fields: &["zero:1", "time:28", "token:22", "serial:13"],
-            },
-            Self::Sonyflake => Given {
-                name: "sonyflake",
-                bits: 64,
-                // 2014-09-01.
-                epoch: 1_409_529_600_000,
-                unit_ms: 10,
-                fields: &["zero:1", "time:39", "serial:8", "token:16"],
-            },
-            Self::Instagram => Given {
-                name: "instagram",
-                bits: 64,
-                // 2011-08-24T21:07:01.721Z.
-                epoch: 1_314_220_021_721,
-                unit_ms: 1,
-                fields: &["time:41", "token:13", "serial:10"],
-            },
-            Self::Discord => Given {
-                name: "discord",
-                bits: 64,
-                // 2015-01-01.
-                epoch: 1_420_070_400_000,
-                unit_ms: 1,
-                fields: &["time:42", "token:10", "serial:12"],
-            },
-            Self::Js53 => Given {
-                name: "js53",
-                bits: 53,
-                // 2024-01-01.
-                epoch: 1_704_067_200_000,
-                unit_ms: 100,
-                fields: &["time:35", "token:8", "serial:10"],
-            },
-            Self::Uuid7 => Given { name: "uuid7", bits: 128, epoch: 0, unit_ms: 1, fields: uuid7 },
-            Self::TypeId => Given { name: "typeid", bits: 128, epoch: 0, unit_ms: 1, fields: uuid7 },
-            Self::ObjectId => Given { name: "objectid", bits: 96, epoch: 0, unit_ms: 1_000, fields: object_id },
-            Self::Xid => Given { name: "xid", bits: 96, epoch: 0, unit_ms: 1_000, fields: object_id },
-            Self::Ksuid => Given {
-                name: "ksuid",
-                bits: 128,
-                // 2014-05-13T16:53:20Z.
-                epoch: 1_400_000_000_000,
-                unit_ms: 1_000,
-                fields: &["time:32", "serial:32", "token:16", "random:48"],
-            },
-            Self::Ulid => Given {
-                name: "ulid",
-                bits: 128,
-                epoch: 0,
-                unit_ms: 1,
-                fields: &["time:48", "serial:26", "token:16", "random:38"],
-            },
+            // 2014-09-01.
+            Self::Sonyflake => {
+                given("sonyflake", 64, 1_409_529_600_000, 10, &["zero:1", "time:39", "serial:8", "token:16"])
+            }
+            // 2011-08-24T21:07:01.721Z.
+            Self::Instagram => given("instagram", 64, 1_314_220_021_721, 1, &["time:41", "token:13", "serial:10"]),
+            // 2015-01-01.
+            Self::Discord => given("discord", 64, 1_420_070_400_000, 1, &["time:42", "token:10", "serial:12"]),
+            // 2024-01-01.
+            Self::Js53 => given("js53", 53, 1_704_067_200_000, 100, &["time:35", "token:8", "serial:10"]),
+            Self::Uuid7 => given("uuid7", 128, 0, 1, uuid7),
+            Self::Ulid => given("ulid", 128, 0, 1, &["time:48", "serial:26", "token:16", "random:38"]),
+            Self::TypeId => given("typeid", 128, 0, 1, uuid7),
+            Self::ObjectId => given("objectid", 96, 0, 1_000, object_id),
+            Self::Xid => given("xid", 96, 0, 1_000, object_id),
+            // 2014-05-13T16:53:20Z.
+            Self::Ksuid => {
+                given("ksuid", 128, 1_400_000_000_000, 1_000, &["time:32", "serial:32", "token:16", "random:48"])
+            }
         }
     }
 

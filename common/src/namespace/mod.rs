@@ -182,12 +182,9 @@ impl Namespace {
             (_, None) => None,
             (_, Some(source)) => Some(Box::new(Template::parse(source, token_type.family())?)),
         };
-        let (token_type, ranges) = (Some(token_type), None);
-        if let Some(layout) = layout {
-            let (step, scope) = (Self::STEP_DEFAULT, definition.scope.unwrap_or_default());
-            let everyday_reset = definable.everyday_reset;
-            let layout = Some(layout);
-            let written = None;
+        let (token_type, ranges, scope) = (Some(token_type), None, definition.scope.unwrap_or_default());
+        if layout.is_some() {
+            let (everyday_reset, step, written) = (definable.everyday_reset, Self::STEP_DEFAULT, None);
             return Ok(Self {
                 name,
                 kind,
@@ -211,11 +208,9 @@ impl Namespace {
             return Err(NamespaceError::Step { step, min, max });
         }
         let everyday_reset = definition.everyday_reset.unwrap_or(definable.everyday_reset);
-        let scope = definition.scope.unwrap_or_default();
         if everyday_reset && scope == Scope::Kind && definable.shared_serials {
             return Err(NamespaceError::SharedReset { kind });
         }
-        let layout = None;
         Ok(Self { name, kind, token_type, template, layout, ranges, everyday_reset, step, scope, plugins, written })
     }
 

@@ -1,4 +1,5 @@
 //! `uniq_master`: wiring only.
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
 
 use anyhow::{Context as _, bail};
 use common::account::{Login, SecretHash, User};
@@ -338,16 +339,7 @@ async fn serve(
     // Whatever ends this: from then on tasks may end too.
     let _stopping = stop.clone().drop_guard();
     let watch = Watch::new(stop.clone());
-    let limit = descriptors::raise();
-    let ports = [rpc::DESCRIPTORS, CONSOLE_DESCRIPTORS];
-    let [agents_max, console_max] = descriptors::split(limit, DESCRIPTORS_RESERVED, ports)?;
-    tracing::info!(
-        limit,
-        reserve = DESCRIPTORS_RESERVED,
-        agents = agents_max,
-        console = console_max,
-        "file descriptors, and how many are for whose connections"
-    );
+    let [agents_max, console_max] = connections()?;
     let agents = bind(args.agent_listen, "--agent-listen").await?;
     let peers = bind(args.peer_listen, "--peer-listen").await?;
     let console = moved(bind(args.web_listen, "--web-listen").await?, console_runtime)?;
@@ -403,6 +395,21 @@ async fn serve(
     tokio::task::spawn_blocking(move || running.stop()).await.context("the ledger did not end cleanly")?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// How many connections to the agents' port and to the console there are descriptors for.
+fn connections() -> anyhow::Result<[usize; 2]> {
+    let limit = descriptors::raise();
+    let ports = [rpc::DESCRIPTORS, CONSOLE_DESCRIPTORS];
+    let [agents, console] = descriptors::split(limit, DESCRIPTORS_RESERVED, ports)?;
+    tracing::info!(
+        limit,
+        reserve = DESCRIPTORS_RESERVED,
+        agents,
+        console,
+        "file descriptors, and how many are for whose connections"
+    );
+    Ok([agents, console])
 }
 
 /// The flags that operators see in the console: where things are, nothing secret.

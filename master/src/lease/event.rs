@@ -562,4 +562,10 @@ impl Effects {
     pub(crate) fn reply(&mut self, id: RequestId, reply: Reply) {
         self.replies.push((id, reply));
     }
+
+    /// Replies with what comes of work that adds to these effects.
+    pub(crate) fn reply_with(&mut self, id: RequestId, work: impl FnOnce(&mut Self) -> Reply) {
+        let reply = work(self);
+        self.reply(id, reply);
+    }
 }

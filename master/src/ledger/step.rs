@@ -5,6 +5,7 @@ use super::pair::Pairwise;
 use super::state::Ledger;
 use crate::lease::{Alarm, Effects, Event, Reply, Write};
 use common::audit::{Cause, Entry};
+use common::rpc::peer::{PeerFrame, PeerMessage};
 use common::setting::Change;
 use common::time::Now;
 
@@ -18,21 +19,13 @@ impl Ledger<Pairwise> {
         self.begin(fx);
         match event {
             Event::Token { id, request, address } => self.on_token(now, id, request, address, fx),
-            Event::Rent { id, request } => {
-                let reply = self.on_rent(now, &request, fx);
-                fx.reply(id, Reply::Rent(reply));
-            }
+            Event::Rent { id, request } => fx.reply_with(id, |fx| Reply::Rent(self.on_rent(now, &request, fx))),
             Event::Terminate { id, request } => {
-                let reply = self.on_terminate(now, &request, fx);
-                fx.reply(id, Reply::Terminate(reply));
+                fx.reply_with(id, |fx| Reply::Terminate(self.on_terminate(now, &request, fx)))
             }
-            Event::List { id, request } => {
-                let reply = self.on_list(now, &request);
-                fx.reply(id, Reply::List(reply));
-            }
+            Event::List { id, request } => fx.reply(id, Reply::List(self.on_list(now, &request))),
             Event::Join { id, token, master, step } => {
-                let reply = self.on_join(token, master, step, fx);
-                fx.reply(id, Reply::Join(reply));
+                fx.reply_with(id, |fx| Reply::Join(self.on_join(token, master, step, fx)))
             }
             Event::Change { id, change, actor } => self.on_change(now, id, change, actor, fx),
             Event::Define { id, namespace, actor } => self.on_define(now, id, Change::Define(namespace), actor, fx),
@@ -43,47 +36,31 @@ impl Ledger<Pairwise> {
             }
             Event::Extend { id, key, actor } => {
                 fx.by = Some(Cause::command(actor));
-                let reply = self.on_extend(now, key, fx);
-                fx.reply(id, Reply::Commanded(reply));
+                fx.reply_with(id, |fx| Reply::Commanded(self.on_extend(now, key, fx)));
             }
             Event::KeepLogins { id, logins, note } => {
-                if let Some((actor, action, subject)) = note {
-                    fx.writes.push(Write::Audit(Entry::new(now.wall, actor, action, &subject, "")));
-                }
-                fx.writes.extend(logins.into_iter().map(|(hash, login)| Write::Login(hash, login)));
+                let note = note.map(|(actor, action, on)| Write::Audit(Entry::new(now.wall, actor, action, &on, "")));
+                fx.writes
+                    .extend(note.into_iter().chain(logins.into_iter().map(|(hash, login)| Write::Login(hash, login))));
                 fx.reply(id, Reply::Kept);
             }
             Event::Segment { id, request, address } => self.on_segment(now, id, &request, &address, fx),
-            Event::Keep { id, request } => {
-                let reply = self.on_keep(now, request, fx);
-                fx.reply(id, Reply::Keep(reply));
-            }
-            Event::Raise { id, request } => {
-                let reply = self.on_raise(now, &request, fx);
-                fx.reply(id, Reply::Raise(reply));
-            }
+            Event::Keep { id, request } => fx.reply_with(id, |fx| Reply::Keep(self.on_keep(now, request, fx))),
+            Event::Raise { id, request } => fx.reply_with(id, |fx| Reply::Raise(self.on_raise(now, &request, fx))),
             Event::Routes { id, request, address } => {
-                let reply = self.on_routes(now, request, &address, fx);
-                fx.reply(id, Reply::Routes(reply));
+                fx.reply_with(id, |fx| Reply::Routes(self.on_routes(now, request, &address, fx)))
             }
             Event::MoveSection { id, key, to, actor } => {
-                let reply = self.on_move(now, key, to, actor, fx);
-                fx.reply(id, Reply::Ordered(reply));
+                fx.reply_with(id, |fx| Reply::Ordered(self.on_move(now, key, to, actor, fx)))
             }
             Event::Drain { id, agent_id, on, actor } => {
-                let reply = self.on_drain(now, agent_id, on, actor, fx);
-                fx.reply(id, Reply::Ordered(reply));
+                fx.reply_with(id, |fx| Reply::Ordered(self.on_drain(now, agent_id, on, actor, fx)))
             }
             Event::Message(frame) => {
-                self.on_messages(now, *frame, fx);
-                let answers = std::mem::take(&mut fx.answers);
+                let answers = self.answers_to(now, *frame, fx);
                 fx.messages.extend(answers);
             }
-            Event::Greeting { id, frame } => {
-                self.on_messages(now, *frame, fx);
-                let answers = std::mem::take(&mut fx.answers);
-                fx.reply(id, Reply::Greeted(answers));
-            }
+            Event::Greeting { id, frame } => fx.reply_with(id, |fx| Reply::Greeted(self.answers_to(now, *frame, fx))),
             Event::AgentCalendar { agent_id, session, wall } => self.on_agent_calendar(now, &agent_id, session, wall),
             Event::Retired => self.replaced(fx),
             Event::Stranger(why) => self.on_stranger(why, fx),
@@ -92,10 +69,14 @@ impl Ledger<Pairwise> {
         }
         self.on_axes_changed(now, fx);
         self.on_time(now, fx);
-        self.on_axes_changed(now, fx);
         if fx.writes.iter().skip(writes_before).any(Write::counted) {
             self.lsn = self.lsn.saturating_add(1);
         }
+    }
+
+    fn answers_to(&mut self, now: Now, frame: PeerFrame, fx: &mut Effects) -> Vec<PeerMessage> {
+        self.on_messages(now, frame, fx);
+        std::mem::take(&mut fx.answers)
     }
 
     /// What runs out by itself. Looked at once a beat: a scan at each event would make many waiting agents dear.
@@ -116,5 +97,6 @@ impl Ledger<Pairwise> {
             self.end_quiet(now, fx);
             self.look_at_pools(now, fx);
         }
+        self.on_axes_changed(now, fx);
     }
 }

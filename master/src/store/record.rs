@@ -34,6 +34,7 @@ use common::sequence::{SectionKey, SectionRecord};
 use common::setting::{Setting, SettingKey};
 use common::time::WallMs;
 use common::token::{TokenFamily, TokenKey};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 const IDENTITY: Kind = Kind { name: *b"IDEN", version: 2 };
@@ -210,87 +211,99 @@ impl Meta {
     }
 }
 
+/// What the rows of a store say.
+#[derive(Default)]
+struct Rows {
+    identity: Option<Identity>,
+    meta: Option<Meta>,
+    permit_out: Option<WallMs>,
+    observed: PeerObservations,
+    lives: Lives,
+    caution: Caution,
+    leases: Vec<(TokenKey, Lease)>,
+    preps: Vec<Prep>,
+    settings: Vec<Setting>,
+    setting_preps: Vec<Setting>,
+    run: Option<MasterRun>,
+    cursors: Vec<(MasterRun, GeneratorName, Vec<Span>)>,
+    sections: Vec<(SectionRecord, u64)>,
+    section_preps: Vec<SectionRecord>,
+    sections_cut: bool,
+    logins: Vec<(SecretHash, Login)>,
+    /// The last line of the audit.
+    last_line: Option<Vec<u8>>,
+}
+
+impl Rows {
+    fn take(&mut self, key: &[u8], value: Vec<u8>) -> Result<(), String> {
+        match key.first() {
+            Some(b'i') if key == IDENTITY_KEY => self.identity = Some(read(IDENTITY, key, &value)?),
+            Some(b'm') if key == META_KEY => self.meta = Some(read(META, key, &value)?),
+            Some(b'o') if key == PERMIT_KEY => self.permit_out = read(PERMIT, key, &value)?,
+            Some(b'w') if key == OBSERVED_KEY => self.observed = read(OBSERVED, key, &value)?,
+            Some(b'v') if key == LIVES_KEY => self.lives = read(LIVES, key, &value)?,
+            Some(b'c') if key == CAUTION_KEY => self.caution = read(CAUTION, key, &value)?,
+            Some(b'u') if key == RUN_KEY => self.run = read(RUN, key, &value)?,
+            Some(b'e') if key == SECTIONS_CUT_KEY => self.sections_cut = read(SECTIONS_CUT, key, &value)?,
+            Some(&LEASE_TAG) => {
+                self.leases.push(read_own(LEASE, key, &value, |(token, _)| row_key(LEASE_TAG, *token))?);
+            }
+            Some(&PREP_TAG) => self.preps.push(read_own(PREP, key, &value, |prep: &Prep| row_key(PREP_TAG, prep.key))?),
+            Some(&tag @ (SETTING_TAG | SETTING_PREP_TAG)) => {
+                let setting = read_own(SETTING, key, &value, |setting: &Setting| setting_key(tag, &setting.key))?;
+                if !setting.plausible() {
+                    return Err(format!("record {} is none that is written", key.escape_ascii()));
+                }
+                if tag == SETTING_TAG { self.settings.push(setting) } else { self.setting_preps.push(setting) }
+            }
+            Some(&CURSOR_TAG) => self.cursors.push(read_own(CURSOR, key, &value, |(_, name, _)| cursor_key(name))?),
+            Some(&SECTION_TAG) => {
+                let own = |(record, _): &(SectionRecord, u64)| section_key(SECTION_TAG, &record.key);
+                self.sections.push(read_own(SECTION, key, &value, own)?);
+            }
+            Some(&SECTION_PREP_TAG) => {
+                let own = |prep: &SectionRecord| section_key(SECTION_PREP_TAG, &prep.key);
+                self.section_preps.push(read_own(SECTION_PREP, key, &value, own)?);
+            }
+            Some(&LOGIN_TAG) => self.logins.push(read_own(LOGIN, key, &value, |(hash, _)| login_key(*hash))?),
+            // Only the last one is looked at here; all of them would make a start slow (`--verify-audit` does).
+            Some(&AUDIT_TAG) => self.last_line = Some(value),
+            _ => return Err(format!("a record {} that this program does not know", key.escape_ascii())),
+        }
+        Ok(())
+    }
+}
+
+fn read<T: DeserializeOwned>(kind: Kind, key: &[u8], value: &[u8]) -> Result<T, String> {
+    decode(kind, value).map_err(|e: EnvelopeError| format!("record {}: {e}", key.escape_ascii()))
+}
+
+/// Reads a record that says itself under which key it stands.
+fn read_own<T: DeserializeOwned>(
+    kind: Kind,
+    key: &[u8],
+    value: &[u8],
+    own: impl FnOnce(&T) -> Vec<u8>,
+) -> Result<T, String> {
+    let record = read(kind, key, value)?;
+    if own(&record) == key {
+        Ok(record)
+    } else {
+        Err(format!("record {} stands under another's key", key.escape_ascii()))
+    }
+}
+
 /// Reads all rows of a store, believing none that does not fit.
 ///
 /// # Errors
 /// A sentence that says what is wrong.
-pub fn load(rows: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), String>>) -> Result<(Loaded, Meta), String> {
-    let (mut identity, mut meta, mut permit_out, mut observed) = (None, None, None, PeerObservations::default());
-    let mut caution = Caution::default();
-    let (mut leases, mut preps, mut settings, mut setting_preps) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let (mut run, mut cursors) = (None, Vec::new());
-    let (mut logins, mut last_line, mut lives) = (Vec::new(), None, Lives::default());
-    let (mut sections, mut section_preps, mut sections_cut) = (Vec::new(), Vec::new(), false);
-    for row in rows {
+pub fn load(stored: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), String>>) -> Result<(Loaded, Meta), String> {
+    let mut rows = Rows::default();
+    for row in stored {
         let (key, value) = row?;
-        let bad = |e: EnvelopeError| format!("record {}: {e}", key.escape_ascii());
-        match key.first() {
-            Some(b'i') if key == IDENTITY_KEY => identity = Some(decode::<Identity>(IDENTITY, &value).map_err(bad)?),
-            Some(b'm') if key == META_KEY => meta = Some(read_meta(&value).map_err(bad)?),
-            Some(b'o') if key == PERMIT_KEY => permit_out = decode::<Option<WallMs>>(PERMIT, &value).map_err(bad)?,
-            Some(b'w') if key == OBSERVED_KEY => {
-                observed = decode::<PeerObservations>(OBSERVED, &value).map_err(bad)?
-            }
-            Some(b'v') if key == LIVES_KEY => lives = decode::<Lives>(LIVES, &value).map_err(bad)?,
-            Some(b'c') if key == CAUTION_KEY => caution = decode::<Caution>(CAUTION, &value).map_err(bad)?,
-            Some(&LEASE_TAG) => {
-                let (token, lease) = decode::<(TokenKey, Lease)>(LEASE, &value).map_err(bad)?;
-                if row_key(LEASE_TAG, token) != key {
-                    return Err(format!("record {} stands under another's key", key.escape_ascii()));
-                }
-                leases.push((token, lease));
-            }
-            Some(&PREP_TAG) => {
-                let prep = decode::<Prep>(PREP, &value).map_err(bad)?;
-                if row_key(PREP_TAG, prep.key) != key {
-                    return Err(format!("record {} stands under another's key", key.escape_ascii()));
-                }
-                preps.push(prep);
-            }
-            Some(&tag @ (SETTING_TAG | SETTING_PREP_TAG)) => {
-                let setting = decode::<Setting>(SETTING, &value).map_err(bad)?;
-                if setting_key(tag, &setting.key) != key || !setting.plausible() {
-                    return Err(format!("record {} is none that is written", key.escape_ascii()));
-                }
-                if tag == SETTING_TAG { settings.push(setting) } else { setting_preps.push(setting) }
-            }
-            Some(b'u') if key == RUN_KEY => run = decode::<Option<MasterRun>>(RUN, &value).map_err(bad)?,
-            Some(&CURSOR_TAG) => {
-                let cursor = decode::<(MasterRun, GeneratorName, Vec<Span>)>(CURSOR, &value).map_err(bad)?;
-                if cursor_key(&cursor.1) != key {
-                    return Err(format!("record {} stands under another's key", key.escape_ascii()));
-                }
-                cursors.push(cursor);
-            }
-            Some(&SECTION_TAG) => {
-                let (record, peer_has) = decode::<(SectionRecord, u64)>(SECTION, &value).map_err(bad)?;
-                if section_key(SECTION_TAG, &record.key) != key {
-                    return Err(format!("record {} stands under another's key", key.escape_ascii()));
-                }
-                sections.push((record, peer_has));
-            }
-            Some(&SECTION_PREP_TAG) => {
-                let prep = decode::<SectionRecord>(SECTION_PREP, &value).map_err(bad)?;
-                if section_key(SECTION_PREP_TAG, &prep.key) != key {
-                    return Err(format!("record {} stands under another's key", key.escape_ascii()));
-                }
-                section_preps.push(prep);
-            }
-            Some(b'e') if key == SECTIONS_CUT_KEY => {
-                sections_cut = decode::<bool>(SECTIONS_CUT, &value).map_err(bad)?;
-            }
-            Some(&LOGIN_TAG) => {
-                let (hash, login) = decode::<(SecretHash, Login)>(LOGIN, &value).map_err(bad)?;
-                if login_key(hash) != key {
-                    return Err("a login stands under another's key".to_owned());
-                }
-                logins.push((hash, login));
-            }
-            // Only the last one is looked at here; all of them would make a start slow (`--verify-audit` does).
-            Some(&AUDIT_TAG) => last_line = Some(value),
-            _ => return Err(format!("a record {} that this program does not know", key.escape_ascii())),
-        }
+        rows.take(&key, value)?;
     }
+    let Rows { identity, meta, leases, preps, settings, setting_preps, sections, section_preps, .. } = rows;
     let identity = identity.ok_or("the identity record is missing")?;
     let meta = meta.ok_or("the count of records is missing")?;
     let found = [leases.len(), preps.len(), settings.len(), setting_preps.len(), sections.len(), section_preps.len()];
@@ -301,29 +314,27 @@ pub fn load(rows: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), String>>) -> R
             "there are {found:?} leases, settings and sections, each with its proposals, but {written:?} were written"
         ));
     }
-    if !meta.audit.ends_with(last_line.as_deref()) {
+    if !meta.audit.ends_with(rows.last_line.as_deref()) {
         return Err(format!("the audit does not end with line {}, which was written last", meta.audit.number));
     }
-    let lsn = meta.lsn;
-    let proven = if lives.unproven { Err(Unproven::NotMetSince) } else { Ok(()) };
     let loaded = Loaded {
         identity,
-        lsn,
-        permit_out,
-        observed,
-        lives,
-        proven,
-        caution,
+        lsn: meta.lsn,
+        permit_out: rows.permit_out,
+        observed: rows.observed,
+        proven: if rows.lives.unproven { Err(Unproven::NotMetSince) } else { Ok(()) },
+        lives: rows.lives,
+        caution: rows.caution,
         leases,
         preps,
         settings,
         setting_preps,
-        run,
-        cursors,
+        run: rows.run,
+        cursors: rows.cursors,
         sections,
         section_preps,
-        sections_cut,
-        logins,
+        sections_cut: rows.sections_cut,
+        logins: rows.logins,
     };
     Ok((loaded, meta))
 }

@@ -93,13 +93,6 @@ impl Ledger<Pairwise> {
                 self.merge_all(now, records, fx);
                 self.confirm_commands(&commanded.unwrap_or_default(), fx);
             }
-            PeerMessage::AskSetting { change, actor } => self.on_ask_setting(now, &change, &actor, fx),
-            PeerMessage::ProposeSetting { setting } => self.on_propose_setting(now, setting, fx),
-            PeerMessage::ConfirmSetting { setting } => self.on_confirm_setting(now, &setting, fx),
-            PeerMessage::Allows { networks } => self.on_allows(networks, fx),
-            PeerMessage::SegmentsUsed { uses } => self.on_segments_used(now, uses, fx),
-            PeerMessage::NumbersShown { shown } => self.on_numbers_shown(shown, fx),
-            PeerMessage::Settings { records } => self.merge_settings(now, records, fx),
             PeerMessage::Propose { prep } => self.on_propose(now, prep, fx),
             PeerMessage::Confirm { prep } => self.on_confirm(now, &prep, fx),
             PeerMessage::Reject { key, record } => self.on_reject(now, key, record, fx),
@@ -111,6 +104,19 @@ impl Ledger<Pairwise> {
             PeerMessage::NoneFree { agent_id, session, token_type, address, why } => {
                 self.on_none_free(now, (agent_id, session, token_type), address, why, fx);
             }
+            other => self.on_settings_said(now, other, fx),
+        }
+    }
+
+    fn on_settings_said(&mut self, now: Now, message: PeerMessage, fx: &mut Effects) {
+        match message {
+            PeerMessage::AskSetting { change, actor } => self.on_ask_setting(now, &change, &actor, fx),
+            PeerMessage::ProposeSetting { setting } => self.on_propose_setting(now, setting, fx),
+            PeerMessage::ConfirmSetting { setting } => self.on_confirm_setting(now, &setting, fx),
+            PeerMessage::Allows { networks } => self.on_allows(networks, fx),
+            PeerMessage::SegmentsUsed { uses } => self.on_segments_used(now, uses, fx),
+            PeerMessage::NumbersShown { shown } => self.on_numbers_shown(shown, fx),
+            PeerMessage::Settings { records } => self.merge_settings(now, records, fx),
             sections => self.on_sections_said(now, sections, fx),
         }
     }

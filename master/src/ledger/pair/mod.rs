@@ -24,7 +24,7 @@ use crate::lease::cursor::Cursors;
 use crate::lease::proposals::Proposals;
 use crate::lease::table::Table;
 use crate::lease::takings::Takings;
-use crate::lease::{Effects, Identity, Lives, Loaded, PeerObservations, RequestId, Write};
+use crate::lease::{Effects, Identity, Lives, Loaded, PeerObservations, RequestId, Unproven, Write};
 use crate::replication::pair::Pair;
 use crate::replication::rules::{at_home, home};
 use crate::section::newcomers::Newcomers;
@@ -35,7 +35,7 @@ use common::clock::TestClock;
 use common::lease::{Lease, LeaseState};
 use common::namespace::GeneratorName;
 use common::segment::MasterRun;
-use common::setting::{SettingKey, SettingValue};
+use common::setting::{Setting, SettingKey, SettingValue};
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::TokenKey;
 use sections::PairedSections;
@@ -98,6 +98,25 @@ impl From<u64> for Salt {
     }
 }
 
+/// What a master thinks of the other one at its start.
+fn paired(now: Now, salt: u64, unproven: Option<Unproven>, is_rolled_back: bool) -> Pair {
+    let mut pair = Pair::start(now, salt, unproven);
+    if is_rolled_back {
+        pair.roll_back();
+    }
+    pair
+}
+
+/// Without what axes were raised above: that trims when it is settled, but not where `--peer-lost` settled it.
+fn trimmed(mut cursors: Cursors, settings: &[Setting]) -> Cursors {
+    for setting in settings {
+        if let (SettingKey::Axis(name), SettingValue::Axis(axis)) = (&setting.key, &setting.value) {
+            cursors.trim(name, axis.floor);
+        }
+    }
+    cursors
+}
+
 impl Ledger<Pairwise> {
     /// The ledger of a master that starts now. `salt` is random: it tells this start, its exchange of tables, and the run that
     /// begins with it if its store is not proven, from others.
@@ -130,18 +149,9 @@ impl Ledger<Pairwise> {
         // Only the untouched store goes on with its run: what another one may grant alone it may have granted already.
         let run = kept_run.filter(|_| loaded.proven.is_ok()).unwrap_or(drawn);
         let former_cursors = cursors.iter().map(|(of, name, _)| (*of, name.clone())).collect();
-        let mut cursors = Cursors::new(run, cursors);
-        for setting in &settings {
-            // A raised axis trims when it is settled, but not where `--peer-lost` settled it.
-            if let (SettingKey::Axis(name), SettingValue::Axis(axis)) = (&setting.key, &setting.value) {
-                cursors.trim(name, axis.floor);
-            }
-        }
+        let cursors = trimmed(Cursors::new(run, cursors), &settings);
         let sections = SectionTable::new(sections, section_preps);
-        let mut pair = Pair::start(now, salt, loaded.proven.err());
-        if observed.rolled_back {
-            pair.roll_back();
-        }
+        let pair = paired(now, salt, loaded.proven.err(), observed.rolled_back);
         Self {
             table: Table::new(at_home(identity.master), identity.parameters, leases, preps),
             low: BTreeSet::new(),
