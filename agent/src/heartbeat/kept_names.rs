@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// The record that is kept, in parts of so many names: an envelope has a bound. Each follows its length in bytes (u32, little-endian). Names that a
 /// former version kept are asked for anew.
-const KEPT: Kind = Kind { name: *b"NAMS", version: 5 };
+const KEPT: Kind = Kind { name: *b"NAMS", version: 6 };
 const KEPT_PART_MAX: usize = NAMESPACES_PAGE_MAX;
 /// Its owner's alone, as the serial file is.
 const KEPT_MODE: u32 = 0o600;

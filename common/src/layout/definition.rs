@@ -8,7 +8,7 @@ use crate::encoding::{
 use crate::strategy::Strategies;
 use crate::time::{SECOND_MS, SpanMs};
 use crate::token::TokenType;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::sync::Arc;
 
 /// The longest tick of a name, in milliseconds. After a restart a name goes on with the next tick, so it may have to wait for
@@ -66,20 +66,17 @@ pub enum InvalidDefinition {
     TooFarAhead(u32),
 }
 
-/// As it is kept: JSON, because a definition has many parts and none of them is needed often.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Stored {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    preset: Option<String>,
+/// What of it says which IDs come.
+#[derive(Serialize)]
+struct Checked<'a> {
     bits: u32,
     epoch: String,
     unit_ms: u32,
     fields: Vec<String>,
     ahead_max_ms: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     spread: Option<u32>,
-    encoding: EncodingSource,
+    encoding: &'a EncodingSource,
 }
 
 impl LayoutDefinition {
@@ -223,50 +220,20 @@ impl LayoutDefinition {
         }
     }
 
-    /// As records keep it.
-    pub(crate) fn stored(&self) -> String {
-        self.stored_as(self.preset.map(|preset| preset.name().to_owned()))
-    }
-
-    /// The bytes that a checksum stands for: not by which name it was asked for.
+    /// The text that a checksum stands for: not by which name it was asked for.
     pub(crate) fn checked(&self) -> String {
-        self.stored_as(None)
-    }
-
-    fn stored_as(&self, preset: Option<String>) -> String {
         let LayoutSource { bits, epoch, unit_ms, fields, .. } = self.layout.source();
-        let stored = Stored {
-            preset,
+        let checked = Checked {
             bits: bits.unwrap_or_default(),
             epoch: epoch.unwrap_or_default(),
             unit_ms: unit_ms.unwrap_or_default(),
             fields: fields.unwrap_or_default(),
             ahead_max_ms: u32::try_from(self.ahead_max.0).unwrap_or_default(),
             spread: self.spread(),
-            encoding: self.encoding().clone(),
+            encoding: self.encoding(),
         };
         // Texts and numbers only: there is nothing in it that JSON could not say.
-        serde_json::to_string(&stored).unwrap_or_default()
-    }
-
-    /// Reads [`stored`](Self::stored), with all checks.
-    ///
-    /// # Errors
-    /// [`InvalidDefinition`]; also for what is no JSON of this kind.
-    pub(crate) fn read_stored(text: &str) -> Result<Self, InvalidDefinition> {
-        let broken = |_| InvalidLayout::Incomplete("the layout's definition");
-        let Stored { preset, bits, epoch, unit_ms, fields, ahead_max_ms, spread, encoding } =
-            serde_json::from_str(text).map_err(broken)?;
-        let source = LayoutSource {
-            layout: None,
-            bits: Some(bits),
-            epoch: Some(epoch),
-            unit_ms: Some(unit_ms),
-            fields: Some(fields),
-        };
-        let read = Self::new(&source, Some(ahead_max_ms), Some(&encoding))?.spread_over(spread)?;
-        let preset = preset.map(|name| name.parse()).transpose()?;
-        Ok(Self { preset, ..read })
+        serde_json::to_string(&checked).unwrap_or_default()
     }
 }
 
@@ -307,20 +274,10 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_is_kept_and_read_back_by_its_name() {
-        let base62 = EncodingSource::Name(EncodingForm::Base62);
-        for (name, ahead, encoding) in
-            [("leaf", Some(0), Some(&base62)), ("uuid7", None, None), ("js53", Some(500), None)]
-        {
-            let definition = LayoutDefinition::new(&source(name), ahead, encoding).unwrap();
-            let again = LayoutDefinition::read_stored(&definition.stored()).unwrap();
-            assert_eq!(again, definition);
-            assert_eq!(again.preset().unwrap().name(), name);
-        }
+    fn two_presets_of_one_layout_give_the_same_ids() {
         let [leaf, snowflake] =
             ["leaf", "snowflake"].map(|name| LayoutDefinition::new(&source(name), None, None).unwrap());
         assert!(leaf != snowflake && leaf.same_ids(&snowflake) && leaf.checked() == snowflake.checked());
-        assert!(LayoutDefinition::read_stored("{}").is_err());
     }
 
     #[test]
@@ -328,7 +285,6 @@ mod tests {
         let spread = |name, spread| LayoutDefinition::new(&source(name), None, None).unwrap().spread_over(Some(spread));
         let definition = spread("snowflake", 16).unwrap();
         assert_eq!(definition.batch_max(), 1_001 * 4_096 - 15);
-        assert_eq!(LayoutDefinition::read_stored(&definition.stored()).as_ref(), Ok(&definition));
         assert!(!definition.same_ids(&LayoutDefinition::new(&source("snowflake"), None, None).unwrap()));
         // One tick after the other, ten and two a second, and every minute.
         for between in [1, 100, 500, 60_000] {

@@ -290,14 +290,9 @@ pub enum NamespaceError {
     /// What is said of sequences is refused.
     #[error(transparent)]
     Sequence(#[from] InvalidSequence),
-    /// The record of a name whose numbers come in ranges cannot be read.
-    #[error("the record of a {kind} cannot be read: {why}")]
-    Stored {
-        /// Its kind.
-        kind: Kind,
-        /// What is wrong.
-        why: String,
-    },
+    /// The record of a name cannot be read.
+    #[error("the record of a name cannot be read: {0}")]
+    Record(String),
     /// The encoding is refused.
     #[error("the encoding cannot be taken: {0}")]
     Encoding(#[from] InvalidEncoding),

@@ -6,7 +6,6 @@
 
 mod definition;
 mod name;
-mod stored;
 mod used_up;
 
 pub use definition::{Definition, NamespaceError};
@@ -27,7 +26,6 @@ use crate::time::WallMs;
 use crate::token::{TokenKey, TokenType, TokenValue};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use stored::Stored;
 
 /// Among which IDs a name's are unique.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -60,21 +58,13 @@ pub enum Ranges {
 }
 
 impl Ranges {
-    /// As a record keeps it: JSON, as of a layout.
-    fn stored(&self) -> Option<String> {
+    /// The text that a checksum stands for.
+    fn checked(&self) -> Option<String> {
         // Texts and numbers only: there is nothing in it that JSON has no form for.
         match self {
             Self::Segment(definition) => serde_json::to_string(&definition.source()).ok(),
             Self::Sequence(definition) => serde_json::to_string(&definition.source()).ok(),
         }
-    }
-
-    fn read_stored(kind: Kind, text: &str) -> Result<Self, NamespaceError> {
-        let broken = |e: serde_json::Error| NamespaceError::Stored { kind, why: e.to_string() };
-        Ok(match kind {
-            Kind::Segment => Self::Segment(SegmentDefinition::new(&serde_json::from_str(text).map_err(broken)?)?),
-            _ => Self::Sequence(SequenceDefinition::new(&serde_json::from_str(text).map_err(broken)?)?),
-        })
     }
 
     /// How many numbers there are.
@@ -102,7 +92,7 @@ impl Ranges {
 
 /// What a name stands for. Built only by checks, so the parts fit each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "RawNamespace", into = "RawNamespace")]
+#[serde(try_from = "Record", into = "Record")]
 pub struct Namespace {
     name: GeneratorName,
     kind: Kind,
@@ -119,16 +109,13 @@ pub struct Namespace {
     written: Option<Box<WrittenAs>>,
 }
 
+/// A namespace in records and messages.
 #[derive(Serialize, Deserialize)]
-struct RawNamespace {
+struct Record {
     name: GeneratorName,
-    kind: Kind,
-    token_type: TokenType,
-    /// Of a layout, its definition: records of the other kinds stay as they were. With plugins, see [`stored`].
-    template: Option<String>,
-    everyday_reset: bool,
-    step: u32,
-    scope: Scope,
+    /// What it stands for as a person writes it, with nothing left out: JSON, because a definition has many parts and none of them is
+    /// needed often.
+    definition: String,
 }
 
 impl Namespace {
@@ -522,10 +509,10 @@ impl Namespace {
         // Texts and numbers only: there is nothing in it that JSON has no form for.
         let encoding = self.written.as_ref().and_then(|written| serde_json::to_string(written.source()).ok());
         let template = self.template.as_deref().map(Template::source);
-        let ranges = self.ranges.as_ref().and_then(|ranges| ranges.stored());
+        let ranges = self.ranges.as_ref().and_then(|ranges| ranges.checked());
         let template = template.or(layout.as_deref()).or(encoding.as_deref()).or(ranges.as_deref());
         let template = template.unwrap_or("").as_bytes();
-        // Both lengths fit: a name has at most 15 bytes, a template at most 256, a layout less than 1,000.
+        // Both lengths fit: a template has at most 256 bytes, a layout less than 1,000.
         let [name_len, ..] = name.len().to_le_bytes();
         let [low, high, ..] = template.len().to_le_bytes();
         let head = [
@@ -563,56 +550,19 @@ fn fnv1a<'a>(bytes: impl Iterator<Item = &'a u8>) -> u64 {
     bytes.fold(OFFSET_BASIS, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(PRIME))
 }
 
-impl TryFrom<RawNamespace> for Namespace {
+impl TryFrom<Record> for Namespace {
     type Error = NamespaceError;
-    fn try_from(raw: RawNamespace) -> Result<Self, NamespaceError> {
-        let Stored { plugins, encoding, of: template } = stored::read(raw.template)?;
-        if raw.kind.spec().right.is_none() {
-            let ranges = Ranges::read_stored(raw.kind, template.as_deref().unwrap_or_default())?;
-            let definition = Definition { plugins, kind: raw.kind, ..Definition::default() }.with_ranges(&ranges);
-            return Self::define(raw.name, &definition);
-        }
-        let definition = Definition {
-            plugins,
-            encoding,
-            kind: raw.kind,
-            token_type: Some(raw.token_type.name().to_owned()),
-            scope: Some(raw.scope),
-            ..Definition::default()
-        };
-        let definition = match raw.kind.spec().form {
-            Form::Layout { .. } => {
-                let stored = LayoutDefinition::read_stored(template.as_deref().unwrap_or_default())?;
-                let LayoutSource { layout, bits, epoch, unit_ms, fields } = stored.source();
-                let ahead_max_ms = u32::try_from(stored.ahead_max().0).ok();
-                let (spread, encoding) = (stored.spread(), Some(stored.encoding().clone()));
-                Definition { layout, bits, epoch, unit_ms, fields, ahead_max_ms, spread, encoding, ..definition }
-            }
-            Form::Number { .. } | Form::Template { .. } | Form::Plain | Form::Keyed => {
-                Definition { template, everyday_reset: Some(raw.everyday_reset), step: Some(raw.step), ..definition }
-            }
-        };
-        Self::define(raw.name, &definition)
+    fn try_from(record: Record) -> Result<Self, NamespaceError> {
+        let broken = |e: serde_json::Error| NamespaceError::Record(e.to_string());
+        Self::define(record.name, &serde_json::from_str(&record.definition).map_err(broken)?)
     }
 }
 
-impl From<Namespace> for RawNamespace {
+impl From<Namespace> for Record {
     fn from(namespace: Namespace) -> Self {
-        let template = match (&namespace.layout, &namespace.ranges) {
-            (Some(definition), _) => Some(definition.stored()),
-            (None, Some(ranges)) => ranges.stored(),
-            (None, None) => namespace.template.as_ref().map(|template| template.source().to_owned()),
-        };
-        Self {
-            template: stored::written(&namespace.plugins, namespace.written().map(WrittenAs::source), template),
-            name: namespace.name,
-            kind: namespace.kind,
-            // Records have one; of a name without a token it says nothing.
-            token_type: namespace.token_type.unwrap_or(TokenType::Uint2),
-            everyday_reset: namespace.everyday_reset,
-            step: namespace.step,
-            scope: namespace.scope,
-        }
+        // Texts and numbers only: there is nothing in it that JSON has no form for.
+        let definition = serde_json::to_string(&namespace.definition()).unwrap_or_default();
+        Self { name: namespace.name, definition }
     }
 }
 

@@ -233,6 +233,27 @@ fn plugins_are_kept_in_the_record_and_change_nothing_else_of_it() {
     }
 }
 
+#[test]
+fn what_a_record_says_is_what_was_registered() {
+    let definitions = [
+        r#"{"kind":"uniq64","scope":"own","everyday_reset":true,"step":2000}"#,
+        r#"{"kind":"uniq64","encoding":{"form":"base62","prefix":"ord_"},"plugins":[{"plugin":"stats"}]}"#,
+        r#"{"kind":"string","template":"{date:%Y%m%d}-{biz:2}{token}{serial:6}{check:luhn}","token_type":"string3-only-number"}"#,
+        r#"{"kind":"layout","layout":"leaf","epoch":"2024-01-01T00:00:00Z","ahead_max_ms":0,"encoding":"base62"}"#,
+        r#"{"kind":"layout","layout":"typeid"}"#,
+        r#"{"kind":"layout","layout":"snowflake","spread":16,"token_type":"uint1","scope":"own"}"#,
+        r#"{"kind":"layout","layout":"js53","encoding":{"form":"strategy","strategy":"own","parameters":{"a":1}}}"#,
+        r#"{"kind":"segment","first":"9223372036854775000","last":"9223372036854775807","step":5,"step_max":7}"#,
+        r#"{"kind":"sequence","width":32,"keys_per_section":7,"set":"others","plugins":[{"plugin":"stats"}]}"#,
+    ];
+    let defined =
+        definitions.map(|json| Namespace::define(name("orders"), &serde_json::from_str(json).unwrap()).unwrap());
+    for namespace in Kind::PREDEFINED.map(Namespace::default_of).iter().chain(&defined) {
+        let back: Namespace = bincode::deserialize(&record(namespace)).unwrap();
+        assert_eq!((&back, back.checksum()), (namespace, namespace.checksum()));
+    }
+}
+
 /// A name is registered for ever, and nobody would serve this one.
 #[test]
 fn a_sequence_with_plugins_is_not_registered_but_can_be_read() {
@@ -259,11 +280,8 @@ fn plugins_that_cannot_be_kept_are_refused() {
     let long = [(); 8].map(|()| format!(r#"{{"plugin":"a","b":"{text}","c":"{text}"}}"#)).join(",");
     assert!(refusal("orders", &format!("[{long}]")).contains("384 bytes"));
     assert!(refusal("default", r#"[{"plugin":"stats"}]"#).contains("a name of its own"));
-    let torn = RawNamespace {
-        template: Some(r#"{"plugins":[{"plugin":7}]}"#.to_owned()),
-        ..Namespace::define(name("orders"), &UNIQ64).unwrap().into()
-    };
-    assert!(Namespace::try_from(torn).is_err());
+    let torn = Record { name: name("orders"), definition: r#"{"kind":"uniq64","plugins":[{"plugin":7}]}"#.to_owned() };
+    assert!(matches!(Namespace::try_from(torn), Err(NamespaceError::Record(_))));
 }
 
 #[test]
