@@ -40,10 +40,10 @@ pub const LIMITS: Limits = Limits {
     memory_max: 16 << 20,
 };
 /// What a page of leases or namespaces takes at most until it is sent, in bytes: 200 records, in memory and in the frame.
-const PAGE_WEIGHT: usize = 256 << 10;
+const PAGE_WEIGHT: usize = 512 << 10;
 
 /// What the list of an allocator's sections takes at most, in memory and in the frame: its ranges, with names of full length.
-const KEEP_WEIGHT: usize = KEEP_RANGES_MAX * 96;
+const KEEP_WEIGHT: usize = KEEP_RANGES_MAX * 192;
 /// The same of what became of raises.
 const RAISES_WEIGHT: usize = RAISES_MAX * 48;
 /// The same of a route, with addresses of full length.

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 /// Sets that an agent serves at most.
 pub const SETS_MAX: usize = 64;
-/// Raises in one call at most.
-pub const RAISES_MAX: usize = 1_024;
+/// Raises in one call at most: as many as fit a frame of one, with names of full length.
+pub const RAISES_MAX: usize = 512;
 /// Receipts of sections in one call of an allocator at most.
 pub const RECEIPTS_MAX: usize = 64;
 /// Sections that one call asks the routes of at most.
@@ -394,4 +394,32 @@ pub enum NotMoved {
     /// As many sections are on their way as may be.
     #[error("as many sections as may be are being moved: wait until some of them are there")]
     TooManyUnderWay,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rpc::connection::CALL_LEN_MAX;
+    use bincode::Options as _;
+
+    #[test]
+    fn the_largest_call_for_raises_fits_its_frame() {
+        let raise = Raise {
+            name: "n".repeat(GeneratorName::LEN_MAX).parse().unwrap(),
+            section: Section(u32::MAX),
+            g: Generation(u64::MAX),
+            to: RaiseTo::Number(u64::MAX),
+            receipt: Some(SectionReceipt([255; 32])),
+        };
+        let request = RaiseRequest {
+            agent_id: "a".repeat(AgentId::LEN_MAX).parse().unwrap(),
+            session: SessionId(u128::MAX),
+            cluster: Some(ClusterId(u128::MAX)),
+            raises: vec![raise; RAISES_MAX],
+        };
+        // What tarpc says beside it: an id, a deadline, a trace.
+        let around = 256;
+        let len = bincode::DefaultOptions::new().serialized_size(&request).unwrap();
+        assert!(len + around <= CALL_LEN_MAX as u64, "{len} bytes");
+    }
 }
