@@ -6,7 +6,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use common::calendar::UtcOffset;
-use common::layout::{Layout, LayoutDefinition, Narrow, RandomBits};
+use common::layout::{Layout, LayoutDefinition, Narrow, RandomBits, Spread};
 use common::lease::Grant;
 use common::time::{SpanMs, WallMs};
 use common::token::TokenValue;
@@ -139,6 +139,27 @@ pub struct Place {
     pub serial: u32,
 }
 
+/// Where IDs may lie on an axis by one of the names that share it.
+#[derive(Clone, Copy, Debug)]
+pub struct Reach {
+    /// How far ahead of the clock.
+    pub ahead_max: SpanMs,
+    /// From which serial of a tick on that nothing was taken of yet.
+    pub spread: Spread,
+}
+
+impl From<SpanMs> for Reach {
+    fn from(ahead_max: SpanMs) -> Self {
+        Self { ahead_max, spread: Spread::default() }
+    }
+}
+
+impl From<&LayoutDefinition> for Reach {
+    fn from(definition: &LayoutDefinition) -> Self {
+        Self { ahead_max: definition.ahead_max(), spread: definition.spread() }
+    }
+}
+
 /// The ticks before a bound, with the lease they belong to.
 #[derive(Debug)]
 pub struct TickWindow {
@@ -256,10 +277,10 @@ impl TickWindow {
     }
 
     /// Takes `n` serials, at least 1, from the clock's tick on, or from the last one used if that is later. Those of Uniq96 are
-    /// all of one tick. None may lie further than `ahead_max` ahead of the clock.
+    /// all of one tick. None may lie beyond that reach.
     #[inline]
-    pub fn take(&self, n: u32, wall: WallMs, ahead_max: SpanMs) -> TakeTicks {
-        match self.take_counters(n, wall, ahead_max) {
+    pub fn take(&self, n: u32, wall: WallMs, reach: impl Into<Reach>) -> TakeTicks {
+        match self.take_counters(n, wall, reach.into()) {
             Ok(Counted { start, half_used }) => TakeTicks::All { place: self.place(start), half_used },
             Err(Nothing::Closed) => TakeTicks::Closed,
             Err(Nothing::Left) => TakeTicks::None,
@@ -268,11 +289,11 @@ impl TickWindow {
 
     /// Takes up to `n` serials of one tick, for numbers of a layout, and at most a quarter of it. With them, whether it is time to move
     /// the mark.
-    pub fn take_block(&self, n: u32, wall: WallMs, ahead_max: SpanMs) -> Option<(TickBlock, bool)> {
+    pub fn take_block(&self, n: u32, wall: WallMs, reach: Reach) -> Option<(TickBlock, bool)> {
         self.numbers.as_ref()?;
         let quarter = u32::try_from(self.ticks.serials() / 4).unwrap_or(u32::MAX);
         let n = n.min(quarter).max(1);
-        let Counted { start, half_used } = self.take_counters(n, wall, ahead_max).ok()?;
+        let Counted { start, half_used } = self.take_counters(n, wall, reach).ok()?;
         // A block has one time. What lies in the next tick is a gap.
         let tick = start >> self.ticks.serial_bits;
         let end = (start + u64::from(n)).min((tick + 1) << self.ticks.serial_bits);
@@ -290,13 +311,13 @@ impl TickWindow {
     }
 
     #[inline]
-    fn take_counters(&self, n: u32, wall: WallMs, ahead_max: SpanMs) -> Result<Counted, Nothing> {
+    fn take_counters(&self, n: u32, wall: WallMs, reach: Reach) -> Result<Counted, Nothing> {
         let mut seen = self.counter.load(Ordering::Relaxed);
         loop {
             if seen == CLOSED {
                 return Err(Nothing::Closed);
             }
-            let Some((start, last)) = self.next(seen, n, wall, ahead_max) else { return Err(Nothing::Left) };
+            let Some((start, last)) = self.next(seen, n, wall, reach) else { return Err(Nothing::Left) };
             // What is beyond the last serial of a tick carries into the next one, from serial 0 on, which is right.
             let after = start + u64::from(n);
             match self.counter.compare_exchange_weak(seen, after, Ordering::Relaxed, Ordering::Relaxed) {
@@ -314,7 +335,7 @@ impl TickWindow {
 
     /// Where `n` serials may begin, and when the tick of the last one begins.
     #[inline]
-    fn next(&self, counter: u64, n: u32, wall: WallMs, ahead_max: SpanMs) -> Option<(u64, WallMs)> {
+    fn next(&self, counter: u64, n: u32, wall: WallMs, reach: Reach) -> Option<(u64, WallMs)> {
         let (bits, n) = (self.ticks.serial_bits, u64::from(n.max(1)));
         let now = self.ticks_until(wall);
         let mut start = if now > counter >> bits {
@@ -322,7 +343,7 @@ impl TickWindow {
             if now >= self.bound {
                 return None;
             }
-            now << bits | self.first_serial(now)
+            now << bits | u64::from(reach.spread.first_serial(self.first_tick + now))
         } else {
             counter
         };
@@ -331,13 +352,7 @@ impl TickWindow {
         }
         let last = (start + n - 1) >> bits;
         let begins = self.begins(last);
-        (last < self.bound && begins - wall <= ahead_max).then_some((start, begins))
-    }
-
-    /// The serial that the IDs of a tick begin with.
-    #[inline]
-    fn first_serial(&self, tick: u64) -> u64 {
-        self.numbers.as_ref().map_or(0, |numbers| numbers.definition.first_serial(self.first_tick + tick).into())
+        (last < self.bound && begins - wall <= reach.ahead_max).then_some((start, begins))
     }
 
     /// Whole ticks from the base on to `wall`.

@@ -93,13 +93,13 @@ impl TickBlocks {
         let length = if used_up { (self.length.get() * 2).min(BLOCK_MAX) } else { 1 };
         self.leave();
         // Of a name with plugins there is no window.
-        let (axis, ahead_max) = self.generator.ticks()?;
+        let (axis, reach) = self.generator.ticks()?;
         // Looked at first: whoever closes the window counts on before, so a block of a closed window never looks new.
         self.ended.set(axis.ended().load(Ordering::Acquire));
         let window = axis.load();
         let wall = minter.wall();
         let length = if wall >= self.over.get() { 1 } else { length };
-        let (block, half_used) = window.take_block(length, wall, ahead_max)?;
+        let (block, half_used) = window.take_block(length, wall, reach)?;
         if half_used {
             minter.extend_soon(&self.generator);
         }

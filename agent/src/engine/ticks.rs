@@ -12,7 +12,7 @@ use crate::gate::{Layout, Prefix, UNIQ96_AHEAD_MAX, gate_ticks, prefix_of_uniq96
 use crate::refusal::{ClockFault, Refusal};
 use crate::run::{Run, Runs};
 use crate::serial::Marks;
-use crate::ticks::{Numbers, Place, TakeTicks, TickWindow, Ticks};
+use crate::ticks::{Numbers, Place, Reach, TakeTicks, TickWindow, Ticks};
 use common::calendar::UtcOffset;
 use common::kind::Kind;
 use common::layout::LayoutDefinition;
@@ -58,8 +58,8 @@ pub enum TakenTicks {
 ///
 /// # Errors
 /// If the year does not fit.
-pub fn take_ticks(window: &TickWindow, n: u32, wall: WallMs, ahead_max: SpanMs) -> Result<TakenTicks, Refusal> {
-    Ok(match (window.take(n, wall, ahead_max), &window.lease) {
+pub fn take_ticks(window: &TickWindow, n: u32, wall: WallMs, reach: impl Into<Reach>) -> Result<TakenTicks, Refusal> {
+    Ok(match (window.take(n, wall, reach), &window.lease) {
         (TakeTicks::All { place, half_used }, Some(lease)) => {
             let prefix = match &window.numbers {
                 None => prefix_of_uniq96(window.offset, lease, place.ms)?,
@@ -103,7 +103,7 @@ struct Wanted<'a> {
     series: Option<usize>,
     token_type: TokenType,
     definition: Option<&'a Arc<LayoutDefinition>>,
-    ahead_max: SpanMs,
+    reach: Reach,
     n: u32,
 }
 
@@ -156,7 +156,7 @@ impl Engine {
     pub fn refill_uniq96(&mut self, effects: &mut impl Effects, n: u32) -> Result<Refilled, Refusal> {
         let token_type = Kind::Uniq96.default_token_type().ok_or_else(broken)?;
         let wanted =
-            Wanted { axis: UNIQ96_AXIS, series: None, token_type, definition: None, ahead_max: UNIQ96_AHEAD_MAX, n };
+            Wanted { axis: UNIQ96_AXIS, series: None, token_type, definition: None, reach: UNIQ96_AHEAD_MAX.into(), n };
         self.refill_ticks(effects, &wanted)
     }
 
@@ -179,13 +179,13 @@ impl Engine {
                 definition.ahead_max().0
             )));
         }
-        let ahead_max = definition.ahead_max();
-        let wanted = Wanted { axis, series: Some(at), token_type, definition: Some(&definition), ahead_max, n };
+        let reach = Reach::from(&*definition);
+        let wanted = Wanted { axis, series: Some(at), token_type, definition: Some(&definition), reach, n };
         self.refill_ticks(effects, &wanted)
     }
 
     fn refill_ticks(&mut self, effects: &mut impl Effects, wanted: &Wanted<'_>) -> Result<Refilled, Refusal> {
-        let Wanted { axis: at, token_type, ahead_max, n, .. } = *wanted;
+        let Wanted { axis: at, token_type, reach, n, .. } = *wanted;
         self.close_axis(effects, at);
         let (lease, offset) = self.lease(effects, token_type)?;
         let numbers = wanted.definition.map(|definition| self.numbers(definition, &lease)).transpose()?;
@@ -198,17 +198,12 @@ impl Engine {
         axis.settled = true;
         // What is used up comes back soon, so a name of a layout waits where Uniq96, which may go far ahead, is refused.
         let waits = if wanted.definition.is_some() { scaled(effects, TICK_WAIT_MAX) } else { SpanMs(0) };
-        let reach = SpanMs(ahead_max.0.saturating_add(waits.0));
-        let ms = gate_ticks(&ticks, &lease, axis.place.ms, wall, reach).map_err(|e| complete(effects, e))?;
-        let place = if ms > axis.place.ms {
-            let spread =
-                wanted.definition.and_then(|definition| Some(definition.first_serial(definition.layout().tick(ms)?)));
-            Place { ms, serial: spread.unwrap_or_default() }
-        } else {
-            axis.place
-        };
+        let furthest = SpanMs(reach.ahead_max.0.saturating_add(waits.0));
+        let ms = gate_ticks(&ticks, &lease, axis.place.ms, wall, furthest).map_err(|e| complete(effects, e))?;
+        let tick = wanted.definition.and_then(|definition| definition.layout().tick(ms)).unwrap_or_default();
+        let place = if ms > axis.place.ms { Place { ms, serial: reach.spread.first_serial(tick) } } else { axis.place };
         let last = ticks.last_of(place, n);
-        let too_far = last - (wall + ahead_max);
+        let too_far = last - (wall + reach.ahead_max);
         if wanted.definition.is_some() && too_far > SpanMs(0) {
             return Ok(Refilled::WaitFor(too_far));
         }
@@ -221,7 +216,7 @@ impl Engine {
         self.move_mark(effects, last, wanted.series)?;
         let until = lease.until;
         let window = self.window_on(at, Right { lease, offset, numbers }, place).ok_or_else(broken)?;
-        let taken = take_ticks(&window, n, wall, ahead_max)?;
+        let taken = take_ticks(&window, n, wall, reach)?;
         effects.open_ticks(at, window);
         match taken {
             TakenTicks::All { run, .. } => Ok(Refilled::Runs(run.into())),

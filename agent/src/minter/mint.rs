@@ -10,6 +10,7 @@ use crate::gate::UNIQ96_AHEAD_MAX;
 use crate::plugin::{By, Caller, Holder};
 use crate::refusal::Refusal;
 use crate::run::{Run, Runs};
+use crate::ticks::Reach;
 use crate::window::One;
 use common::kind::Kind;
 use common::namespace::Namespace;
@@ -369,7 +370,7 @@ impl Minter {
     /// Out of line: within the loops that give one serial after another its code costs them a tenth.
     #[inline(never)]
     fn try_take_uniq96(self: &Arc<Self>, n: u32) -> Result<Option<Run>, Refusal> {
-        let taken = self.try_take_ticks(UNIQ96_AXIS, &self.uniq96, n, UNIQ96_AHEAD_MAX)?;
+        let taken = self.try_take_ticks(UNIQ96_AXIS, &self.uniq96, n, UNIQ96_AHEAD_MAX.into())?;
         if taken.is_some() {
             self.counters.mint_uniq96(n);
         }
@@ -379,7 +380,7 @@ impl Minter {
     #[inline(never)]
     fn try_take_layout(self: &Arc<Self>, generator: &Arc<Generator>, n: u32) -> Result<Option<Run>, Refusal> {
         let Some(axis) = generator.axis.as_ref().filter(|_| generator.gives_ticks()) else { return Ok(None) };
-        let taken = self.try_take_ticks(axis.at, &axis.window, n, axis.ahead_max)?;
+        let taken = self.try_take_ticks(axis.at, &axis.window, n, axis.reach)?;
         // The window is not this name's alone, so nobody has closed it when the name ended. What was taken is a gap then.
         if taken.is_none() || generator.ended.load(Ordering::Acquire) {
             return Ok(None);
@@ -403,11 +404,11 @@ impl Minter {
         axis: usize,
         window: &AxisWindow,
         n: u32,
-        ahead_max: SpanMs,
+        reach: Reach,
     ) -> Result<Option<Run>, Refusal> {
         for _ in 0..SPINS {
             let window = window.load();
-            match take_ticks(&window, n, self.wall(), ahead_max)? {
+            match take_ticks(&window, n, self.wall(), reach)? {
                 TakenTicks::All { run, half_used } => {
                     if half_used {
                         let minter = Arc::clone(self);

@@ -39,13 +39,14 @@ use crate::holder::Leases;
 use crate::plugin::{Plugins, Refusals, Shares};
 use crate::refusal::{NAME_SHOWN_MAX, Refusal};
 use crate::serial_file::{Opened, StartKind};
+use crate::ticks::Reach;
 use crate::timebase::Timebase;
 use crate::window::Window;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use common::clock::Clock;
 use common::encoding::{Encoding, InvalidEncoding, Secrets};
 use common::kind::Kind;
-use common::layout::{LayoutDefinition, RandomBits};
+use common::layout::RandomBits;
 use common::lease::Generation;
 use common::namespace::{GeneratorName, Namespace};
 use common::parameters::SessionId;
@@ -104,7 +105,7 @@ type Written = Result<Arc<Encoding>, InvalidEncoding>;
 pub(super) struct Axis {
     at: usize,
     window: Arc<AxisWindow>,
-    ahead_max: SpanMs,
+    reach: Reach,
 }
 
 impl Generator {
@@ -132,10 +133,10 @@ impl Generator {
         self.axis.as_ref().map(|axis| &axis.window)
     }
 
-    /// The same if it may be used by its name now, and how far ahead of the clock; `None` if the long way has to be gone.
-    pub(crate) fn ticks(&self) -> Option<(&AxisWindow, SpanMs)> {
+    /// The same if it may be used by its name now, with where its IDs may lie; `None` if the long way has to be gone.
+    pub(crate) fn ticks(&self) -> Option<(&AxisWindow, Reach)> {
         let axis = self.axis.as_ref().filter(|_| self.gives_ticks())?;
-        Some((&axis.window, axis.ahead_max))
+        Some((&axis.window, axis.reach))
     }
 
     /// Whether nothing is minted by its name any more. What was taken of a window that it shares is a gap then.
@@ -514,8 +515,8 @@ fn generator(
     let window = ArcSwap::from_pointee(Window::closed(Prefix::Void));
     let axis = axis.map(|at| {
         let window = axes.window(at).ok_or("there are more layouts than there may be")?;
-        let ahead_max = namespace.layout().map_or(SpanMs(0), LayoutDefinition::ahead_max);
-        Ok::<_, String>(Axis { at, window, ahead_max })
+        let reach = namespace.layout().map_or_else(|| SpanMs(0).into(), Reach::from);
+        Ok::<_, String>(Axis { at, window, reach })
     });
     let axis = axis.transpose()?;
     let (number, windows_ended, exhausted_until) =

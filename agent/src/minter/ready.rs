@@ -61,7 +61,7 @@ impl Minter {
             match (&generator.layout, &generator.axis) {
                 (Layout::Ticks(definition), Some(axis)) => {
                     let waits = TICK_WAIT_MAX.0.saturating_mul(self.scale().into());
-                    let ahead_max = SpanMs(axis.ahead_max.0.saturating_add(waits));
+                    let ahead_max = SpanMs(axis.reach.ahead_max.0.saturating_add(waits));
                     let ticks = Ticks::of(definition.layout());
                     gate_ticks(&ticks, &lease, axis.window.reached(), wall, ahead_max).map(drop)?;
                 }

@@ -1,7 +1,7 @@
 //! What a name of kind `layout` stands for: a layout, how far it may run ahead of the clock, and how its numbers are written.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::{InvalidLayout, Layout, LayoutSource, Part, Preset};
+use super::{InvalidLayout, Layout, LayoutSource, Part, Preset, Spread};
 use crate::encoding::{
     Case, Encoding, EncodingForm, EncodingParameters, EncodingSource, InvalidEncoding, Secrets, WrittenAs,
 };
@@ -26,7 +26,7 @@ pub struct LayoutDefinition {
     /// By which name it was asked for.
     preset: Option<Preset>,
     ahead_max: SpanMs,
-    spread: u32,
+    spread: Spread,
     written: WrittenAs,
 }
 
@@ -51,9 +51,11 @@ pub enum InvalidDefinition {
         unit_ms: i64,
     },
     /// A spread of more serials than a tick can spare, or of fewer than two.
-    #[error("a spread of {spread} does not fit: 2 to {max}, which is half of the IDs that a token has in a tick")]
+    #[error(
+        "a spread of {spread} does not fit: 2 to {max}, at most half of the IDs that a token has in a tick, and no more than the lowest bits of the serial count, or leave it out"
+    )]
     Spread {
-        /// What was asked for.
+        /// The spread that was asked for.
         spread: u32,
         /// The largest that fits.
         max: u64,
@@ -66,7 +68,7 @@ pub enum InvalidDefinition {
     TooFarAhead(u32),
 }
 
-/// What of it says which IDs come.
+/// The parts of it that say which IDs come.
 #[derive(Serialize)]
 struct Checked<'a> {
     bits: u32,
@@ -106,41 +108,21 @@ impl LayoutDefinition {
         // Records of other encodings are as they were written.
         let encoding = if encoding.form() == EncodingForm::Strategy { encoding.shortened() } else { encoding };
         let written = WrittenAs::new(encoding, layout.bits())?;
-        Ok(Self { layout, preset, ahead_max, spread: 1, written })
+        Ok(Self { layout, preset, ahead_max, spread: Spread::default(), written })
     }
 
-    /// The same, by which the serials of a tick begin at one of so many places that changes from tick to tick: so what is left of a number
-    /// divided by that is even where ticks give few IDs.
+    /// Begins the serials of a tick at one of so many places, if it is said how many.
     ///
     /// # Errors
     /// [`InvalidDefinition::Spread`], [`InvalidDefinition::SpreadOf`].
-    pub fn spread_over(self, spread: Option<u32>) -> Result<Self, InvalidDefinition> {
-        let Some(spread) = spread else { return Ok(self) };
-        let max = self.layout.serials_per_tick() / 2;
-        if !(2..=max).contains(&u64::from(spread)) {
-            return Err(InvalidDefinition::Spread { spread, max });
-        }
-        match self.layout.fields().last().map(|field| field.part) {
-            Some(Part::Serial) => Ok(Self { spread, ..self }),
-            other => Err(InvalidDefinition::SpreadOf(other.unwrap_or(Part::Serial))),
-        }
+    pub fn spread_over(self, places: Option<u32>) -> Result<Self, InvalidDefinition> {
+        let spread = places.map(|places| Spread::new(places, &self.layout)).transpose()?.unwrap_or_default();
+        Ok(Self { spread, ..self })
     }
 
-    /// Places where the serials of a tick may begin, if more than one.
-    pub fn spread(&self) -> Option<u32> {
-        Some(self.spread).filter(|spread| *spread > 1)
-    }
-
-    /// The serial that the IDs of a tick begin with: of ticks as even as a die's, whatever lies between them.
-    #[inline]
-    pub fn first_serial(&self, tick: u64) -> u32 {
-        if self.spread <= 1 {
-            return 0;
-        }
-        // The finalizer of SplitMix64.
-        let mixed = (tick ^ tick >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ mixed >> 31) % u64::from(self.spread)) as u32
+    /// Places where the serials of a tick begin.
+    pub fn spread(&self) -> Spread {
+        self.spread
     }
 
     /// The layout.
@@ -173,7 +155,7 @@ impl LayoutDefinition {
     /// passed over of the first one.
     pub fn batch_max(&self) -> u64 {
         let ticks = u64::try_from(self.ahead_max.0 / self.layout.unit().0.max(1)).unwrap_or(0) + 1;
-        self.layout.serials_per_tick().saturating_mul(ticks) - u64::from(self.spread - 1)
+        self.layout.serials_per_tick().saturating_mul(ticks) - self.spread.passed_over()
     }
 
     /// Whether both give the same numbers: however they were asked for.
@@ -229,7 +211,7 @@ impl LayoutDefinition {
             unit_ms: unit_ms.unwrap_or_default(),
             fields: fields.unwrap_or_default(),
             ahead_max_ms: u32::try_from(self.ahead_max.0).unwrap_or_default(),
-            spread: self.spread(),
+            spread: self.spread.places(),
             encoding: self.encoding(),
         };
         // Texts and numbers only: there is nothing in it that JSON could not say.
@@ -237,7 +219,21 @@ impl LayoutDefinition {
     }
 }
 
-/// How a preset's numbers are written by those that it comes from.
+impl Preset {
+    /// A number as the preset's own encoding writes it, if no form that every layout has does.
+    pub fn own_text(self, number: u128) -> Option<String> {
+        let bits = self.layout().ok()?.bits();
+        let own = own_encoding(Some(self));
+        let known = [EncodingForm::Decimal, EncodingForm::Hex, EncodingForm::Base32, EncodingForm::Uuid]
+            .map(EncodingSource::Name);
+        if known.contains(&own) {
+            return None;
+        }
+        Encoding::of(&own, bits, None, &[]).ok()?.text(number)
+    }
+}
+
+/// The encoding by which those write a preset's numbers that it comes from.
 fn own_encoding(preset: Option<Preset>) -> EncodingSource {
     EncodingSource::Name(match preset {
         Some(Preset::TypeId) => {
@@ -289,7 +285,7 @@ mod tests {
         // One tick after the other, ten and two a second, and every minute.
         for between in [1, 100, 500, 60_000] {
             let mut counts = [0u32; 16];
-            (0..16_000).for_each(|nth| counts[definition.first_serial(nth * between + 7) as usize] += 1);
+            (0..16_000).for_each(|nth| counts[definition.spread().first_serial(nth * between + 7) as usize] += 1);
             assert!(counts.iter().all(|count| (850..1_150).contains(count)), "{between}: {counts:?}");
         }
         for (name, of, said) in [

@@ -24,11 +24,13 @@ mod definition;
 mod field;
 mod presets;
 mod random;
+mod spread;
 
 pub use definition::{AHEAD_MAX_DEFAULT, AHEAD_MAX_LIMIT, InvalidDefinition, LayoutDefinition, TICK_MAX};
 pub use field::{Field, FieldError, Part};
 pub use presets::Preset;
 pub use random::{RANDOM_KEY_LEN, RandomBits};
+pub use spread::Spread;
 
 use crate::digits::shown;
 use crate::time::{DAY_MS, SECOND_MS, SpanMs, WallMs};

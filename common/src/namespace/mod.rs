@@ -113,8 +113,7 @@ pub struct Namespace {
 #[derive(Serialize, Deserialize)]
 struct Record {
     name: GeneratorName,
-    /// What it stands for as a person writes it, with nothing left out: JSON, because a definition has many parts and none of them is
-    /// needed often.
+    /// The definition as a person writes it, with nothing left out: JSON, because it has many parts and none of them is needed often.
     definition: String,
 }
 
@@ -328,7 +327,7 @@ impl Namespace {
         let ahead_max_ms = u32::try_from(definition.ahead_max().0).ok();
         // Neither stands for anything in a layout.
         let (everyday_reset, step) = (None, None);
-        let spread = definition.spread();
+        let spread = definition.spread().places();
         Definition { everyday_reset, step, layout, bits, epoch, unit_ms, fields, ahead_max_ms, spread, ..all }
     }
 
@@ -512,7 +511,7 @@ impl Namespace {
         let ranges = self.ranges.as_ref().and_then(|ranges| ranges.checked());
         let template = template.or(layout.as_deref()).or(encoding.as_deref()).or(ranges.as_deref());
         let template = template.unwrap_or("").as_bytes();
-        // Both lengths fit: a template has at most 256 bytes, a layout less than 1,000.
+        // Both lengths fit: a name has at most 63 bytes, a template at most 256, a layout less than 1,000.
         let [name_len, ..] = name.len().to_le_bytes();
         let [low, high, ..] = template.len().to_le_bytes();
         let head = [

@@ -3,6 +3,7 @@
 use super::*;
 use crate::run::Runs;
 use crate::serial_file::{Block, BlockName, NUM_BLOCKS};
+use crate::ticks::Reach;
 use common::namespace::Definition;
 
 pub(super) fn layout(name: &str, json: &str) -> Namespace {
@@ -63,13 +64,21 @@ fn names_with_one_layout_share_their_numbers_unless_one_is_on_its_own() {
 fn a_spread_begins_each_tick_elsewhere_and_no_number_comes_twice_or_before_another() {
     let fake = &mut Fake::new();
     let name = layout("one", r#"{"kind":"layout","layout":"snowflake","spread":16,"ahead_max_ms":1}"#);
-    let mut engine = with_layouts(fake, &[name], WallMs(0));
+    let reach = Reach::from(name.layout().unwrap());
+    // The other one opens windows as well.
+    let mut engine = with_layouts(fake, &[name, snowflake("two")], WallMs(0));
     let (mut last, mut firsts) = (0, [0; 16]);
     for nth in 0..3_200u32 {
-        fake.pass(i64::from(nth % 3) * 50);
+        fake.pass(50);
+        if nth % 3 == 0 {
+            let other = numbers(&mut engine, fake, 2, 1);
+            assert!(other[0] > last && other[0].trailing_zeros() >= 12, "it has no spread");
+            last = other[0];
+            fake.pass(50);
+        }
         // A tick and more of it now and then, and by both ways.
         let n = if nth % 40 == 0 { 5_000 } else { 1 };
-        let open = take_ticks(&fake.layouts[0], n, fake.wall, SpanMs(1)).unwrap();
+        let open = take_ticks(&fake.layouts[0], n, fake.wall, reach).unwrap();
         let all: Vec<u128> = match open {
             TakenTicks::All { run, .. } if nth % 2 == 0 => Runs::from(run).numbers().collect(),
             _ => match engine.refill_layout(fake, 1, n).unwrap() {
