@@ -204,7 +204,7 @@ pub enum InvalidEncoding {
         needed: u32,
     },
     /// Longer than [`LEN_MAX`].
-    #[error("texts of {0} characters are too long: at most {LEN_MAX}, and for ff1 fewer than 240 bits")]
+    #[error("texts of {0} characters are too long: at most {LEN_MAX} with the prefix, and for ff1 fewer than 240 bits")]
     TooLong(u32),
     /// A UUID of other than 128 bits.
     #[error("a uuid has 128 bits, and these numbers have {0}")]
@@ -213,7 +213,7 @@ pub enum InvalidEncoding {
     #[error("'{0}' is not a prefix: write 1 to {PREFIX_LEN_MAX} of A-Z a-z 0-9 . _ -")]
     Prefix(String),
     /// A KSUID of other than 128 bits.
-    #[error("a ksuid's numbers have 128 bits, and these have {0}")]
+    #[error("a ksuid's numbers have 128 bits, and these have {0}: take a layout of 128 bits, or another encoding")]
     NoKsuid(u32),
     /// A text that is no alphabet.
     #[error(transparent)]
@@ -321,6 +321,8 @@ pub struct Encoding {
     bits: u32,
     /// The beginning of every text.
     prefix: Box<str>,
+    /// Digits that have other spellings, where these are not those of a form that every number has.
+    respelled: Option<EncodingForm>,
     way: Way,
 }
 
@@ -380,7 +382,7 @@ impl Encoding {
     ) -> Result<Self, InvalidEncoding> {
         let (name, parameters) = check_strategy(source)?;
         let own = strategies.ready(&name, Defined { layout, parameters: &parameters })?;
-        Ok(Self { bits: layout.bits(), prefix: Box::default(), way: Way::Own(Box::new(own)) })
+        Ok(Self { bits: layout.bits(), prefix: Box::default(), respelled: None, way: Way::Own(Box::new(own)) })
     }
 
     fn build(
@@ -441,7 +443,10 @@ impl Encoding {
             // It is made of a layout, not of a number of bits: by_strategy.
             EncodingForm::Strategy => return Err(InvalidEncoding::NoStrategy),
         };
-        let encoding = Self { bits, prefix: checked_prefix(prefix)?, way };
+        let prefix = checked_prefix(prefix)?;
+        let respelled =
+            Some(form).filter(|form| !prefix.is_empty() || case.is_some() || *form == EncodingForm::Base32hex);
+        let encoding = Self { bits, prefix, respelled, way };
         match u32::try_from(encoding.longest()) {
             Ok(len) if len <= LEN_MAX => Ok(encoding),
             len => Err(InvalidEncoding::TooLong(len.unwrap_or(u32::MAX))),
@@ -474,11 +479,12 @@ impl Encoding {
             TextForm::Hex => Alphabet::hex(),
             TextForm::Base32 => Alphabet::crockford(),
             TextForm::Decimal | TextForm::Uri => {
-                return Self { bits: self.bits, prefix: Box::default(), way: Way::Decimal };
+                return Self { bits: self.bits, prefix: Box::default(), respelled: None, way: Way::Decimal };
             }
         };
         let needed = alphabet.digits_for(self.bits);
-        Self { bits: self.bits, prefix: Box::default(), way: Way::Fixed(Digits::new(alphabet, needed)) }
+        let way = Way::Fixed(Digits::new(alphabet, needed));
+        Self { bits: self.bits, prefix: Box::default(), respelled: None, way }
     }
 
     /// Bits of the numbers.
@@ -590,6 +596,30 @@ impl Encoding {
         };
         // Exactly that text, and no other of the same number.
         (number & !ones(self.bits) == 0 && self.text(number).as_deref() == Some(text)).then_some(number)
+    }
+
+    /// Whether its texts are those of no form that every number has, by a prefix or by their letters.
+    pub(crate) fn is_respelled(&self) -> bool {
+        self.respelled.is_some()
+    }
+
+    /// The number whose text this is behind the prefix in another spelling: hex, base32 and UUIDs in either case, and O, I and L in base32.
+    /// Only of an encoding that is [respelled](Self::is_respelled).
+    pub(crate) fn read_spelled(&self, text: &str) -> Option<u128> {
+        let form = self.respelled?;
+        let is_crockford = match form {
+            EncodingForm::Base32 => true,
+            EncodingForm::Hex | EncodingForm::Base32hex | EncodingForm::Uuid => false,
+            _ => return None,
+        };
+        let folded = |letter: char| match letter.to_ascii_lowercase() {
+            'o' if is_crockford => '0',
+            'i' | 'l' if is_crockford => '1',
+            other => other,
+        };
+        let lower: String = text.strip_prefix(&*self.prefix)?.chars().map(folded).collect();
+        let upper = lower.to_ascii_uppercase();
+        [lower, upper].into_iter().find_map(|own| self.read(&format!("{}{own}", self.prefix)))
     }
 }
 

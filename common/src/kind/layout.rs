@@ -61,14 +61,14 @@ const PLAIN: [(TextForm, EncodingForm); 3] = [
 ];
 
 /// The number that `text` is by that definition: in its own encoding, or, if that hides nothing, in one of those that every
-/// number has.
-fn read(text: &str, definition: &LayoutDefinition, encoding: &Encoding) -> Option<(u128, EncodingForm)> {
+/// number has. With the encoding, and whether it writes as that of every number does.
+fn read(text: &str, definition: &LayoutDefinition, encoding: &Encoding) -> Option<(u128, EncodingForm, bool)> {
     let own = definition.encoding().form();
-    if let Some(number) = encoding.read(text) {
-        return Some((number, own));
+    if let Some(number) = encoding.read(text).or_else(|| encoding.read_spelled(text)) {
+        return Some((number, own, !encoding.is_respelled()));
     }
     let forms = PLAIN.iter().filter(|_| !encoding.hides());
-    forms.map(|(plain, form)| Some((encoding.plain(*plain).read(text)?, *form))).find_map(|read| read)
+    forms.map(|(plain, form)| Some((encoding.plain(*plain).read(text)?, *form, true))).find_map(|read| read)
 }
 
 fn reading(text: &str, namespace: &Namespace, known: &Known<'_>) -> Option<Reading> {
@@ -77,12 +77,12 @@ fn reading(text: &str, namespace: &Namespace, known: &Known<'_>) -> Option<Readi
     let Ok(encoding) = definition.written_by(known.secrets, known.strategies) else {
         return Reading::unread(namespace, definition.written(), text);
     };
-    let (number, form) = read(text, definition, &encoding)?;
+    let (number, form, is_plain) = read(text, definition, &encoding)?;
     let parts = layout.parts(number)?;
     let plain = |form| encoding.plain(form).text(number).unwrap_or_default();
     Some(Reading {
         names: vec![namespace.name().clone()],
-        form: PLAIN.iter().find_map(|(plain, encoding)| (*encoding == form).then_some(*plain)),
+        form: PLAIN.iter().find_map(|(plain, encoding)| (is_plain && *encoding == form).then_some(*plain)),
         hidden: form.hides(),
         time: Some(parts.time.to_string()),
         token: Some(TokenText::Number(parts.token.0)),

@@ -85,7 +85,8 @@ pub(super) const SPEC: Spec = Spec {
 fn encoded(text: &str, namespace: &Namespace, known: &Known<'_>) -> Option<Reading> {
     let written = namespace.written()?;
     let Ok(encoding) = written.plain(known.secrets) else { return Reading::unread(namespace, written, text) };
-    let decimal = Uniq64(u64::try_from(encoding.read(text)?).ok()?).text(TextForm::Decimal);
+    let number = encoding.read(text).or_else(|| encoding.read_spelled(text))?;
+    let decimal = Uniq64(u64::try_from(number).ok()?).text(TextForm::Decimal);
     let reading = reading(&decimal, TextForm::Decimal)?;
     Some(Reading {
         names: vec![namespace.name().clone()],

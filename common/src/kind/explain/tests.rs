@@ -65,6 +65,25 @@ fn letters_of_either_case_are_read_where_they_mean_the_same_digit() {
         assert!(own.iter().filter(|reading| reading.has_spellings()).all(|one| all(text).contains(one)), "{text}");
         assert!(own.iter().any(Reading::has_spellings), "{text}");
     }
+    // Behind a prefix, which is read to the letter.
+    for (json, own, others) in [
+        (
+            r#"{"form":"base32","case":"lower","prefix":"Ord_"}"#,
+            "Ord_3ax3fzy000001",
+            ["Ord_3AX3FZY00000L", "Ord_3ax3fzyooOoo1"],
+        ),
+        (r#"{"form":"hex","case":"upper"}"#, "35746FFF80000001", ["35746fff80000001", "35746Fff80000001"]),
+        (r#"{"form":"hex","prefix":"o."}"#, "o.35746fff80000001", ["o.35746FFF80000001", "o.35746Fff80000001"]),
+        (r#""base32hex""#, "6lq6vvs000002", ["6LQ6VVS000002", "6lq6VVS000002"]),
+    ] {
+        for kind in [r#""layout","layout":"snowflake""#, r#""uniq64""#] {
+            let of = name("ids", &format!(r#"{{"kind":{kind},"encoding":{json}}}"#));
+            let hex = |it: &Reading| it.texts.as_ref().is_some_and(|texts| texts.hex == "35746fff80000001");
+            let found = |text: &str| self::all(text, &[&of]).into_iter().find(|it| names_of(it) == ["ids"] && hex(it));
+            assert_eq!(found(own).map(|it| it.form), Some(None), "{own}: it is no form of every number");
+            assert!(others.iter().all(|text| found(text).is_some()), "{json}: {others:?}");
+        }
+    }
     let rfc = &all("017F22E2-79B0-7CC3-98C4-DC0C0C07398F")[0];
     assert_eq!(rfc.time.as_deref(), Some("2022-02-22T19:22:22.000Z"));
     // Where case tells digits apart the other one is another ID.
