@@ -1,4 +1,4 @@
-//! What an agent is made of, whether it is a program of its own or a part of an application.
+//! The parts of an agent, whether it is a program of its own or a part of an application.
 
 use crate::dev::Base;
 use crate::extensions::Extensions;
@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Who an agent is, and what it asks of the masters.
+/// The name of an agent, and the leases that it asks the masters for.
 pub(crate) struct Identity {
     pub(crate) agent_id: AgentId,
     pub(crate) token_types: BTreeSet<TokenType>,
@@ -73,14 +73,14 @@ impl Parts {
         Arc::new(Names::new(masters.to_vec(), agent_id.clone(), Arc::clone(minter), &serial_file, *clock))
     }
 
-    /// What serves sections of sequences of these sets at that address, and asks other agents for the rest.
+    /// Sections of sequences of these sets, served at that address; other agents are asked for the rest.
     pub(crate) fn sequences(&self, sets: Vec<GeneratorName>, memory: u64, address: ServedAt) -> Sequences {
         let (masters, agent_id) = (self.masters.clone(), self.identity.agent_id.clone());
         let settings = SequenceSettings { masters, agent_id, sets, memory, address };
         Sequences::new(settings, Arc::clone(&self.minter), Some(Arc::clone(&self.names)))
     }
 
-    /// What talks to the masters for as long as the agent runs, beside its names and sequences.
+    /// The tasks that talk to the masters for as long as the agent runs, beside those of its names and sequences.
     pub(crate) fn tasks(self) -> (Heartbeat, Segments) {
         let Self { minter, report, identity: Identity { agent_id, clock, .. }, masters, holder, .. } = self;
         let segments = Segments::new(&masters, agent_id.clone(), Arc::clone(&minter), Arc::clone(&report), clock);

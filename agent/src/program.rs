@@ -285,7 +285,7 @@ async fn serve(
     Ok(())
 }
 
-/// What an application adds, with the history that the command line asks for.
+/// Adds the history that the command line asks for to what an application adds.
 fn with_history(args: &Args, extensions: Extensions) -> anyhow::Result<(Extensions, Option<Arc<History>>)> {
     let Some(settings) = args.history_settings() else { return Ok((extensions, None)) };
     let history = History::start(&settings)?;
@@ -293,7 +293,7 @@ fn with_history(args: &Args, extensions: Extensions) -> anyhow::Result<(Extensio
     Ok((Extensions { plugins, ..extensions }, Some(history)))
 }
 
-/// What runs beside the workers for as long as the program does, with the names by which its end is told.
+/// The tasks that run beside the workers for as long as the program does, with the names by which their end is told.
 fn tasks(
     parts: Parts,
     sequences: &Arc<Sequences>,
@@ -309,7 +309,7 @@ fn tasks(
     ]
 }
 
-/// How many connections to the HTTP and to the RPC listener there are descriptors for.
+/// Connections to the HTTP and to the RPC listener that there are descriptors for.
 fn connections(threads: usize) -> anyhow::Result<[usize; 2]> {
     let limit = descriptors::raise();
     let reserve = DESCRIPTORS_RESERVED + threads * DESCRIPTORS_RESERVED_A_THREAD;
@@ -387,7 +387,7 @@ fn host_names(args: &Args) -> Vec<String> {
     args.host_names.iter().cloned().chain(advertised).collect()
 }
 
-/// Where other agents are told to ask for keys of sections that are served here.
+/// Addresses where other agents are told to ask for keys of sections that are served here.
 fn served_at(args: &Args, http: SocketAddr, rpc: SocketAddr) -> ServedAt {
     ServedAt {
         http: args.advertise_http.clone().unwrap_or_else(|| advertised(http)),

@@ -16,7 +16,7 @@ fn encodings(c: &mut Criterion) {
     group.throughput(Throughput::Elements(BATCH.into()));
     let key = Key::new([7; Key::LEN]);
     for form in EncodingForm::ALL {
-        let bits = if form == EncodingForm::Uuid { 128 } else { 64 };
+        let bits = if matches!(form, EncodingForm::Uuid | EncodingForm::Ksuid) { 128 } else { 64 };
         let Ok(encoding) = Encoding::of(&EncodingSource::Name(form), bits, Some(&key), b"name") else { continue };
         let mut out = Vec::with_capacity(64 * BATCH as usize);
         group.bench_function(form.name(), |b| {

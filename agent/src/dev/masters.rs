@@ -32,7 +32,7 @@ use tarpc::server::{BaseChannel, Channel as _};
 use tokio::sync::Mutex;
 
 /// The record that is kept.
-const LEDGER: Kind = Kind { name: *b"DEVL", version: 1 };
+const LEDGER: Kind = Kind { name: *b"DEVL", version: 2 };
 /// The file of that record.
 pub(super) const LEDGER_FILE: &str = "uniq_dev.ledger";
 /// The same while it is written.

@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 use std::fmt;
 use std::str::FromStr;
 
-/// A generator's name: 1 to 63 of a-z 0-9 . _ -, without a dot in front, as no step of a path is called.
+/// A generator's name: 1 to 63 of a-z 0-9 . _ -, without a dot in front, so that it is no `.` or `..` of a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct GeneratorName(String);

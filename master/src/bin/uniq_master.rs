@@ -397,7 +397,7 @@ async fn serve(
     Ok(())
 }
 
-/// How many connections to the agents' port and to the console there are descriptors for.
+/// Connections to the agents' port and to the console that there are descriptors for.
 fn connections() -> anyhow::Result<[usize; 2]> {
     let limit = descriptors::raise();
     let ports = [rpc::DESCRIPTORS, CONSOLE_DESCRIPTORS];

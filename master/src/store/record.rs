@@ -211,7 +211,7 @@ impl Meta {
     }
 }
 
-/// What the rows of a store say.
+/// The contents of a store's rows.
 #[derive(Default)]
 struct Rows {
     identity: Option<Identity>,

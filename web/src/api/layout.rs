@@ -32,7 +32,7 @@ pub(crate) struct LayoutQuery {
     fields: Option<String>,
     /// How far the time in an ID may lie ahead of the clock: 0 to 10000.
     ahead_max_ms: Option<u32>,
-    /// `decimal`, `hex`, `base32`, `base62`, `uuid` or `sqids`.
+    /// `decimal`, `hex`, `base32`, `base32hex`, `base62`, `uuid`, `ksuid` or `sqids`.
     encoding: Option<String>,
 }
 

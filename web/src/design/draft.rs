@@ -160,7 +160,9 @@ impl Said {
                 }
                 _ => {
                     let known = "layout, bits, epoch, unit_ms, fields, ahead_max_ms and encoding";
-                    return Err(format!("unknown parameter: there are {known}"));
+                    return Err(format!(
+                        "unknown parameter: there are {known}; a spread, a case or a prefix of an encoding is said at PUT /generators/NAME"
+                    ));
                 }
             };
             if once.replace(value).is_some() {

@@ -175,7 +175,7 @@ fn largest(layout: &Layout) -> Option<u128> {
 }
 
 impl Example {
-    fn new(number: u128, bits: u32, encoding: Option<EncodingForm>) -> Self {
+    fn new(number: u128, bits: u32, preset: Option<Preset>, encoding: Option<EncodingForm>) -> Self {
         let text = |form| {
             let encoding = Encoding::of(&EncodingSource::Name(form), bits, None, b"").ok()?;
             encoding.text(number)
@@ -186,7 +186,8 @@ impl Example {
             hex: known(EncodingForm::Hex),
             base32: known(EncodingForm::Base32),
             uuid: if bits == UUID_BITS { text(EncodingForm::Uuid) } else { None },
-            text: encoding.and_then(text),
+            // That of a preset which writes as no other form does.
+            text: encoding.map_or_else(|| preset?.own_text(number), text),
         }
     }
 }
@@ -229,7 +230,7 @@ impl Facts {
             sorts_by_time,
             safe_for_javascript,
             fits_bigint,
-            example: example_of(layout, now).map(|number| Example::new(number, layout.bits(), chosen.encoding)),
+            example: example_of(layout, now).map(|number| Example::new(number, layout.bits(), preset, chosen.encoding)),
             warnings: warnings.into_iter().filter(|(_, holds)| *holds).map(|(warning, _)| warning).collect(),
         }
     }

@@ -13,6 +13,8 @@ use common::time::WallMs;
 /// What a new page begins with.
 const FIRST: Preset = Preset::Snowflake;
 
+const _: () = assert!(common::namespace::GeneratorName::LEN_MAX == 63, "as the forms' maxlength and pattern say");
+
 #[derive(Template)]
 #[template(path = "designer.html")]
 struct Page {

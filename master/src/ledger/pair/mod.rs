@@ -98,7 +98,7 @@ impl From<u64> for Salt {
     }
 }
 
-/// What a master thinks of the other one at its start.
+/// The view that a master has of the other one at its start.
 fn paired(now: Now, salt: u64, unproven: Option<Unproven>, is_rolled_back: bool) -> Pair {
     let mut pair = Pair::start(now, salt, unproven);
     if is_rolled_back {
@@ -107,7 +107,7 @@ fn paired(now: Now, salt: u64, unproven: Option<Unproven>, is_rolled_back: bool)
     pair
 }
 
-/// Without what axes were raised above: that trims when it is settled, but not where `--peer-lost` settled it.
+/// Trims what axes were raised above: that happens when it is settled, but not where `--peer-lost` settled it.
 fn trimmed(mut cursors: Cursors, settings: &[Setting]) -> Cursors {
     for setting in settings {
         if let (SettingKey::Axis(name), SettingValue::Axis(axis)) = (&setting.key, &setting.value) {
