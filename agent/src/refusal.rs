@@ -14,7 +14,7 @@ use common::time::{SECOND_MS, SpanMs, WallMs};
 use common::token::{TokenKey, TokenType};
 
 /// Characters of an unknown name that a refusal repeats.
-pub(crate) const NAME_SHOWN_MAX: usize = 32;
+pub(crate) const NAME_SHOWN_MAX: usize = GeneratorName::LEN_MAX;
 
 /// A refusal, worded for the caller. None of them comes with an ID.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

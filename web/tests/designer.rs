@@ -65,6 +65,11 @@ async fn what_a_layout_gives_is_said_as_the_contract_says() {
     assert_eq!(chosen["example"]["text"], chosen["example"]["hex"]);
     let uuid = json_of(&router, "/api/layout?layout=uuid7").await;
     assert!(uuid["example"]["uuid"].as_str().is_some_and(|uuid| uuid.len() == 36), "{uuid}");
+    for (preset, len) in [("xid", 20), ("ksuid", 27), ("typeid", 26)] {
+        let own = json_of(&router, &format!("/api/layout?layout={preset}")).await;
+        assert!(own["example"]["text"].as_str().is_some_and(|text| text.len() == len), "{own}");
+    }
+    assert_eq!(uuid["example"].get("text"), None, "it is the uuid");
 }
 
 #[tokio::test]

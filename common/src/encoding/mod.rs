@@ -21,12 +21,14 @@
 
 mod alphabet;
 mod base32hex;
+mod error;
 mod ff1;
 mod ksuid;
 mod secret;
 mod written;
 
 pub use alphabet::{Alphabet, InvalidAlphabet};
+pub use error::{InvalidEncoding, UnknownEncoding};
 pub use ff1::Key;
 pub use secret::{InvalidMark, InvalidSecrets, SECRETS_MAX, Secret, SecretMark, Secrets};
 pub use written::WrittenAs;
@@ -35,7 +37,7 @@ use crate::digits::shown;
 use crate::kind::TextForm;
 use crate::layout::Layout;
 use crate::plugin::Parameters;
-use crate::strategy::{self, Defined, Own, STRATEGY_PARAMETERS_LEN_MAX, STRATEGY_TEXT_LEN_MAX, Strategies, Unready};
+use crate::strategy::{self, Defined, Own, STRATEGY_PARAMETERS_LEN_MAX, STRATEGY_TEXT_LEN_MAX, Strategies};
 use alphabet::Digits;
 use base32hex::Base32hex;
 use ff1::Ff1;
@@ -179,82 +181,6 @@ impl Default for EncodingSource {
         Self::Name(EncodingForm::default())
     }
 }
-
-/// Why an encoding is refused.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidEncoding {
-    /// A parameter that the form does not take.
-    #[error("{form} takes no {parameter}: leave it out")]
-    Superfluous {
-        /// The form.
-        form: &'static str,
-        /// Which.
-        parameter: &'static str,
-    },
-    /// The numbers do not fit the texts.
-    #[error("{length} characters out of {characters} do not hold numbers of {bits} bits: {needed} are needed")]
-    TooShort {
-        /// What was asked for.
-        length: u32,
-        /// How many different ones.
-        characters: usize,
-        /// Bits of the numbers.
-        bits: u32,
-        /// The least that will do.
-        needed: u32,
-    },
-    /// Longer than [`LEN_MAX`].
-    #[error("texts of {0} characters are too long: at most {LEN_MAX} with the prefix, and for ff1 fewer than 240 bits")]
-    TooLong(u32),
-    /// A UUID of other than 128 bits.
-    #[error("a uuid has 128 bits, and these numbers have {0}")]
-    NoUuid(u32),
-    /// A prefix that a text cannot begin with.
-    #[error("'{0}' is not a prefix: write 1 to {PREFIX_LEN_MAX} of A-Z a-z 0-9 . _ -")]
-    Prefix(String),
-    /// A KSUID of other than 128 bits.
-    #[error("a ksuid's numbers have 128 bits, and these have {0}: take a layout of 128 bits, or another encoding")]
-    NoKsuid(u32),
-    /// A text that is no alphabet.
-    #[error(transparent)]
-    Alphabet(#[from] InvalidAlphabet),
-    /// The key is missing.
-    #[error(
-        "ff1 needs a secret: start the agents that serve the name with --secret-file, and register it through one of them"
-    )]
-    NoKey,
-    /// A secret that is not among those that there are.
-    #[error("ff1 needs the secret {0}: it is not in this program's --secret-file")]
-    OtherKey(SecretMark),
-    /// A strategy for numbers that have no layout.
-    #[error("a strategy makes texts of a layout's numbers: take kind layout")]
-    OnlyLayouts,
-    /// A strategy that is not named.
-    #[error("a strategy needs its name: {{\"form\":\"strategy\",\"strategy\":\"NAME\"}}")]
-    NoStrategy,
-    /// What cannot be a strategy's name.
-    #[error("'{0}' is not a strategy's name: write 1 to 32 of a-z 0-9 _ -")]
-    StrategyName(String),
-    /// Too much is said to it.
-    #[error(
-        "the parameters of a strategy have at most {STRATEGY_PARAMETERS_LEN_MAX} bytes as JSON, in which each quote counts twice"
-    )]
-    StrategyParameters,
-    /// What is said to it cannot be kept.
-    #[error("the parameters of a strategy cannot be kept: {0}")]
-    UnreadableParameters(String),
-    /// This program cannot use it.
-    #[error(transparent)]
-    Strategy(#[from] Unready),
-    /// The library refuses it.
-    #[error("sqids cannot take this alphabet: {0}")]
-    Sqids(String),
-}
-
-/// A name that is not an encoding.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is not an encoding; there are {names}", names = EncodingForm::ALL.map(EncodingForm::name).join(", "))]
-pub struct UnknownEncoding(String);
 
 impl EncodingForm {
     /// All of them.
@@ -444,8 +370,9 @@ impl Encoding {
             EncodingForm::Strategy => return Err(InvalidEncoding::NoStrategy),
         };
         let prefix = checked_prefix(prefix)?;
-        let respelled =
-            Some(form).filter(|form| !prefix.is_empty() || case.is_some() || *form == EncodingForm::Base32hex);
+        let other_case = if form == EncodingForm::Hex { Case::Upper } else { Case::Lower };
+        let is_plain = prefix.is_empty() && case != Some(other_case) && form != EncodingForm::Base32hex;
+        let respelled = (!is_plain).then_some(form);
         let encoding = Self { bits, prefix, respelled, way };
         match u32::try_from(encoding.longest()) {
             Ok(len) if len <= LEN_MAX => Ok(encoding),

@@ -321,8 +321,8 @@ impl Reading {
 
     /// Tells whether it is written in digits that have more than one spelling.
     fn has_spellings(&self) -> bool {
-        let encoding = self.layout.as_ref().map(|layout| layout.encoding);
-        matches!(self.form, Some(TextForm::Hex | TextForm::Base32)) || encoding == Some(EncodingForm::Uuid.name())
+        let is_uuid = self.layout.as_ref().is_some_and(|layout| layout.has_spellings);
+        matches!(self.form, Some(TextForm::Hex | TextForm::Base32)) || is_uuid
     }
 
     /// The place among others: the likeliest first.

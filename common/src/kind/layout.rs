@@ -29,7 +29,7 @@ pub(super) const SPEC: Spec = Spec {
     form: Form::Layout { example: Preset::Snowflake },
     numbers: None,
     definition: Some(Definable { everyday_reset: false, shared_serials: false }),
-    readings: |text, known| known.of(Kind::Layout).filter_map(|namespace| reading(text, namespace, known)).collect(),
+    readings: |text, known| known.of(Kind::Layout).flat_map(|namespace| readings(text, namespace, known)).collect(),
 };
 
 /// What a number of a layout says beyond time, token and serial.
@@ -48,6 +48,9 @@ pub struct LayoutReading {
     pub fields: Vec<String>,
     /// The encoding that the text was read by.
     pub encoding: &'static str,
+    /// Tells whether that writes in digits of either case, and nothing before them.
+    #[serde(skip)]
+    pub(super) has_spellings: bool,
     /// The strategy that made it, if one did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<String>,
@@ -60,24 +63,45 @@ const PLAIN: [(TextForm, EncodingForm); 3] = [
     (TextForm::Base32, EncodingForm::Base32),
 ];
 
-/// The number that `text` is by that definition: in its own encoding, or, if that hides nothing, in one of those that every
-/// number has. With the encoding, and whether it writes as that of every number does.
-fn read(text: &str, definition: &LayoutDefinition, encoding: &Encoding) -> Option<(u128, EncodingForm, bool)> {
-    let own = definition.encoding().form();
-    if let Some(number) = encoding.read(text).or_else(|| encoding.read_spelled(text)) {
-        return Some((number, own, !encoding.is_respelled()));
-    }
-    let forms = PLAIN.iter().filter(|_| !encoding.hides());
-    forms.map(|(plain, form)| Some((encoding.plain(*plain).read(text)?, *form, true))).find_map(|read| read)
+/// A number that a text is, and how it is written.
+#[derive(Clone, Copy)]
+struct Read {
+    number: u128,
+    form: EncodingForm,
+    /// Whether every number has that form.
+    is_plain: bool,
 }
 
-fn reading(text: &str, namespace: &Namespace, known: &Known<'_>) -> Option<Reading> {
-    let definition = namespace.layout()?;
-    let layout = definition.layout();
-    let Ok(encoding) = definition.written_by(known.secrets, known.strategies) else {
-        return Reading::unread(namespace, definition.written(), text);
+/// The numbers that `text` is by that definition: in its own encoding to the letter, or else in the forms that every number has, if it hides
+/// none, and in its own with other letters.
+fn read(text: &str, definition: &LayoutDefinition, encoding: &Encoding) -> Vec<Read> {
+    let own = |number| Read { number, form: definition.encoding().form(), is_plain: !encoding.is_respelled() };
+    if let Some(number) = encoding.read(text) {
+        return vec![own(number)];
+    }
+    let forms = PLAIN.iter().filter(|_| !encoding.hides());
+    let plain = |(plain, form): &(TextForm, EncodingForm)| {
+        Some(Read { number: encoding.plain(*plain).read(text)?, form: *form, is_plain: true })
     };
-    let (number, form, is_plain) = read(text, definition, &encoding)?;
+    let mut all: Vec<_> = forms.filter_map(plain).take(1).collect();
+    let spelled = encoding.read_spelled(text).filter(|number| all.iter().all(|read| read.number != *number));
+    all.extend(spelled.map(own));
+    all
+}
+
+fn readings(text: &str, namespace: &Namespace, known: &Known<'_>) -> Vec<Reading> {
+    let Some(definition) = namespace.layout() else { return Vec::new() };
+    match definition.written_by(known.secrets, known.strategies) {
+        Ok(encoding) => {
+            let read = read(text, definition, &encoding).into_iter();
+            read.filter_map(|read| reading(&read, namespace, definition, &encoding)).collect()
+        }
+        Err(_) => Reading::unread(namespace, definition.written(), text).into_iter().collect(),
+    }
+}
+
+fn reading(read: &Read, namespace: &Namespace, definition: &LayoutDefinition, encoding: &Encoding) -> Option<Reading> {
+    let (layout, Read { number, form, is_plain }) = (definition.layout(), *read);
     let parts = layout.parts(number)?;
     let plain = |form| encoding.plain(form).text(number).unwrap_or_default();
     Some(Reading {
@@ -100,6 +124,7 @@ fn reading(text: &str, namespace: &Namespace, known: &Known<'_>) -> Option<Readi
             unit_ms: layout.unit().0,
             fields: layout.fields().iter().map(ToString::to_string).collect(),
             encoding: form.name(),
+            has_spellings: form == EncodingForm::Uuid && is_plain,
             strategy: encoding.own().map(|own| own.name().to_owned()),
         }),
         ..Reading::of(Kind::Layout)

@@ -59,7 +59,8 @@ pub struct Definition {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ahead_max_ms: Option<u32>,
     /// For `layout` whose lowest bits are the serial's: begins the serials of a tick at one of so many places, which changes from tick to
-    /// tick, so that `id % spread` is even where a tick gives few IDs. 2 to half of the IDs of a tick; without it they begin with 0.
+    /// tick, so that `id % spread` is even where a tick gives few IDs. 2 to half of the IDs of a tick, and no more than
+    /// the lowest piece of the serial counts; without it they begin with 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spread: Option<u32>,
     /// For `layout` and `uniq64`: how its numbers are written: `decimal`, `hex`, `base32`, `base32hex`, `base62`, `uuid`, `ksuid`, `sqids`, or one of them with

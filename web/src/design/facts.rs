@@ -75,7 +75,7 @@ pub(crate) struct Example {
     pub(crate) base32: String,
     /// As RFC 9562 writes it; `null` unless it has 128 bits.
     pub(crate) uuid: Option<String>,
-    /// As the definition's `encoding` writes it, where it has one.
+    /// As the definition's `encoding` writes it, where it has one, or as its preset does, where that is none of these forms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) text: Option<String>,
 }

@@ -7,6 +7,7 @@ use crate::problem::Problem;
 use crate::text::grouped;
 use crate::words::{Lang, Words, fill};
 use askama::Template;
+use common::encoding::EncodingForm;
 use common::layout::{AHEAD_MAX_LIMIT, Preset, WIDTHS};
 use common::time::WallMs;
 
@@ -279,7 +280,8 @@ impl FactsShown {
             let numbers = [("decimal", &example.decimal), ("hex", &example.hex), ("base32", &example.base32)];
             let shown = numbers.map(|(form, text)| (form, text.clone())).into_iter().chain(uuid).collect::<Vec<_>>();
             // Of those that are not shown anyway.
-            let own = chosen.encoding.zip(example.text.clone()).map(|(form, text)| (form.name(), text));
+            let of = chosen.encoding.map(EncodingForm::name).or(facts.preset);
+            let own = of.zip(example.text.clone());
             let own = own.filter(|(form, _)| shown.iter().all(|(known, _)| known != form));
             shown.into_iter().chain(own)
         });

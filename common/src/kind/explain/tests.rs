@@ -84,6 +84,17 @@ fn letters_of_either_case_are_read_where_they_mean_the_same_digit() {
             assert!(others.iter().all(|text| found(text).is_some()), "{json}: {others:?}");
         }
     }
+    let xids = name("xids", r#"{"kind":"layout","layout":"snowflake","encoding":"base32hex"}"#);
+    let hex = |reading: &Reading| reading.texts.as_ref().map(|texts| texts.hex.clone());
+    let both: Vec<_> = self::all("3AM3FG0000002", &[&xids]).iter().filter(|it| it.layout.is_some()).map(hex).collect();
+    assert_eq!(both.len(), 2, "in Crockford's alphabet, and as an xid in capitals: {both:?}");
+    let same = r#"{"kind":"layout","layout":"snowflake","encoding":{"form":"hex","case":"lower"}}"#;
+    let alike = [name("a", r#"{"kind":"layout","layout":"snowflake","encoding":"hex"}"#), name("b", same)];
+    let of_both = self::all("35746fff80000001", &[&alike[0], &alike[1]]);
+    assert!(of_both.iter().any(|it| names_of(it) == ["a", "b"]), "one form, one reading");
+    let uuids = name("u", r#"{"kind":"layout","layout":"uuid7","encoding":{"form":"uuid","prefix":"u_"}}"#);
+    let uuid = |text: &str| self::explain(text, &[&uuids]).is_ok();
+    assert!(uuid("u_017F22E2-79B0-7CC3-98C4-DC0C0C07398F") && !uuid("U_017f22e2-79b0-7cc3-98c4-dc0c0c07398f"));
     let rfc = &all("017F22E2-79B0-7CC3-98C4-DC0C0C07398F")[0];
     assert_eq!(rfc.time.as_deref(), Some("2022-02-22T19:22:22.000Z"));
     // Where case tells digits apart the other one is another ID.
