@@ -142,9 +142,9 @@ pub struct Place {
 /// Where IDs may lie on an axis by one of the names that share it.
 #[derive(Clone, Copy, Debug)]
 pub struct Reach {
-    /// How far ahead of the clock.
+    /// The furthest ahead of the clock.
     pub ahead_max: SpanMs,
-    /// From which serial of a tick on that nothing was taken of yet.
+    /// Places where a tick that nothing was taken of yet begins.
     pub spread: Spread,
 }
 

@@ -4,7 +4,7 @@
 use super::{EncodingForm, InvalidAlphabet, LEN_MAX, PREFIX_LEN_MAX, SecretMark};
 use crate::strategy::{STRATEGY_PARAMETERS_LEN_MAX, Unready};
 
-/// Why an encoding is refused.
+/// A reason why an encoding is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidEncoding {
     /// A parameter that the form does not take.
@@ -12,15 +12,15 @@ pub enum InvalidEncoding {
     Superfluous {
         /// The form.
         form: &'static str,
-        /// Which.
+        /// The parameter.
         parameter: &'static str,
     },
     /// The numbers do not fit the texts.
     #[error("{length} characters out of {characters} do not hold numbers of {bits} bits: {needed} are needed")]
     TooShort {
-        /// What was asked for.
+        /// The length that was asked for.
         length: u32,
-        /// How many different ones.
+        /// The number of different characters.
         characters: usize,
         /// Bits of the numbers.
         bits: u32,
@@ -56,7 +56,7 @@ pub enum InvalidEncoding {
     /// A strategy that is not named.
     #[error("a strategy needs its name: {{\"form\":\"strategy\",\"strategy\":\"NAME\"}}")]
     NoStrategy,
-    /// What cannot be a strategy's name.
+    /// A text that cannot be a strategy's name.
     #[error("'{0}' is not a strategy's name: write 1 to 32 of a-z 0-9 _ -")]
     StrategyName(String),
     /// Too much is said to it.
@@ -64,7 +64,7 @@ pub enum InvalidEncoding {
         "the parameters of a strategy have at most {STRATEGY_PARAMETERS_LEN_MAX} bytes as JSON, in which each quote counts twice"
     )]
     StrategyParameters,
-    /// What is said to it cannot be kept.
+    /// Parameters of a strategy that cannot be kept.
     #[error("the parameters of a strategy cannot be kept: {0}")]
     UnreadableParameters(String),
     /// This program cannot use it.

@@ -525,7 +525,7 @@ impl Encoding {
         (number & !ones(self.bits) == 0 && self.text(number).as_deref() == Some(text)).then_some(number)
     }
 
-    /// Whether its texts are those of no form that every number has, by a prefix or by their letters.
+    /// Tells that its texts are those of no form that every number has, by a prefix or by their letters.
     pub(crate) fn is_respelled(&self) -> bool {
         self.respelled.is_some()
     }

@@ -68,7 +68,7 @@ const PLAIN: [(TextForm, EncodingForm); 3] = [
 struct Read {
     number: u128,
     form: EncodingForm,
-    /// Whether every number has that form.
+    /// True if every number has that form.
     is_plain: bool,
 }
 
