@@ -107,6 +107,18 @@ fn golden_checksums_of_the_defaults() {
     );
 }
 
+/// Worked out from the text of each by another program, too.
+#[test]
+fn golden_checksums_of_layouts_and_of_encodings() {
+    for (json, sum) in [
+        (r#"{"kind":"layout","layout":"snowflake","spread":16,"encoding":{"form":"base62","prefix":"ord_"}}"#, 0x0c66_1259_f4fb_5639),
+        (r#"{"kind":"layout","layout":"ulid","epoch":"2024-01-01T00:00:00Z","ahead_max_ms":5,"scope":"own"}"#, 0x54b0_fbd3_59db_bfaf),
+        (r#"{"kind":"uniq64","encoding":{"form":"base62","prefix":"ord_"},"step":2000}"#, 0xd94a_25a3_b281_ccfa),
+    ] {
+        assert_eq!(layout(json).unwrap().checksum(), sum, "{json}");
+    }
+}
+
 #[test]
 fn a_blocks_number_tells_its_cluster_and_its_definition() {
     let [orders, other] = ["{date:%F}{token}{serial:8}", "{date:%F}{token}{serial:7}"]
