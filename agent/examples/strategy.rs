@@ -1,7 +1,7 @@
 //! An agent with a strategy of its own, with all the flags of `uniq_generator`: order numbers with a check character.
 //! `PUT /generators/orders {"kind":"layout","encoding":{"form":"strategy","strategy":"checked"}}`, then `GET /id/orders`.
 
-use agent::embed::LayoutSource;
+use agent::embed::LayoutSpec;
 use agent::embed::strategy::{Defined, Generate, Minted, RegisterError, Strategy};
 use agent::extensions::Extensions;
 use std::process::ExitCode;
@@ -10,8 +10,8 @@ struct Checked;
 
 impl Strategy for Checked {
     // What is leased and kept for it: a token of 10 bits, a mark of time each millisecond.
-    fn needs(&self) -> LayoutSource {
-        LayoutSource { layout: Some("snowflake".to_owned()), ..LayoutSource::default() }
+    fn needs(&self) -> LayoutSpec {
+        LayoutSpec { layout: Some("snowflake".to_owned()), ..LayoutSpec::default() }
     }
 
     fn init(&self, _: Defined<'_>) -> Result<Box<dyn Generate>, String> {

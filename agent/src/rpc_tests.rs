@@ -63,23 +63,20 @@ async fn refusals_have_the_same_codes() {
 
 #[tokio::test]
 async fn a_quota_of_one_refuses_the_second_on_every_way_over_rpc() {
-    use common::namespace::{Definition, Scope};
+    use common::namespace::{Definition, Scope, Uniq64Spec};
     let kit = Kit::new();
     let minter = kit.start();
-    let own = Definition { scope: Some(Scope::Own), ..Definition::default() };
+    let own = Definition::Uniq64(Uniq64Spec { scope: Some(Scope::Own), ..Uniq64Spec::default() });
     let (text, layout) = (Definition::string("A{date:%Y%m%d}{token}{serial:6}"), Definition::layout("sonyflake"));
     for (name, definition) in [("alias", Definition::default()), ("own", own), ("text", text), ("layout", layout)] {
         for by in ["a", "b"] {
-            let plugins = Some(serde_json::from_str(r#"[{"plugin":"quota","per_day":1,"by":"caller"}]"#).unwrap());
+            let plugins = serde_json::from_str(r#"[{"plugin":"quota","per_day":1,"by":"caller"}]"#).unwrap();
             let definition = match name {
-                "text" => Definition {
-                    template: Some(format!("{by}{{date:%Y%m%d}}{{token}}{{serial:6}}")),
-                    ..definition.clone()
-                },
+                "text" => Definition::string(format!("{by}{{date:%Y%m%d}}{{token}}{{serial:6}}")),
                 _ => definition.clone(),
             };
             let name = format!("{name}-{by}").parse().unwrap();
-            minter.define(Namespace::define(name, &Definition { plugins, ..definition }).unwrap()).unwrap();
+            minter.define(Namespace::define(name, &definition.with_plugins(plugins)).unwrap()).unwrap();
         }
     }
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

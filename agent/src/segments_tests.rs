@@ -1,11 +1,11 @@
 use super::*;
-use common::segment::SegmentSource;
+use common::segment::SegmentSpec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestError, TestRng, TestRunner};
 use std::collections::BTreeSet;
 
 fn definition(step: u32) -> SegmentDefinition {
-    SegmentDefinition::new(&SegmentSource { step: Some(step), ..SegmentSource::default() }).unwrap()
+    SegmentDefinition::new(&SegmentSpec { step: Some(step), ..SegmentSpec::default() }).unwrap()
 }
 
 fn begin(step: u32) -> Segments {

@@ -397,6 +397,7 @@ impl TickWindow {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use common::layout::LayoutSpec;
     use common::lease::Generation;
     use common::token::{TokenType, TokenValue};
     use proptest::prelude::*;
@@ -516,13 +517,11 @@ mod tests {
 
     #[test]
     fn numbers_of_a_layout_count_on_into_the_next_tick() {
-        let source = common::layout::LayoutSource { layout: Some("snowflake".to_owned()), ..Default::default() };
-        let definition = Arc::new(LayoutDefinition::new(&source, None, None).unwrap());
+        let definition = Arc::new(LayoutDefinition::new(&LayoutSpec::of("snowflake")).unwrap());
         let numbers = Numbers::new(definition, TokenValue(5), Arc::default());
         assert_eq!(numbers.number(7, 4_095), 7 << 22 | 5 << 12 | 4_095);
         assert_eq!(numbers.number(7, 4_096), 8 << 22 | 5 << 12);
-        let source = common::layout::LayoutSource { layout: Some("uuid7".to_owned()), ..Default::default() };
-        let definition = Arc::new(LayoutDefinition::new(&source, None, None).unwrap());
+        let definition = Arc::new(LayoutDefinition::new(&LayoutSpec::of("uuid7")).unwrap());
         let numbers = Numbers::new(Arc::clone(&definition), TokenValue(5), Arc::default());
         let parts = definition.layout().parts(numbers.number(7, 9)).unwrap();
         assert_eq!((parts.tick, parts.token, parts.serial), (7, TokenValue(5), 9));

@@ -49,7 +49,9 @@ mod sequences;
 mod settings;
 
 pub use common::kind::Kind as GeneratorKind;
-pub use common::namespace::{Definition, GeneratorName, Namespace};
+pub use common::namespace::{
+    Definition, GeneratorName, LayoutSpec, Namespace, SegmentSpec, SequenceSpec, StringSpec, Uniq64Spec,
+};
 pub use common::rpc::mint::{MintCode, Registered};
 pub use common::sequence::{InvalidKey, Slot};
 pub use error::{Attempt, Cause, Error};

@@ -29,6 +29,7 @@ pub mod plugin;
 pub mod process;
 #[cfg(feature = "rpc")]
 pub mod rpc;
+mod scope;
 pub mod segment;
 pub mod sequence;
 pub mod setting;

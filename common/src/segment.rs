@@ -6,6 +6,8 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use crate::parameters::MasterId;
+use crate::plugin::PluginSpec;
+use crate::scope::Scope;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -79,26 +81,49 @@ impl fmt::Debug for Shown {
     }
 }
 
-/// What a person says of a name of this kind; what is left out is as usual.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SegmentSource {
-    /// The first place on the axis: 1 if nothing is said.
+/// A definition of segments as a person writes it; what is left out is as usual.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct SegmentSpec {
+    /// The first place on the axis; 1 if nothing is said.
+    #[serde(with = "crate::json::whole", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub first: Option<u64>,
-    /// The last place: as far as numbers go if nothing is said.
+    /// The last place; as far as numbers of 63 bits go if nothing is said.
+    #[serde(with = "crate::json::whole", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub last: Option<u64>,
     /// Numbers of a segment to begin with.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<u32>,
-    /// The fewest that a segment has when little is used.
+    /// The fewest numbers that a segment has; a tenth of `step` if nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub step_min: Option<u32>,
-    /// The most that it has when much is used.
+    /// The most; 1,000 times `step` if nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub step_max: Option<u32>,
-    /// How much of a segment is used before the next one is asked for: 1 to 90 hundredths.
+    /// How much of a segment is used before the next one is asked for, 1 to 90 hundredths; 20 if nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub threshold: Option<u8>,
-    /// How far the numbers of two places beside each other are from each other.
+    /// How far the numbers of two places beside each other are from each other: the number given is `offset + increment x place`; 1 if
+    /// nothing is said.
+    #[serde(with = "crate::json::whole", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub increment: Option<u64>,
-    /// The number of place 0. Two clusters with an increment of 2 and offsets of 0 and 1 never give the same number.
+    /// The number of place 0; 0 if nothing is said. Two clusters with an increment of 2 and offsets of 0 and 1 never give the same number.
+    #[serde(with = "crate::json::whole", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub offset: Option<u64>,
+    /// Among which IDs its own are unique: `own`, and nothing else can be said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub scope: Option<Scope>,
+    /// What stands around minting by this name: at most 8 objects with `plugin`, perhaps `order`, and what the plugin takes, such
+    /// as `{"plugin":"quota","per_second":100}`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<serde_json::Value>))]
+    pub plugins: Vec<PluginSpec>,
 }
 
 /// A definition of a name whose numbers are handed out in segments. Built only by checks.
@@ -172,7 +197,7 @@ impl SegmentDefinition {
     ///
     /// # Errors
     /// [`InvalidSegment`], with the reason.
-    pub fn new(said: &SegmentSource) -> Result<Self, InvalidSegment> {
+    pub fn new(said: &SegmentSpec) -> Result<Self, InvalidSegment> {
         let (increment, offset) = (said.increment.unwrap_or(1), said.offset.unwrap_or(0));
         let most = NUMBER_MAX.saturating_sub(offset).checked_div(increment).ok_or(InvalidSegment::Increment)?;
         let (first, last) = (said.first.unwrap_or(1), said.last.unwrap_or(most));
@@ -204,9 +229,9 @@ impl SegmentDefinition {
         Ok(Self { axis, step, step_min, step_max, threshold, increment, offset })
     }
 
-    /// The same as a person says it, with nothing left out.
-    pub fn source(&self) -> SegmentSource {
-        SegmentSource {
+    /// The same as a person says it, with nothing left out but scope and plugins.
+    pub fn spec(&self) -> SegmentSpec {
+        SegmentSpec {
             first: Some(self.axis.from),
             last: Some(self.axis.to.saturating_sub(1)),
             step: Some(self.step),
@@ -215,6 +240,7 @@ impl SegmentDefinition {
             threshold: Some(self.threshold),
             increment: Some(self.increment),
             offset: Some(self.offset),
+            ..SegmentSpec::default()
         }
     }
 
@@ -408,7 +434,7 @@ mod tests {
             let refusal = define(json).unwrap_err().to_string();
             assert!(refusal.contains(why), "{json}: {refusal}");
         }
-        assert!(serde_json::from_str::<SegmentSource>(r#"{"steps":1}"#).is_err());
+        assert!(serde_json::from_str::<SegmentSpec>(r#"{"steps":1}"#).is_err());
     }
 
     const ONE: (MasterId, MasterRun) = (MasterId::One, MasterRun(7));

@@ -541,7 +541,7 @@ mod tests {
     use super::*;
     use crate::about::AboutSource;
     use crate::account::SecretHash;
-    use crate::namespace::{Definition, Scope};
+    use crate::namespace::{Definition, Scope, Uniq64Spec};
 
     fn net(text: &str) -> IpNet {
         text.parse().unwrap()
@@ -549,12 +549,12 @@ mod tests {
 
     fn orders(step: u32, reset: bool) -> Box<Namespace> {
         let scope = Scope::Own;
-        let definition = Definition {
+        let definition = Definition::Uniq64(Uniq64Spec {
             everyday_reset: Some(reset),
             step: Some(Namespace::STEP_MIN + step),
             scope: Some(scope),
-            ..Definition::default()
-        };
+            ..Uniq64Spec::default()
+        });
         Box::new(Namespace::define("orders".parse().unwrap(), &definition).unwrap())
     }
 

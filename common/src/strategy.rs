@@ -21,7 +21,7 @@
 //! program that knows the name. So take another name for another way to write.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use crate::layout::{Layout, LayoutSource};
+use crate::layout::{Layout, LayoutSpec};
 use crate::panics::caught;
 use crate::plugin::{Parameters, PluginName};
 use crate::time::WallMs;
@@ -45,7 +45,7 @@ const REASON_LEN_MAX: usize = 256;
 /// A way to make texts of numbers, known by a name; see the [module](self).
 pub trait Strategy: Send + Sync {
     /// What has to be leased and kept for it: numbers of this layout. It stands in for a definition that names none.
-    fn needs(&self) -> LayoutSource;
+    fn needs(&self) -> LayoutSpec;
 
     /// Makes it ready for a name. Called twice for each, once to generate and once to read, and again in programs that take IDs
     /// apart. It may take its time: nothing else waits for it.
@@ -154,7 +154,7 @@ impl Strategies {
     }
 
     /// What the strategy of that name needs; `None` if there is none, or it panics.
-    pub fn needs(&self, name: &str) -> Option<LayoutSource> {
+    pub fn needs(&self, name: &str) -> Option<LayoutSpec> {
         let strategy = self.0.get(name)?;
         caught(|| strategy.needs()).ok()
     }
@@ -331,8 +331,8 @@ mod tests {
     struct Dressed(Does, String);
 
     impl Strategy for Dressed {
-        fn needs(&self) -> LayoutSource {
-            LayoutSource { layout: Some("snowflake".to_owned()), ..LayoutSource::default() }
+        fn needs(&self) -> LayoutSpec {
+            LayoutSpec { layout: Some("snowflake".to_owned()), ..LayoutSpec::default() }
         }
 
         fn init(&self, of: Defined<'_>) -> Result<Box<dyn Generate>, String> {

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use common::encoding::{Case, EncodingForm, EncodingParameters, EncodingSource, Secrets};
-use common::layout::{Layout, LayoutDefinition, LayoutSource, Preset};
+use common::layout::{Layout, LayoutDefinition, LayoutSpec, Preset};
 use common::strategy::Strategies;
 use common::time::WallMs;
 use common::token::TokenValue;
@@ -46,7 +46,8 @@ fn ids_of_the_originals_are_read_as_they_say() {
     // A fork's of other widths, whose days are China's: 2019-02-20 14:55:39, worker 27, sequence 2.
     let fields = ["time:30", "token:16", "serial:7"].map(str::to_owned).to_vec();
     let epoch = Some("2019-02-20T00:00:00+08:00".to_owned());
-    let source = LayoutSource { layout: None, bits: Some(53), epoch, unit_ms: Some(1_000), fields: Some(fields) };
+    let source =
+        LayoutSpec { bits: Some(53), epoch, unit_ms: Some(1_000), fields: Some(fields), ..LayoutSpec::default() };
     let parts = Layout::of(&source).unwrap().parts(450_795_408_770).unwrap();
     assert_eq!((parts.time.to_string().as_str(), parts.token.0, parts.serial), ("2019-02-20T06:55:39.000Z", 27, 2));
     // The status by which Twitter's documentation explains the format.
@@ -77,8 +78,7 @@ fn written(preset: &str, prefix: &str, number: u128) -> String {
             Some(EncodingSource::Parameters(EncodingParameters { form, case, prefix, ..EncodingParameters::default() }))
         }
     };
-    let source = LayoutSource { layout: Some(preset.to_owned()), ..LayoutSource::default() };
-    let definition = LayoutDefinition::new(&source, None, encoding.as_ref()).unwrap();
+    let definition = LayoutDefinition::new(&LayoutSpec { encoding, ..LayoutSpec::of(preset) }).unwrap();
     let text = definition.text(number).unwrap();
     let read = definition.written_by(Secrets::NONE, Strategies::NONE).unwrap().read(&text);
     assert_eq!(read, Some(number), "{text}");
@@ -171,6 +171,6 @@ proptest! {
 
     #[test]
     fn whatever_is_said_is_a_layout_or_refused(layout: Option<String>, bits: Option<u32>, epoch: Option<String>, fields in proptest::option::of(proptest::collection::vec("[a-z]{0,6}:?[0-9]{0,3}=?[0-9]{0,3}", 0..20))) {
-        let _ = Layout::of(&LayoutSource { layout, bits, epoch, unit_ms: Some(1), fields });
+        let _ = Layout::of(&LayoutSpec { layout, bits, epoch, unit_ms: Some(1), fields, ..LayoutSpec::default() });
     }
 }

@@ -4,8 +4,8 @@
 
 use chrono::Datelike as _;
 use common::calendar::{DayBucket, UtcOffset};
-use common::kind::{Kind, Known, explain};
-use common::namespace::{Definition, Namespace};
+use common::kind::{Known, explain};
+use common::namespace::{Definition, Namespace, StringSpec};
 use common::template::{CallerError, CallerParts, DEFAULT_TEMPLATE, PartKind, Template, TemplateError};
 use common::token::{TokenFamily, TokenKey, TokenValue};
 use proptest::prelude::*;
@@ -64,7 +64,7 @@ fn named(template: &Template) -> Namespace {
         _ => "string2-include-letter",
     };
     let (template, token_type) = (Some(template.source().to_owned()), Some(token_type.to_owned()));
-    let definition = Definition { kind: Kind::String, template, token_type, ..Definition::default() };
+    let definition = Definition::String(StringSpec { template, token_type, ..StringSpec::default() });
     Namespace::define("n".parse().unwrap(), &definition).unwrap()
 }
 

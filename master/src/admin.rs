@@ -325,8 +325,7 @@ pub(crate) fn audit_row(line: Line) -> AuditRow {
 
 fn namespace_row(namespace: &Namespace, registered_by: &str, value: Option<&SettingValue>) -> NamespaceRow {
     NamespaceRow {
-        name: namespace.name().clone(),
-        definition: namespace.definition(),
+        namespace: namespace.clone(),
         about: About::default(),
         capacity: namespace.capacity(),
         registered_by: registered_by.to_owned(),

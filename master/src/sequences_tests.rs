@@ -5,8 +5,7 @@ use crate::store::Store as _;
 use crate::store::memory::MemoryStore;
 use common::audit::Actor;
 use common::calendar::UtcOffset;
-use common::kind::Kind;
-use common::namespace::{Definition, Namespace};
+use common::namespace::{Definition, Namespace, SequenceSpec};
 use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId};
 use common::rpc::ranges::KeepRequest;
 use common::setting::{Setting, SettingValue};
@@ -15,7 +14,7 @@ use common::time::WallMs;
 const START: Now = Now { wall: WallMs(1_800_000_000_000), boot: BootMs(0) };
 
 fn sequence(name: &str, set: &str) -> Write {
-    let definition = Definition { set: Some(set.to_owned()), ..Definition::of(Kind::Sequence) };
+    let definition = Definition::Sequence(SequenceSpec { set: Some(set.to_owned()), ..SequenceSpec::default() });
     let namespace = Namespace::define(name.parse().unwrap(), &definition).unwrap();
     let (key, value) = (SettingKey::Namespace(name.parse().unwrap()), SettingValue::Namespace(Box::new(namespace)));
     Write::Setting(Setting { key, version: 1, value, actor: Actor::new("olga", ""), at: WallMs(0) })

@@ -4,8 +4,7 @@
 use common::about::{About, AboutSource};
 use common::audit::Actor;
 use common::calendar::UtcOffset;
-use common::kind::Kind;
-use common::namespace::{Definition, GeneratorName, Namespace};
+use common::namespace::{Definition, GeneratorName, Namespace, SegmentSpec};
 use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId};
 use common::rpc::lease::{Changed, Mode, NameState, Refusal, Registered};
 use common::rpc::peer::PeerMessage;
@@ -24,8 +23,8 @@ const NAMES: usize = 16_000;
 /// Fewer than there have to be before any of them is known by its digest alone.
 const RETIRED: usize = 16_000;
 
-fn definition(name: &str, kind: Kind) -> Box<Namespace> {
-    Box::new(Namespace::define(name.parse().unwrap(), &Definition::of(kind)).unwrap())
+fn definition(name: &str, definition: &Definition) -> Box<Namespace> {
+    Box::new(Namespace::define(name.parse().unwrap(), definition).unwrap())
 }
 
 fn setting(key: SettingKey, value: SettingValue) -> Setting {
@@ -33,7 +32,7 @@ fn setting(key: SettingKey, value: SettingValue) -> Setting {
 }
 
 fn named(name: &str, value: fn(Box<Namespace>) -> SettingValue) -> Setting {
-    setting(SettingKey::Namespace(name.parse().unwrap()), value(definition(name, Kind::Uniq64)))
+    setting(SettingKey::Namespace(name.parse().unwrap()), value(definition(name, &Definition::default())))
 }
 
 /// Names, retired ones, notes, and an axis whose name stands on another page.
@@ -45,7 +44,7 @@ fn many() -> Vec<Setting> {
     let about =
         |n| setting(SettingKey::About(format!("n{n:05}").parse().unwrap()), SettingValue::About(about.clone().into()));
     settings.extend((0..NAMES).map(about));
-    let plain = definition("zz-segment", Kind::Segment);
+    let plain = definition("zz-segment", &Definition::Segment(SegmentSpec::default()));
     let mut axis = Axis::new(plain.segments().unwrap());
     (axis.floor, axis.granted) = (axis.floor + 1, axis.granted + 1);
     settings.push(setting(SettingKey::Axis(plain.name().clone()), SettingValue::Axis(axis.into())));
@@ -138,7 +137,7 @@ impl Pair {
     }
 
     fn define(&mut self, at: usize, name: &str, from: &str) -> Result<Changed, Refusal> {
-        let (namespace, actor) = (definition(name, Kind::Uniq64), Actor::new("agent", from));
+        let (namespace, actor) = (definition(name, &Definition::default()), Actor::new("agent", from));
         self.asked(at, Event::Define { id: RequestId(1), namespace, actor })
     }
 }
@@ -182,7 +181,7 @@ fn a_network_registers_so_many_names_and_an_operator_as_many_as_there_may_be() {
             matches!(&refused, Refusal::NamesRate { network, count: NAMES_AT_ONCE, span_s: 900 } if network == "10.0.0.7/32")
         );
         assert_eq!(pair.define(at, "a7", stranger), Ok(Changed::AlreadySo));
-        let (namespace, actor) = (definition("more", Kind::Uniq64), Actor::new("agent", stranger));
+        let (namespace, actor) = (definition("more", &Definition::default()), Actor::new("agent", stranger));
         let shown = Box::new(told(None, *namespace, NameState::InUse));
         let restored = pair.asked(at, Event::Restore { id: RequestId(1), shown, actor });
         assert_eq!(restored, Err(refused), "nobody can say what was not forgotten");
@@ -190,7 +189,7 @@ fn a_network_registers_so_many_names_and_an_operator_as_many_as_there_may_be() {
     assert_eq!(pair.define(0, "other", "10.0.0.8:1"), Ok(Changed::Done));
     for n in 0..100 - NAMES_AT_ONCE - 1 {
         let (name, actor) = (format!("o{n}"), Actor::new("olga", "10.0.0.7"));
-        let change = Change::Define(definition(&name, Kind::Uniq64));
+        let change = Change::Define(definition(&name, &Definition::default()));
         assert_eq!(pair.asked(1, Event::Change { id: RequestId(1), change, actor }), Ok(Changed::Done));
     }
     pair.pass(NAME_EACH.0 / SECOND_MS * i64::from(NAMES_AT_ONCE) + 1);
@@ -213,7 +212,7 @@ fn of_those_who_register_one_name_at_once_one_is_told_that_it_is_new() {
         // Two at the first master, by one connection and by another, and one at the other master.
         let asked = [(first, "10.0.0.1:1"), (first, "10.0.0.1:1"), (first, "10.0.0.2:1"), (1 - first, "10.0.0.3:1")];
         let define = |(id, (at, from)): (usize, (usize, &str))| {
-            let (namespace, actor) = (definition(name, Kind::Uniq64), Actor::new("agent", from));
+            let (namespace, actor) = (definition(name, &Definition::default()), Actor::new("agent", from));
             (at, Event::Define { id: RequestId(10 + id as u64), namespace, actor })
         };
         pair.events(asked.into_iter().enumerate().map(define).collect());
@@ -277,7 +276,7 @@ fn names_that_both_forgot_come_back_as_fast_as_they_are_shown_and_by_proof_alone
     pair.connect();
     pair.pass(200);
     let restore = |pair: &mut Pair, n: usize, pairing: u128| {
-        let namespace = *definition(&format!("n{n}"), Kind::Uniq64);
+        let namespace = *definition(&format!("n{n}"), &Definition::default());
         let shown = Box::new(told(Some(EpochId(pairing)), namespace, NameState::InUse));
         let actor = Actor::new("agent", "10.0.0.7:4711");
         pair.asked(n % 2, Event::Restore { id: RequestId(1), shown, actor })
@@ -315,7 +314,7 @@ fn only_who_shows_a_name_first_is_told_that_it_was_forgotten() {
     let mut pair = Pair::new([Vec::new(), Vec::new()]);
     pair.connect();
     pair.pass(200);
-    let namespace = definition("orders", Kind::Uniq64);
+    let namespace = definition("orders", &Definition::default());
     let restore = |from: &str| {
         let shown = Box::new(told(Some(EpochId(7)), (*namespace).clone(), NameState::InUse));
         Event::Restore { id: RequestId(1), shown, actor: Actor::new("agent", from) }
@@ -368,7 +367,8 @@ fn the_oldest_retired_names_are_known_by_their_digests_and_stay_retired() {
         let refused = pair.asked(at, change(Change::Define(string("others", template)))).unwrap_err();
         assert!(matches!(refused, Refusal::Collides { .. }), "{refused}");
         // An agent that served it, and did not hear of it.
-        let shown = Box::new(told(Some(EpochId(7)), *definition(name(0).as_str(), Kind::Uniq64), NameState::InUse));
+        let shown =
+            Box::new(told(Some(EpochId(7)), *definition(name(0).as_str(), &Definition::default()), NameState::InUse));
         let restored = pair.asked(at, Event::Restore { id: RequestId(1), shown, actor: olga() });
         assert_eq!(restored, Err(Refusal::NameRetired));
     }
@@ -412,9 +412,9 @@ fn an_agent_shows_masters_that_forgot_it_a_name_that_they_said_is_retired() {
         let shown = Box::new(Registered { namespace: *namespace, state: NameState::Retired, proof });
         pair.asked(1, Event::Restore { id: RequestId(1), shown, actor: Actor::new("agent", "10.0.0.7:1") })
     };
-    assert_eq!(show(definition("orders", Kind::Uniq64), 7), Ok(Changed::Done));
-    assert_eq!(show(definition("orders", Kind::Uniq64), 7), Ok(Changed::AlreadySo));
-    assert_eq!(show(definition("parcels", Kind::Uniq64), 8), Err(Refusal::NotShownRetired), "a stranger's");
+    assert_eq!(show(definition("orders", &Definition::default()), 7), Ok(Changed::Done));
+    assert_eq!(show(definition("orders", &Definition::default()), 7), Ok(Changed::AlreadySo));
+    assert_eq!(show(definition("parcels", &Definition::default()), 8), Err(Refusal::NotShownRetired), "a stranger's");
     // A template that nobody proved would be in the way of others.
     assert_eq!(show(string("strings", "{date:%Y%m%d}X{token}{serial:8}"), 7), Err(Refusal::NotShownRetired));
     assert_eq!(pair.define(0, "orders", "10.0.0.7:1"), Err(Refusal::NameRetired));

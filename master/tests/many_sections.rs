@@ -4,9 +4,8 @@
 
 use common::audit::Actor;
 use common::calendar::UtcOffset;
-use common::kind::Kind;
 use common::lease::{Generation, Lease, LeaseState};
-use common::namespace::{Definition, GeneratorName, Namespace};
+use common::namespace::{Definition, GeneratorName, Namespace, SequenceSpec};
 use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
 use common::rpc::lease::Mode;
 use common::rpc::peer::{PAGE_MAX, PeerMessage};
@@ -29,8 +28,11 @@ fn name() -> GeneratorName {
 }
 
 fn sequence(name: GeneratorName, keys_per_section: Option<u32>) -> Setting {
-    let definition =
-        Definition { kind: Kind::Sequence, solo_allowance: Some(ALLOWANCE), keys_per_section, ..Definition::default() };
+    let definition = Definition::Sequence(SequenceSpec {
+        solo_allowance: Some(ALLOWANCE),
+        keys_per_section,
+        ..SequenceSpec::default()
+    });
     let namespace = Namespace::define(name.clone(), &definition).unwrap();
     let (key, value) = (SettingKey::Namespace(name), SettingValue::Namespace(Box::new(namespace)));
     Setting { key, version: 1, value, actor: Actor::new("olga", ""), at: WallMs(0) }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 use common::namespace::Scope;
+use common::template::DEFAULT_TEMPLATE;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +12,7 @@ use tests::cluster::{Cluster, until_status};
 use tests::oracle::{Ids, Oracle};
 use tests::programs;
 use tokio::task::JoinSet;
-use uniq_client::{Client, Definition, Error, GeneratorKind, MintCode, Namespace, Prefetch, Registered, Settings};
+use uniq_client::{Client, Definition, Error, MintCode, Namespace, Prefetch, Registered, Settings, StringSpec};
 
 const KILLS: usize = 4;
 const TASKS: usize = 6;
@@ -99,10 +100,10 @@ async fn what_cannot_be_given_is_typed_alike_by_http_and_rpc() {
         let long = client.uniq_string("default", "TOOLONG", "00").await.unwrap_err();
         assert_eq!(code(long), MintCode::BadParameter);
         // The template is that of `default`, so the same strings may come under both names.
-        let scope = Some(Scope::Own);
-        let invoices = Definition { scope, ..Namespace::default_of(GeneratorKind::String).definition() };
         let define = |everyday_reset| {
-            let definition = Definition { everyday_reset: Some(everyday_reset), ..invoices.clone() };
+            let (scope, everyday_reset) = (Some(Scope::Own), Some(everyday_reset));
+            let definition =
+                Definition::String(StringSpec { scope, everyday_reset, ..StringSpec::of(DEFAULT_TEMPLATE) });
             client.define_generator(Namespace::define("invoices".parse().unwrap(), &definition).unwrap())
         };
         // The second agent is told what the first one has told the masters.

@@ -8,7 +8,9 @@ use std::time::Duration;
 use tests::cluster::{Cluster, PATIENCE, until};
 use tests::programs;
 use uniq_client::{Client, Error, MintCode, Slot};
-use uniq_embed::{Definition, Embedded, GeneratorKind, MintError, Namespace, Refusal, Settings, UniqGenerator};
+use uniq_embed::{
+    Definition, Embedded, MintError, Namespace, Refusal, SequenceSpec, Settings, StringSpec, UniqGenerator,
+};
 
 const TEMPLATE: &str = "{date:%Y%m%d}{biz:2}{token}{serial:6}{check:luhn}";
 const BATCH: usize = 1_000;
@@ -19,11 +21,11 @@ const AT_MOST: &str = "at most 20000";
 const AT_ONCE: Duration = Duration::from_secs(5);
 
 fn orders(everyday_reset: bool) -> Namespace {
-    let definition = Definition {
+    let definition = Definition::String(StringSpec {
         token_type: Some("string2-only-number".to_owned()),
         everyday_reset: Some(everyday_reset),
-        ..Definition::string(TEMPLATE)
-    };
+        ..StringSpec::of(TEMPLATE)
+    });
     Namespace::define("orders".parse().unwrap(), &definition).unwrap()
 }
 
@@ -176,11 +178,11 @@ async fn keys_grow_for_an_application_and_for_whoever_asks_agents() {
     let work = move || {
         let embedded = Embedded::start(Settings::new(&file, &masters, "shop-1".parse().unwrap())).unwrap();
         embedded.wait_ready(PATIENCE).unwrap();
-        let definition = Definition {
+        let definition = Definition::Sequence(SequenceSpec {
             keys_per_section: Some(1_000),
             solo_allowance: Some(ALLOWANCE.into()),
-            ..Definition::of(GeneratorKind::Sequence)
-        };
+            ..SequenceSpec::default()
+        });
         let unknown = embedded.get_sequence("inbox").map(|_| ()).unwrap_err();
         assert!(
             matches!(&unknown, MintError::Refused(r) if matches!(**r, Refusal::UnknownGenerator { .. })),

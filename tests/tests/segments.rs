@@ -253,7 +253,7 @@ async fn what_is_said_wrong_is_refused_with_a_stated_code_and_an_axis_ends() {
         (r#"{"kind":"segment","first":0}"#, "begin at 1"),
         (r#"{"kind":"segment","threshold":91}"#, "1 to 90"),
         (r#"{"kind":"segment","step":0}"#, "step 0"),
-        (r#"{"kind":"segment","token_type":"uint2"}"#, "takes no token_type"),
+        (r#"{"kind":"segment","token_type":"uint2"}"#, "a generator of kind segment: token_type: unknown field"),
     ] {
         let answer = put(&cluster, 0, "bad", definition).await;
         assert_eq!((answer.status, answer.code().as_str()), (400, "bad_parameter"), "{}", answer.text());

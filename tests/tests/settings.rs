@@ -14,11 +14,8 @@ use tests::programs;
 const TEMPLATE: &str = "{date:%Y%m%d}{token}{serial:6}";
 
 fn namespace(name: &str, template: &str) -> Namespace {
-    let definition = Definition {
-        // The names here share a template.
-        scope: Some(Scope::Own),
-        ..Definition::string(template)
-    };
+    // The names here share a template.
+    let definition = Definition::string(template).with_scope(Scope::Own);
     Namespace::define(name.parse().unwrap(), &definition).unwrap()
 }
 

@@ -12,7 +12,7 @@ use common::about::AboutSource;
 use common::account::{ACCOUNTS_MAX, AccountName, Role, User};
 use common::json;
 use common::kind::Kind;
-use common::namespace::{Definition, GeneratorName, Namespace};
+use common::namespace::{Definition, GeneratorName, Namespace, SegmentSpec};
 use common::setting::{ABOUTS_LEN_MAX, Change, NAMESPACES_MAX, NETWORKS_MAX, RETIRED_MAX, network};
 use common::time::WallMs;
 use ipnet::IpNet;
@@ -106,10 +106,11 @@ impl File {
     ) -> Self {
         let granted: BTreeMap<_, _> = axes.iter().map(|row| (&row.name, granted(row))).collect();
         let entry = |row: NamespaceRow| {
-            let NamespaceRow { name, definition, about, retired, .. } = row;
-            let granted = granted.get(&name).copied().filter(|_| !retired);
+            let NamespaceRow { namespace, about, retired, .. } = row;
+            let granted = granted.get(namespace.name()).copied().filter(|_| !retired);
             let about = if retired { About::default() } else { about };
-            NameEntry { name: name.to_string(), retired, definition, granted, first: None, about }
+            let (name, definition) = (namespace.name().to_string(), namespace.definition());
+            NameEntry { name, retired, definition, granted, first: None, about }
         };
         Self {
             version: VERSION,
@@ -120,7 +121,7 @@ impl File {
             uint2_max: settings.uint2_max,
             networks: networks.into_iter().map(|row| row.network).collect(),
             users: users.iter().map(|it| UserEntry { name: it.name.to_string(), role: it.role.to_string() }).collect(),
-            names: names.into_iter().filter(|row| !row.name.is_default()).map(entry).collect(),
+            names: names.into_iter().filter(|row| !row.namespace.name().is_default()).map(entry).collect(),
         }
     }
 }
@@ -292,7 +293,8 @@ impl Check {
     }
 
     fn names(&mut self, rows: &[&RawValue], here: &Here) {
-        let known: BTreeMap<&str, &NamespaceRow> = here.names.iter().map(|row| (row.name.as_str(), row)).collect();
+        let known: BTreeMap<&str, &NamespaceRow> =
+            here.names.iter().map(|row| (row.namespace.name().as_str(), row)).collect();
         let mut seen = BTreeSet::new();
         for (nth, row) in rows.iter().enumerate() {
             let place = format!("names[{nth}]");
@@ -315,7 +317,7 @@ impl Check {
                 self.problem(&format!("{place} {name}"), &why);
             }
         }
-        let registered = || here.names.iter().filter(|row| !row.name.is_default());
+        let registered = || here.names.iter().filter(|row| !row.namespace.name().is_default());
         let (mut living, mut retired) = (0, registered().filter(|row| row.retired).count());
         living += registered().count() - retired;
         for change in &self.plan.names {
@@ -346,7 +348,7 @@ impl Check {
         let is_new = match known {
             None => true,
             Some(row) if row.retired && ends => false,
-            Some(row) if !Namespace::define(name.clone(), &row.definition).is_ok_and(|it| namespace.is_met_by(&it)) => {
+            Some(row) if !namespace.is_met_by(&row.namespace) => {
                 return Err(format!("it stands for something else here, and {}", in_the_way(row, namespace.kind())));
             }
             Some(row) if row.retired => return Err("it was retired here: leave it out".to_owned()),
@@ -444,21 +446,26 @@ fn read<T: DeserializeOwned>(row: &RawValue) -> Result<T, String> {
 /// The definition of an entry, of plain numbers from where an operator says.
 fn restarted(entry: NameEntry) -> Result<Definition, String> {
     let NameEntry { retired, definition, granted, first, .. } = entry;
-    match (definition.kind, granted, first) {
-        (Kind::Segment, _, None) if retired => Ok(definition),
-        (Kind::Segment, ..) if retired => Err("it is retired and takes no `first`: leave that out".to_owned()),
-        (Kind::Segment, None, _) => Err("`granted` is missing: an export says how far it was granted".to_owned()),
-        (Kind::Segment, Some(granted), None) => Err(format!(
+    match (definition, granted, first) {
+        (definition @ Definition::Segment(_), _, None) if retired => Ok(definition),
+        (Definition::Segment(_), ..) if retired => Err("it is retired and takes no `first`: leave that out".to_owned()),
+        (Definition::Segment(_), None, _) => {
+            Err("`granted` is missing: an export says how far it was granted".to_owned())
+        }
+        (Definition::Segment(_), Some(granted), None) => Err(format!(
             "add `first`, the first place that may be given: not below {granted}, and above all that was granted since the export"
         )),
-        (Kind::Segment, Some(granted), Some(first)) if first < granted.max(definition.first.unwrap_or(1)) => {
+        (Definition::Segment(spec), Some(granted), Some(first)) if first < granted.max(spec.first.unwrap_or(1)) => {
             Err(format!(
                 "first: {first} was granted already, as all below {granted} was when the file was written: say a later place"
             ))
         }
-        (Kind::Segment, Some(_), Some(_)) => Ok(Definition { first, ..definition }),
-        (_, None, None) => Ok(definition),
-        (kind, ..) => Err(format!("a name of kind {kind} takes no `granted` and no `first` beside its definition")),
+        (Definition::Segment(spec), Some(_), first) => Ok(Definition::Segment(SegmentSpec { first, ..spec })),
+        (definition, None, None) => Ok(definition),
+        (definition, ..) => {
+            let kind = definition.kind();
+            Err(format!("a name of kind {kind} takes no `granted` and no `first` beside its definition"))
+        }
     }
 }
 

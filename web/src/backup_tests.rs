@@ -9,8 +9,7 @@ fn row(name: &str, definition: &Value) -> NamespaceRow {
     let definition: Definition = serde_json::from_value(definition.clone()).unwrap();
     let namespace = Namespace::define(name.parse().unwrap(), &definition).unwrap();
     NamespaceRow {
-        name: namespace.name().clone(),
-        definition: namespace.definition(),
+        namespace,
         about: About::default(),
         capacity: 0,
         registered_by: "jane".to_owned(),
@@ -99,13 +98,13 @@ fn refused(file: &Value, here: &Here) -> String {
 fn carried_out(plan: &Plan, mut here: Here) -> Here {
     for change in &plan.names {
         let Change::Restore { namespace, retired, proved: false } = change else { panic!("{change:?}") };
-        here.names.retain(|row| row.name != *namespace.name());
+        here.names.retain(|row| row.namespace.name() != namespace.name());
         let definition = serde_json::to_value(namespace.definition()).unwrap();
         here.names.push(NamespaceRow { retired: *retired, ..row(namespace.name().as_str(), &definition) });
     }
     for change in &plan.notes {
         let Change::About { name, about } = change else { panic!("{change:?}") };
-        here.names.iter_mut().find(|row| row.name == *name).unwrap().about = (**about).clone();
+        here.names.iter_mut().find(|row| row.namespace.name() == name).unwrap().about = (**about).clone();
     }
     here.users.extend(plan.users.iter().map(|(name, role)| user(name.as_str(), *role)));
     for change in &plan.networks {
@@ -130,7 +129,7 @@ fn of_all_kinds() -> Vec<NamespaceRow> {
         ("keyed", json!({"kind": "sequence", "width": 32, "solo_allowance": "1000000", "set": "blue"})),
     ];
     let rows: Vec<_> = all.iter().map(|(name, definition)| row(name, definition)).collect();
-    assert!(Kind::NAMED.iter().all(|kind| rows.iter().any(|row| row.definition.kind == *kind)));
+    assert!(Kind::NAMED.iter().all(|kind| rows.iter().any(|row| row.namespace.kind() == *kind)));
     rows
 }
 
@@ -166,13 +165,14 @@ fn names_of_every_kind_come_back_as_they_were_and_a_second_time_nothing_is_new()
     let plan = planned(&file, &new_here()).unwrap();
     for (wanted, change) in names.iter().skip(1).zip(&plan.names) {
         let Change::Restore { namespace, retired, .. } = change else { panic!("{change:?}") };
-        let definition = match wanted.name.as_str() {
-            "parts" => Definition { first: Some(5_001), ..wanted.definition.clone() },
-            "big" => Definition { first: Some(shown + 1), ..wanted.definition.clone() },
-            _ => wanted.definition.clone(),
+        let (name, definition) = (wanted.namespace.name(), wanted.namespace.definition());
+        let definition = match (name.as_str(), definition) {
+            ("parts", Definition::Segment(spec)) => Definition::Segment(SegmentSpec { first: Some(5_001), ..spec }),
+            ("big", Definition::Segment(spec)) => Definition::Segment(SegmentSpec { first: Some(shown + 1), ..spec }),
+            (_, definition) => definition,
         };
-        assert_eq!((namespace.name(), namespace.definition()), (&wanted.name, definition));
-        assert_eq!(*retired, wanted.retired || wanted.name.as_str() == "keyed", "{}", wanted.name);
+        assert_eq!((namespace.name(), namespace.definition()), (name, definition));
+        assert_eq!(*retired, wanted.retired || name.as_str() == "keyed", "{name}");
     }
     assert_eq!((plan.names.len(), plan.notes.len()), (names.len() - 1, 9));
     assert_eq!(plan.imported.retired, ["keyed"]);
@@ -315,11 +315,7 @@ fn nothing_comes_in_beyond_what_there_may_be_and_problems_are_counted() {
     };
     let names = |n: usize, retired| file((0..n).map(|n| entry(n, retired)).collect(), Vec::new(), Vec::new());
     for (gone, max, of) in [(false, NAMESPACES_MAX, "names"), (true, RETIRED_MAX, "retired names")] {
-        let known = |n: usize| NamespaceRow {
-            name: format!("m{n}").parse().unwrap(),
-            retired: gone,
-            ..row("known", &json!({"kind": "uniq64"}))
-        };
+        let known = |n: usize| NamespaceRow { retired: gone, ..row(&format!("m{n}"), &json!({"kind": "uniq64"})) };
         let here = Here { names: (0..max - 2).map(known).collect(), ..new_here() };
         assert_eq!(planned(&names(2, gone), &here).unwrap().names.len(), 2);
         let why = format!("there would be {} {of} with those here: {max} is the most", max + 1);

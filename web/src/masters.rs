@@ -14,13 +14,13 @@ use common::about::AboutSource;
 use common::audit::Action;
 use common::clock::TestClock;
 use common::lease::{Lease, LeaseState, Prep};
-use common::namespace::{Definition, GeneratorName};
+use common::namespace::{Definition, GeneratorName, Namespace};
 use common::parameters::{AgentId, ClusterParameters, MasterId, SessionId};
 use common::rpc::lease::Mode;
 use common::time::WallMs;
 use common::token::{POOL_LOW_PERCENT, TokenKey, TokenType};
 use futures::future::BoxFuture;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
@@ -290,16 +290,27 @@ pub struct NetworkRow {
     pub network: String,
 }
 
+/// A name, and what it is to stand for.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub(crate) struct Named {
+    /// 1..=63 of a-z 0-9 . _ -, without a dot in front.
+    pub(crate) name: String,
+    /// Its definition.
+    #[serde(flatten)]
+    pub(crate) definition: Definition,
+}
+
+fn named<S: Serializer>(namespace: &Namespace, to: S) -> Result<S::Ok, S::Error> {
+    Named { name: namespace.name().to_string(), definition: namespace.definition() }.serialize(to)
+}
+
 /// What a generator's name stands for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct NamespaceRow {
-    /// The name.
-    #[serde(serialize_with = "as_text")]
-    #[schema(value_type = String)]
-    pub name: GeneratorName,
-    /// Its definition, with nothing left out.
-    #[serde(flatten)]
-    pub definition: Definition,
+    /// The name, and its definition with nothing left out.
+    #[serde(flatten, serialize_with = "named")]
+    #[schema(value_type = Named)]
+    pub namespace: Namespace,
     /// What is noted about it; that may change.
     #[schema(value_type = AboutSource)]
     pub about: About,

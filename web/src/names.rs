@@ -36,12 +36,15 @@ pub struct Label {
 impl NamespaceFilter {
     /// Whether this name is wanted.
     pub fn admits(&self, row: &NamespaceRow) -> bool {
-        let NamespaceRow { name, definition, about, .. } = row;
-        self.kind.is_none_or(|kind| kind == definition.kind)
+        let NamespaceRow { namespace, about, .. } = row;
+        self.kind.is_none_or(|kind| kind == namespace.kind())
             && self.application.as_ref().is_none_or(|wanted| wanted.is(about.application()))
             && self.owner.as_ref().is_none_or(|wanted| wanted.is(about.owner()))
             && self.label.as_ref().is_none_or(|wanted| wanted.is_among(about))
-            && self.search.as_ref().is_none_or(|wanted| wanted.is_in(name.as_str()) || wanted.is_noted(about))
+            && self
+                .search
+                .as_ref()
+                .is_none_or(|wanted| wanted.is_in(namespace.name().as_str()) || wanted.is_noted(about))
     }
 }
 
@@ -114,15 +117,14 @@ impl fmt::Display for Label {
 mod tests {
     use super::*;
     use common::about::AboutSource;
-    use common::namespace::Definition;
+    use common::namespace::{Definition, Namespace};
 
     fn row() -> NamespaceRow {
         let labels = [("env".to_owned(), "Prod".to_owned()), ("empty".to_owned(), String::new())].into();
         let (description, application) = ("Numbers of invoices".to_owned(), "Billing".to_owned());
         let source = AboutSource { description, application, owner: "Team Pay".to_owned(), labels };
         NamespaceRow {
-            name: "inv-2".parse().unwrap(),
-            definition: Definition::default(),
+            namespace: Namespace::define("inv-2".parse().unwrap(), &Definition::default()).unwrap(),
             about: About::new(source).unwrap(),
             capacity: 1,
             registered_by: String::new(),

@@ -8,6 +8,7 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
 use common::kind::Kind;
+use common::namespace::Namespace;
 use common::rpc::lease::Refusal;
 use sample::ask::{BODY_MAX, few, get, json_of, next_parts, watch};
 use sample::{KEY, Sample, SampleAccounts, about, agent, furnish, namespace};
@@ -126,9 +127,10 @@ async fn a_names_page_shows_what_is_noted_and_what_agents_say_of_it() {
     let (sample, _, router) = console(Role::Admin);
     sample.change(|state| {
         let text = Kind::String.default_token_type().unwrap().name();
-        state.namespaces[1].definition.token_type = Some(text.to_owned());
-        let plugins = json!([{"plugin": "quota", "per_day": 10_000}]);
-        state.namespaces[1].definition.plugins = serde_json::from_value(plugins).unwrap();
+        let plugins = serde_json::from_value(json!([{"plugin": "quota", "per_day": 10_000}])).unwrap();
+        let namespace = &mut state.namespaces[1].namespace;
+        let definition = namespace.definition().with_plugins(plugins);
+        *namespace = Namespace::define(namespace.name().clone(), &definition).unwrap();
         let held = |token: &str| HeldRow {
             token_type: text,
             token: token.to_owned(),

@@ -39,6 +39,9 @@ const PAGES: [&str; 15] = [
     "/settings",
 ];
 
+/// A template may have any visible character that is none of its own.
+const HOSTILE_TEMPLATE: &str = "</td><script>alert('x')</script>\"'&{date:%Y%m%d}{token}{serial:8}";
+
 /// Control characters are not taken; all the rest is.
 fn hostile_about() -> About {
     let text = || "</td></textarea><script>alert('x')</script>\"'&".to_owned();
@@ -68,9 +71,8 @@ async fn nothing_from_outside_becomes_markup() {
         let other = AuditRow { number: 2, subject: hostile(), ..line.clone() };
         state.audit = vec![line, other];
         accounts.audit.lock().unwrap().clone_from(&state.audit);
-        let mut namespace = sample::namespace("orders", Some("{date:%Y%m%d}{token}{serial:8}"));
+        let mut namespace = sample::namespace("orders", Some(HOSTILE_TEMPLATE));
         namespace.registered_by = hostile();
-        namespace.definition.token_type = Some(hostile());
         namespace.about = hostile_about();
         state.namespaces = vec![namespace];
         let mut row = sample::sequences::sections("inbox", (0, 9), SectionState::Served, "edge-01");
@@ -311,7 +313,7 @@ async fn the_names_that_may_have_given_an_id_are_said_and_the_likeliest_comes_fi
             [("snow", snow, true), ("invoices", r#"{"kind":"segment"}"#, true), ("new", r#"{"kind":"segment"}"#, false)]
         {
             let definition = serde_json::from_str(definition).unwrap();
-            state.namespaces.push(web::NamespaceRow { definition, in_use, ..sample::namespace(name, None) });
+            state.namespaces.push(web::NamespaceRow { in_use, ..sample::defined(name, &definition) });
         }
     });
     let html = get(&router, "/explain?id=1001").await.2;
@@ -327,7 +329,7 @@ async fn the_names_that_may_have_given_an_id_are_said_and_the_likeliest_comes_fi
     let name = common::namespace::Namespace::define("short".parse().unwrap(), &short).unwrap();
     let text = name.written().unwrap().plain(common::encoding::Secrets::NONE).unwrap().text(3_851_826_724_463_443_969);
     sample.change(|state| {
-        state.namespaces.push(web::NamespaceRow { definition: short, ..sample::namespace("short", None) });
+        state.namespaces.push(sample::defined("short", &short));
     });
     let html = get(&router, &format!("/explain?id={}", text.unwrap())).await.2;
     assert!(html.contains("short") && html.contains("gives them in this form alone"), "{html}");
@@ -378,7 +380,7 @@ async fn who_can_read_a_text_that_no_master_can_is_said() {
             ("plain", r#"{"kind":"uniq64","encoding":"base62"}"#.to_owned()),
         ] {
             let definition = serde_json::from_str(&definition).unwrap();
-            state.namespaces.push(web::NamespaceRow { definition, ..sample::namespace(name, None) });
+            state.namespaces.push(sample::defined(name, &definition));
         }
     });
     let told = async |id: &str| {
@@ -392,7 +394,7 @@ async fn who_can_read_a_text_that_no_master_can_is_said() {
     assert!(told("ABCDEFGHJKLMNPQRSTUV").await.unwrap().contains("masters: tickets."), "it has letters");
     let api = get(&router, &format!("/api/explain/{longer}")).await.2;
     assert!(api.contains(r#""names":["codes"]"#) && api.contains("--secret-file"), "{api}");
-    sample.change(|state| state.namespaces.retain(|row| row.name.to_string() == "plain"));
+    sample.change(|state| state.namespaces.retain(|row| row.namespace.name().as_str() == "plain"));
     assert_eq!(told(shorter).await, None);
 }
 

@@ -91,13 +91,7 @@ async fn a_sequences_own_page_counts_the_agents_that_can_serve_it() {
         };
         state.sequences.allocators = names[..5].iter().map(allocator).collect();
         state.agents = names.iter().map(|name| sample::agent(name, web::AgentState::Well, &[1])).collect();
-        let kind = common::kind::Kind::Sequence;
-        let definition = common::namespace::Definition {
-            set: Some("default".to_owned()),
-            token_type: None,
-            ..common::namespace::Definition::of(kind)
-        };
-        state.namespaces = vec![web::NamespaceRow { definition, ..sample::namespace("inbox", None) }];
+        state.namespaces = vec![sample::sequences::sequence("inbox")];
     });
     let (status, _, html) = get(&router, "/namespaces/sequence/inbox").await;
     assert_eq!(status, StatusCode::OK, "{html}");

@@ -5,7 +5,7 @@ use std::env::args;
 use std::sync::Arc;
 use std::time::Duration;
 use uniq_embed::plugin::{Call, Needs, Outgoing, Plugin, PluginRefusal, PluginSpec, Plugins};
-use uniq_embed::{Definition, Embedded, GeneratorKind, MintCode, Namespace, Settings, UniqGenerator};
+use uniq_embed::{Definition, Embedded, GeneratorKind, MintCode, Namespace, Settings, StringSpec, UniqGenerator};
 
 struct Invoices;
 
@@ -46,7 +46,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     embedded.wait_ready(Duration::from_secs(10))?;
 
     let specs = vec![PluginSpec::new("invoices".parse()?), PluginSpec::new("stats".parse()?)];
-    let definition = Definition { plugins: Some(specs), ..Definition::string("{date:%Y%m%d}{token}{serial:6}") };
+    let definition =
+        Definition::String(StringSpec { plugins: specs, ..StringSpec::of("{date:%Y%m%d}{token}{serial:6}") });
     let invoices = embedded.create_uniq_generator(Namespace::define("invoices".parse()?, &definition)?)?;
     println!("{}", invoices.called_by("cashier 3").get_uniq_string("", "")?);
     assert!(invoices.get_batch_string(11, "", "", &mut Vec::new()).is_err());

@@ -58,9 +58,9 @@
 
 #[doc(inline)]
 pub use agent::embed::{
-    AfterReboot, AgentId, Definition, Embedded, EncodingSource, Extensions, GeneratorKind, GeneratorName, LayoutSource,
-    MintCode, MintError, Namespace, NamespaceError, PerThread, Refusal, Scope, Sequence, SerialFileError, Settings,
-    Shared, StartError, TokenType, UniqGenerator,
+    AfterReboot, AgentId, Definition, Embedded, EncodingSource, Extensions, GeneratorKind, GeneratorName, LayoutSpec,
+    MintCode, MintError, Namespace, NamespaceError, PerThread, Refusal, Scope, SegmentSpec, Sequence, SequenceSpec,
+    SerialFileError, Settings, Shared, StartError, StringSpec, TokenType, Uniq64Spec, UniqGenerator,
 };
 #[doc(inline)]
 pub use agent::embed::{plugin, strategy};

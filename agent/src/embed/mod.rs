@@ -73,8 +73,10 @@ pub use crate::refusal::Refusal;
 pub use crate::serial_file::{AfterReboot, SerialFileError};
 pub use common::encoding::EncodingSource;
 pub use common::kind::Kind as GeneratorKind;
-pub use common::layout::LayoutSource;
-pub use common::namespace::{Definition, GeneratorName, Namespace, NamespaceError, Scope};
+pub use common::namespace::{
+    Definition, GeneratorName, LayoutSpec, Namespace, NamespaceError, Scope, SegmentSpec, SequenceSpec, StringSpec,
+    Uniq64Spec,
+};
 pub use common::parameters::AgentId;
 pub use common::rpc::mint::MintCode;
 pub use common::strategy;

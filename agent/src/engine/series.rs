@@ -184,7 +184,7 @@ mod tests {
     use super::*;
     use crate::serial_file::{BlockName, Header};
     use common::kind::Kind;
-    use common::namespace::{Definition, Scope};
+    use common::namespace::{Definition, Scope, Uniq64Spec};
     use common::parameters::SessionId;
 
     const OURS: Option<ClusterId> = Some(ClusterId(1));
@@ -199,7 +199,8 @@ mod tests {
     }
 
     fn orders(step: u32) -> Namespace {
-        let definition = Definition { scope: Some(Scope::Own), step: Some(step), ..Definition::default() };
+        let definition =
+            Definition::Uniq64(Uniq64Spec { scope: Some(Scope::Own), step: Some(step), ..Uniq64Spec::default() });
         Namespace::define("orders".parse().unwrap(), &definition).unwrap()
     }
 
@@ -280,7 +281,11 @@ mod tests {
         assert_eq!(series(&orders(1_000), &contents, OURS).serial.marks(), MARKS);
         let elsewhere = series(&orders(2_000), &contents, THEIRS).serial;
         assert_eq!(elsewhere.marks(), Marks { step: 2_000, ..Marks::default() });
-        let daily = Definition { scope: Some(Scope::Own), everyday_reset: Some(true), ..Definition::default() };
+        let daily = Definition::Uniq64(Uniq64Spec {
+            scope: Some(Scope::Own),
+            everyday_reset: Some(true),
+            ..Uniq64Spec::default()
+        });
         let daily = Namespace::define("orders".parse().unwrap(), &daily).unwrap();
         assert!(Series::resume(&daily, &contents, OURS).is_err(), "another definition");
         let mut stopped = contents.clone();

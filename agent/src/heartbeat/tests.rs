@@ -13,7 +13,7 @@ use common::calendar::UtcOffset;
 use common::clock::Clock;
 use common::kind::Kind;
 use common::lease::{Generation, Grant};
-use common::namespace::{Definition, GeneratorName, Namespace};
+use common::namespace::{Definition, GeneratorName, Namespace, Uniq64Spec};
 use common::net::places::{Place, Places};
 use common::parameters::{ClusterId, ClusterParameters, MasterId};
 use common::plugin::PluginSpec;
@@ -233,7 +233,7 @@ async fn a_report_says_how_the_agent_fares_and_a_master_that_does_not_take_it_is
 
     // Names by what they minted since the last report, and how their calls fared if they count them.
     let stats: PluginSpec = serde_json::from_str(r#"{"plugin":"stats"}"#).unwrap();
-    let definition = Definition { plugins: Some(vec![stats]), ..Definition::default() };
+    let definition = Definition::Uniq64(Uniq64Spec { plugins: vec![stats], ..Uniq64Spec::default() });
     let orders = Namespace::define("orders".parse().unwrap(), &definition).unwrap();
     minter.in_turn(move |minter| minter.define(orders)).await.unwrap().unwrap();
     task.tell().await;

@@ -58,7 +58,7 @@ pub(super) async fn define(
         Some(names) => names.definition(kind, name),
         None => agent.minter.definition(kind, name),
     };
-    let known = known_as(definition.kind, &name);
+    let known = known_as(definition.kind(), &name);
     let definition = definition.completed(agent.minter.secrets(), agent.minter.strategies(), known.as_ref());
     let namespace = Namespace::define(name, &definition).map_err(|e| Problem::bad_parameter(e.to_string()))?;
     let Some(names) = &agent.names else {

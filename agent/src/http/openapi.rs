@@ -305,6 +305,24 @@ mod tests {
     }
 
     #[test]
+    fn each_kind_of_definition_is_a_type_that_clients_tell_by_its_kind() {
+        let api: serde_json::Value = serde_json::from_str(&describe().to_json().unwrap()).unwrap();
+        let definition = &api["components"]["schemas"]["Definition"];
+        let kinds = definition["discriminator"]["mapping"].as_object().unwrap();
+        let mut named = Kind::NAMED.map(Kind::name);
+        named.sort_unstable();
+        assert_eq!(kinds.keys().collect::<Vec<_>>(), named);
+        assert_eq!(definition["oneOf"].as_array().unwrap().len(), named.len());
+        for (kind, place) in kinds {
+            let spec = api.pointer(place.as_str().unwrap().strip_prefix('#').unwrap()).unwrap();
+            assert_eq!(spec["properties"]["kind"]["enum"], serde_json::json!([kind]), "{spec}");
+            assert_eq!(spec["required"], serde_json::json!(["kind"]), "{spec}");
+            // Answers have a name beside it.
+            assert_eq!(spec["additionalProperties"], serde_json::Value::Null, "{spec}");
+        }
+    }
+
+    #[test]
     fn what_is_promised_of_ids_is_what_may_come() {
         let api: serde_json::Value = serde_json::from_str(&describe().to_json().unwrap()).unwrap();
         for path in MINTED {

@@ -5,7 +5,7 @@ use super::*;
 use crate::minter::kit::Kit;
 use crate::plugin::history::{self, History, HistorySettings};
 use crate::plugin::{Call, Needs, Outgoing, Plugin, PluginRefusal, Plugins, Stage};
-use common::namespace::{Definition, Namespace, Scope};
+use common::namespace::{Definition, Namespace, Scope, Uniq64Spec};
 use common::rpc::mint::MintCode;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -54,8 +54,8 @@ impl Server {
     }
 
     pub(super) fn define(&self, name: &str, definition: Definition, plugins: &str) {
-        let plugins = Some(serde_json::from_str(plugins).unwrap());
-        let namespace = Namespace::define(name.parse().unwrap(), &Definition { plugins, ..definition }).unwrap();
+        let plugins = serde_json::from_str(plugins).unwrap();
+        let namespace = Namespace::define(name.parse().unwrap(), &definition.with_plugins(plugins)).unwrap();
         self.minter.define(namespace).unwrap();
     }
 
@@ -96,7 +96,7 @@ const ANY: &str = "*/*";
 const PACKED: &str = "application/octet-stream";
 
 fn own() -> Definition {
-    Definition { scope: Some(Scope::Own), ..Definition::default() }
+    Definition::Uniq64(Uniq64Spec { scope: Some(Scope::Own), ..Uniq64Spec::default() })
 }
 
 fn orders() -> Definition {

@@ -412,8 +412,8 @@ mod tests {
     fn numbers_of_each_layout_are_written_in_each_encoding_over_the_ends_of_ticks() {
         use common::encoding::EncodingForm::{Base32, Base62, Decimal, Hex, Sqids, Uuid};
         for preset in common::layout::Preset::ALL {
-            let source = common::layout::LayoutSource { layout: Some(preset.to_string()), ..Default::default() };
-            let definition = common::layout::LayoutDefinition::new(&source, None, None).unwrap();
+            let said = common::layout::LayoutSpec::of(preset.name());
+            let definition = common::layout::LayoutDefinition::new(&said).unwrap();
             let (bits, serials) = (definition.layout().bits(), definition.layout().serials_per_tick());
             for form in [Decimal, Base32, Base62, Hex, Sqids, Uuid] {
                 let source = common::encoding::EncodingSource::Name(form);

@@ -6,7 +6,7 @@ use crate::sequences::tests::masters::{Masters, Record};
 use crate::sequences::tests::{self as kit, agent_for, agent_of};
 use axum::body::to_bytes;
 use axum::http::Method;
-use common::namespace::Namespace;
+use common::namespace::{Definition, Namespace, SequenceSpec};
 use common::rpc::mint::{MintCode, MintServiceClient, Passing, SequenceCall};
 use common::rpc::transport::{connect, deadline_in};
 use common::sequence::Slot;
@@ -90,9 +90,9 @@ async fn each_key_has_numbers_of_its_own_in_every_media_type() {
 /// Each call for more would wait in vain: no master raises a section that far alone.
 #[tokio::test]
 async fn more_numbers_than_a_master_may_grant_alone_are_refused_at_once_with_the_most_there_are() {
-    let mut definition = kit::namespace(63).definition();
-    definition.solo_allowance = Some(200);
-    let site = site_of(Namespace::define("orders".parse().unwrap(), &definition).unwrap()).await;
+    let said = SequenceSpec { solo_allowance: Some(200), ..kit::namespace(63).sequences().unwrap().spec() };
+    let few = Namespace::define("orders".parse().unwrap(), &Definition::Sequence(said)).unwrap();
+    let site = site_of(few).await;
     assert_eq!(site.get("/sequence/orders/42?n=200").await.text().lines().last(), Some("200"));
     let refused = [
         site.get("/sequence/orders/42?n=201").await,

@@ -4,9 +4,8 @@ use super::plugged_tests::Server;
 use crate::embed::{EncodingSource, Shared, UniqGenerator as _};
 use crate::plugin::Plugins;
 use common::encoding::Secrets;
-use common::kind::Kind;
-use common::layout::LayoutSource;
-use common::namespace::{Definition, Scope};
+use common::layout::LayoutSpec;
+use common::namespace::{Definition, Scope, Uniq64Spec};
 use common::plugin::{Parameter, Parameters};
 use common::rpc::mint::{MintCode, MintServiceClient};
 use common::rpc::transport;
@@ -27,7 +26,7 @@ struct Orders(Arc<AtomicU8>);
 struct Prefixed(Arc<AtomicU8>, String);
 
 impl Strategy for Orders {
-    fn needs(&self) -> LayoutSource {
+    fn needs(&self) -> LayoutSpec {
         layout()
     }
 
@@ -53,21 +52,20 @@ impl Generate for Prefixed {
 }
 
 /// One that the tokens of this agent fit.
-fn layout() -> LayoutSource {
-    LayoutSource {
-        layout: None,
+fn layout() -> LayoutSpec {
+    LayoutSpec {
         bits: Some(64),
         epoch: Some("2024-01-01T00:00:00Z".to_owned()),
         unit_ms: Some(1),
         fields: Some(["zero:1", "time:41", "token:12", "serial:10"].map(str::to_owned).to_vec()),
+        ..LayoutSpec::default()
     }
 }
 
 fn by_strategy(name: &str, prefix: Option<&str>) -> Definition {
     let parameters = prefix.map(|prefix| Parameters::default().with("prefix", Parameter::Text(prefix.to_owned())));
     let encoding = EncodingSource::strategy(name, parameters.unwrap_or_default());
-    let LayoutSource { bits, epoch, unit_ms, fields, .. } = layout();
-    Definition { bits, epoch, unit_ms, fields, encoding: Some(encoding), ..Definition::of(Kind::Layout) }
+    Definition::Layout(LayoutSpec { encoding: Some(encoding), ..layout() })
 }
 
 /// A server whose strategy does what the switch says, with a name by it.
@@ -202,7 +200,7 @@ async fn uniq64_leave_as_their_names_encoding_writes_them() {
     let secrets: Secrets = secret.parse().unwrap();
     let uniq64 = |encoding: &str, scope| {
         let encoding = Some(serde_json::from_str(encoding).unwrap());
-        let definition = Definition { encoding, scope: Some(scope), ..Definition::default() };
+        let definition = Definition::Uniq64(Uniq64Spec { encoding, scope: Some(scope), ..Uniq64Spec::default() });
         definition.completed(&secrets, Strategies::NONE, None)
     };
     let long = r#"{"form":"decimal","length":20}"#;

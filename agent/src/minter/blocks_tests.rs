@@ -3,11 +3,11 @@
 use super::kit::{Kit, set_wall};
 use super::*;
 use common::kind::Uniq64Fields;
-use common::namespace::{Definition, Scope};
+use common::namespace::{Definition, Scope, Uniq64Spec};
 use common::time::{DAY_MS, HOUR_MS};
 
 fn own(name: &str) -> Namespace {
-    let definition = Definition { scope: Some(Scope::Own), ..Definition::default() };
+    let definition = Definition::Uniq64(Uniq64Spec { scope: Some(Scope::Own), ..Uniq64Spec::default() });
     Namespace::define(name.parse().unwrap(), &definition).unwrap()
 }
 

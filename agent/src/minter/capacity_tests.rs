@@ -3,7 +3,7 @@
 use super::super::kit::{Kit, held, parameters, set_wall};
 use super::*;
 use crate::holder::LeaseView;
-use common::namespace::Definition;
+use common::namespace::{Definition, SegmentSpec, StringSpec};
 use common::parameters::ClusterId;
 use common::rpc::mint::MintCode;
 use common::template::CallerParts;
@@ -23,7 +23,7 @@ const MIDNIGHTS: usize = 100;
 const STEP_BACK: SpanMs = SpanMs::seconds(20 * 60);
 
 fn small(kit: &Kit) -> (Arc<Minter>, Arc<Generator>) {
-    let definition = Definition { everyday_reset: Some(true), ..Definition::string(TEMPLATE) };
+    let definition = Definition::String(StringSpec { everyday_reset: Some(true), ..StringSpec::of(TEMPLATE) });
     let namespace = Namespace::define("small".parse().unwrap(), &definition).unwrap();
     let minter = kit.start_with(vec![namespace]);
     minter.join(ClusterId(1), parameters()).unwrap();
@@ -187,8 +187,9 @@ async fn more_than_a_day_holds_is_refused_for_good_and_costs_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_for_more_numbers_than_a_window_has_takes_none_of_them() {
     let kit = Kit::new();
-    let minter =
-        kit.start_with(vec![Namespace::define("orders".parse().unwrap(), &Definition::of(Kind::Segment)).unwrap()]);
+    let minter = kit.start_with(vec![
+        Namespace::define("orders".parse().unwrap(), &Definition::Segment(SegmentSpec::default())).unwrap(),
+    ]);
     minter.join(ClusterId(1), parameters()).unwrap();
     minter.set_leases(held(7), 0).unwrap();
     minter.feed_segments();

@@ -4,12 +4,12 @@ use super::kit::Kit;
 use super::*;
 use crate::embed::{MintError, Shared, UniqGenerator};
 use crate::plugin::{Call, Caller, Needs, Outgoing, Plugin, PluginRefusal, Plugins};
-use common::namespace::Definition;
+use common::namespace::{Definition, Uniq64Spec};
 use common::rpc::mint::MintCode;
 use std::collections::BTreeSet;
 
 fn with(definition: Definition, plugins: &str) -> Definition {
-    Definition { plugins: Some(serde_json::from_str(plugins).unwrap()), ..definition }
+    definition.with_plugins(serde_json::from_str(plugins).unwrap())
 }
 
 fn define(minter: &Minter, name: &str, definition: Definition) {
@@ -31,7 +31,7 @@ const ONE: &str = r#"[{"plugin":"quota","per_day":1}]"#;
 fn of_one() -> (Kit, Arc<Minter>) {
     let kit = Kit::new();
     let minter = kit.start();
-    let own = Definition { scope: Some(common::namespace::Scope::Own), ..Definition::default() };
+    let own = Definition::Uniq64(Uniq64Spec { scope: Some(common::namespace::Scope::Own), ..Uniq64Spec::default() });
     define(&minter, "alias", with(Definition::default(), ONE));
     define(&minter, "own", with(own, ONE));
     define(&minter, "text", with(Definition::string("A{date:%Y%m%d}{token}{serial:6}"), ONE));

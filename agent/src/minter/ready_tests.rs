@@ -15,9 +15,8 @@ fn uniq64(minter: &Minter) -> SourceRef<'_> {
 }
 
 fn layout() -> Namespace {
-    let mut definition: Definition = serde_json::from_str(r#"{"kind":"layout","layout":"snowflake"}"#).unwrap();
-    definition.token_type = Some("uint2".to_owned());
-    Namespace::define("flake".parse().unwrap(), &definition).unwrap()
+    let json = r#"{"kind":"layout","layout":"snowflake","token_type":"uint2"}"#;
+    Namespace::define("flake".parse().unwrap(), &serde_json::from_str(json).unwrap()).unwrap()
 }
 
 /// Masters take all sections away from an agent that can give no numbers of them.

@@ -2,12 +2,13 @@
 
 use super::kit::{Kit, held, parameters};
 use super::*;
-use common::namespace::Definition;
+use common::namespace::{Definition, SegmentSpec};
 use common::parameters::ClusterId;
 use std::time::Duration;
 
 fn start(kit: &Kit) -> Arc<Minter> {
-    let definition = Definition { step: Some(100), step_min: Some(100), ..Definition::of(Kind::Segment) };
+    let definition =
+        Definition::Segment(SegmentSpec { step: Some(100), step_min: Some(100), ..SegmentSpec::default() });
     let minter = kit.start_with(vec![Namespace::define("orders".parse().unwrap(), &definition).unwrap()]);
     minter.join(ClusterId(1), parameters()).unwrap();
     minter.set_leases(held(7), 0).unwrap();

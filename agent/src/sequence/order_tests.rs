@@ -7,7 +7,7 @@ use common::lease::Generation;
 use common::namespace::GeneratorName;
 use common::rpc::ranges::{HeldSections, KeepReply, RaiseTo, Raised};
 use common::segment::MasterRun;
-use common::sequence::{Section, SequenceDefinition, SequenceSource};
+use common::sequence::{Section, SequenceDefinition, SequenceSpec};
 use common::time::{BootMs, SpanMs};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestError, TestRng, TestRunner};
@@ -93,7 +93,7 @@ fn deed() -> impl Strategy<Value = Deed> {
 
 impl World {
     fn new(rates: [i64; 2], bent: Option<Bent>) -> Self {
-        let said = SequenceSource { step: Some(5), solo_allowance: Some(100), ..SequenceSource::default() };
+        let said = SequenceSpec { step: Some(5), solo_allowance: Some(100), ..SequenceSpec::default() };
         let agent = |rate| Agent {
             allocator: Allocator::new(2, BootMs(0)),
             section: None,

@@ -7,7 +7,7 @@ use common::lease::Generation;
 use common::namespace::GeneratorName;
 use common::rpc::ranges::{HeldSections, KeepReply, RaiseTo, Raised};
 use common::segment::MasterRun;
-use common::sequence::{Section, SequenceDefinition, SequenceSource};
+use common::sequence::{Section, SequenceDefinition, SequenceSpec};
 use common::time::BootMs;
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -116,7 +116,7 @@ fn deed() -> impl Strategy<Value = Deed> {
 
 impl World {
     fn new(without: Without) -> Self {
-        let said = SequenceSource { step: Some(5), solo_allowance: Some(ALLOWANCE), ..SequenceSource::default() };
+        let said = SequenceSpec { step: Some(5), solo_allowance: Some(ALLOWANCE), ..SequenceSpec::default() };
         let agent = |session| Agent {
             session,
             allocator: Allocator::new(2, BootMs(0)),

@@ -1,5 +1,5 @@
 use super::*;
-use common::sequence::SequenceSource;
+use common::sequence::SequenceSpec;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -16,12 +16,12 @@ fn bound(from: u64, max_seq: u64) -> Raised {
 }
 
 fn definition(width: u8, step: u32) -> SequenceDefinition {
-    let said = SequenceSource {
+    let said = SequenceSpec {
         width: Some(width),
         step: Some(step),
         keys_per_section: Some(100),
         solo_allowance: Some(1_000_000),
-        ..SequenceSource::default()
+        ..SequenceSpec::default()
     };
     SequenceDefinition::new(&said).unwrap()
 }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::segments::Held;
 use common::lease::{Generation, Receipt};
-use common::segment::{SegmentSource, Shown};
+use common::segment::{SegmentSpec, Shown};
 use common::time::WallMs;
 use common::token::{TokenType, TokenValue};
 
@@ -98,7 +98,7 @@ fn the_segments_of_as_many_names_as_there_may_be_fit() {
     let Found::Whole(mut lineage) = whole() else { unreachable!() };
     let held = |ordinal| Held { ordinal, span: Span { from: 1, to: u64::MAX }, mark: 2 };
     let record = Record { seen: Shown { to: 5, proof: Some([9; 32]) }, held: (0..HELD_MAX as u64).map(held).collect() };
-    let definition = SegmentDefinition::new(&SegmentSource::default()).unwrap();
+    let definition = SegmentDefinition::new(&SegmentSpec::default()).unwrap();
     for name in 0..NAMESPACES_MAX {
         let name = format!("{name:063}").parse().unwrap();
         lineage.holdings.segments.insert(name, HeldSegments::new(&definition, record.clone()));

@@ -1,14 +1,13 @@
 //! What a name of kind `layout` stands for: a layout, how far it may run ahead of the clock, and how its numbers are written.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::{InvalidLayout, Layout, LayoutSource, Part, Preset, Spread};
+use super::{InvalidLayout, Layout, LayoutSpec, Part, Preset, Spread};
 use crate::encoding::{
     Case, Encoding, EncodingForm, EncodingParameters, EncodingSource, InvalidEncoding, Secrets, WrittenAs,
 };
 use crate::strategy::Strategies;
 use crate::time::{SECOND_MS, SpanMs};
 use crate::token::TokenType;
-use serde::Serialize;
 use std::sync::Arc;
 
 /// The longest tick of a name, in milliseconds. After a restart a name goes on with the next tick, so it may have to wait for
@@ -68,56 +67,31 @@ pub enum InvalidDefinition {
     TooFarAhead(u32),
 }
 
-/// The parts of it that say which IDs come.
-#[derive(Serialize)]
-struct Checked<'a> {
-    bits: u32,
-    epoch: String,
-    unit_ms: u32,
-    fields: Vec<String>,
-    ahead_max_ms: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    spread: Option<u32>,
-    encoding: &'a EncodingSource,
-}
-
 impl LayoutDefinition {
-    /// The definition of that layout; what is left out is as the layout has it.
+    /// What was said, with all that is left out as the layout has it.
     ///
     /// # Errors
     /// [`InvalidDefinition`], with the reason.
-    pub fn new(
-        source: &LayoutSource,
-        ahead_max_ms: Option<u32>,
-        encoding: Option<&EncodingSource>,
-    ) -> Result<Self, InvalidDefinition> {
-        let layout = Layout::of(source)?;
+    pub fn new(said: &LayoutSpec) -> Result<Self, InvalidDefinition> {
+        let layout = Layout::of(said)?;
         if layout.unit() > TICK_MAX {
             return Err(InvalidDefinition::TickTooLong { unit_ms: layout.unit().0 });
         }
-        let ahead_max = match ahead_max_ms {
+        let ahead_max = match said.ahead_max_ms {
             Some(ms) if SpanMs(ms.into()) > AHEAD_MAX_LIMIT => return Err(InvalidDefinition::TooFarAhead(ms)),
             Some(ms) => SpanMs(ms.into()),
             None => AHEAD_MAX_DEFAULT.max(layout.unit()),
         };
-        let preset = match &source.layout {
+        let preset = match &said.layout {
             Some(name) => Some(name.parse()?),
             None => Preset::of(&layout),
         };
-        let encoding = encoding.cloned().unwrap_or_else(|| own_encoding(preset));
+        let encoding = said.encoding.clone().unwrap_or_else(|| own_encoding(preset));
         // Records of other encodings are as they were written.
         let encoding = if encoding.form() == EncodingForm::Strategy { encoding.shortened() } else { encoding };
         let written = WrittenAs::new(encoding, layout.bits())?;
-        Ok(Self { layout, preset, ahead_max, spread: Spread::default(), written })
-    }
-
-    /// Begins the serials of a tick at one of so many places, if it is said how many.
-    ///
-    /// # Errors
-    /// [`InvalidDefinition::Spread`], [`InvalidDefinition::SpreadOf`].
-    pub fn spread_over(self, places: Option<u32>) -> Result<Self, InvalidDefinition> {
-        let spread = places.map(|places| Spread::new(places, &self.layout)).transpose()?.unwrap_or_default();
-        Ok(Self { spread, ..self })
+        let spread = said.spread.map(|places| Spread::new(places, &layout)).transpose()?.unwrap_or_default();
+        Ok(Self { layout, preset, ahead_max, spread, written })
     }
 
     /// Places where the serials of a tick begin.
@@ -183,14 +157,14 @@ impl LayoutDefinition {
         &self.written
     }
 
-    /// The layout as a person writes it: the preset and its epoch, or all of it.
-    pub fn source(&self) -> LayoutSource {
-        let source = self.layout.source();
+    /// The same as a person says it, with nothing left out but token type, scope and plugins: the preset and its epoch, or all of the layout.
+    pub fn spec(&self) -> LayoutSpec {
+        let said = self.checked();
         match self.preset {
             Some(preset) => {
-                LayoutSource { layout: Some(preset.name().to_owned()), epoch: source.epoch, ..LayoutSource::default() }
+                LayoutSpec { layout: Some(preset.name().to_owned()), bits: None, unit_ms: None, fields: None, ..said }
             }
-            None => source,
+            None => said,
         }
     }
 
@@ -202,20 +176,14 @@ impl LayoutDefinition {
         }
     }
 
-    /// The text that a checksum stands for: not by which name it was asked for.
-    pub(crate) fn checked(&self) -> String {
-        let LayoutSource { bits, epoch, unit_ms, fields, .. } = self.layout.source();
-        let checked = Checked {
-            bits: bits.unwrap_or_default(),
-            epoch: epoch.unwrap_or_default(),
-            unit_ms: unit_ms.unwrap_or_default(),
-            fields: fields.unwrap_or_default(),
-            ahead_max_ms: u32::try_from(self.ahead_max.0).unwrap_or_default(),
+    /// The parts of it that say which IDs come: not by which name it was asked for. Checksums are of its text.
+    pub(crate) fn checked(&self) -> LayoutSpec {
+        LayoutSpec {
+            ahead_max_ms: u32::try_from(self.ahead_max.0).ok(),
             spread: self.spread.places(),
-            encoding: self.encoding(),
-        };
-        // Texts and numbers only: there is nothing in it that JSON could not say.
-        serde_json::to_string(&checked).unwrap_or_default()
+            encoding: Some(self.encoding().clone()),
+            ..self.layout.spec()
+        }
     }
 }
 
@@ -253,13 +221,12 @@ fn own_encoding(preset: Option<Preset>) -> EncodingSource {
 mod tests {
     use super::*;
 
-    fn source(name: &str) -> LayoutSource {
-        LayoutSource { layout: Some(name.to_owned()), ..LayoutSource::default() }
+    fn of(name: &str) -> LayoutDefinition {
+        LayoutDefinition::new(&LayoutSpec::of(name)).unwrap()
     }
 
     #[test]
     fn what_is_left_out_is_as_the_layout_has_it() {
-        let of = |name| LayoutDefinition::new(&source(name), None, None).unwrap();
         let snowflake = of("snowflake");
         assert_eq!(snowflake.ahead_max(), SpanMs(1_000));
         assert_eq!(snowflake.batch_max(), 1_001 * 4_096);
@@ -271,17 +238,16 @@ mod tests {
 
     #[test]
     fn two_presets_of_one_layout_give_the_same_ids() {
-        let [leaf, snowflake] =
-            ["leaf", "snowflake"].map(|name| LayoutDefinition::new(&source(name), None, None).unwrap());
+        let [leaf, snowflake] = ["leaf", "snowflake"].map(of);
         assert!(leaf != snowflake && leaf.same_ids(&snowflake) && leaf.checked() == snowflake.checked());
     }
 
     #[test]
     fn a_spread_is_even_whatever_lies_between_ticks() {
-        let spread = |name, spread| LayoutDefinition::new(&source(name), None, None).unwrap().spread_over(Some(spread));
+        let spread = |name, spread| LayoutDefinition::new(&LayoutSpec { spread: Some(spread), ..LayoutSpec::of(name) });
         let definition = spread("snowflake", 16).unwrap();
         assert_eq!(definition.batch_max(), 1_001 * 4_096 - 15);
-        assert!(!definition.same_ids(&LayoutDefinition::new(&source("snowflake"), None, None).unwrap()));
+        assert!(!definition.same_ids(&of("snowflake")));
         // One tick after the other, ten and two a second, and every minute.
         for between in [1, 100, 500, 60_000] {
             let mut counts = [0u32; 16];
@@ -301,23 +267,21 @@ mod tests {
 
     #[test]
     fn what_cannot_be_kept_is_refused() {
-        let custom = |unit_ms, fields: &[&str]| LayoutSource {
+        let custom = |unit_ms, fields: &[&str]| LayoutSpec {
             bits: Some(64),
             epoch: Some("2024-01-01T00:00:00Z".to_owned()),
             unit_ms: Some(unit_ms),
             fields: Some(fields.iter().map(ToString::to_string).collect()),
-            layout: None,
+            ..LayoutSpec::default()
         };
+        let leaf = || LayoutSpec::of("leaf");
         let fields = ["zero:1", "time:25", "token:16", "serial:22"];
         for (refused, said) in [
-            (LayoutDefinition::new(&custom(60_000, &fields), None, None), "at most 10000"),
-            (LayoutDefinition::new(&source("leaf"), Some(10_001), None), "0 to 10000"),
-            (
-                LayoutDefinition::new(&source("leaf"), None, Some(&EncodingSource::Name(EncodingForm::Uuid))),
-                "a uuid has 128 bits",
-            ),
+            (custom(60_000, &fields), "at most 10000"),
+            (LayoutSpec { ahead_max_ms: Some(10_001), ..leaf() }, "0 to 10000"),
+            (LayoutSpec { encoding: Some(EncodingSource::Name(EncodingForm::Uuid)), ..leaf() }, "a uuid has 128 bits"),
         ] {
-            let refusal = refused.unwrap_err().to_string();
+            let refusal = LayoutDefinition::new(&refused).unwrap_err().to_string();
             assert!(refusal.contains(said), "{refusal}");
         }
     }

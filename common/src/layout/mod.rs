@@ -33,6 +33,9 @@ pub use random::{RANDOM_KEY_LEN, RandomBits};
 pub use spread::Spread;
 
 use crate::digits::shown;
+use crate::encoding::EncodingSource;
+use crate::plugin::PluginSpec;
+use crate::scope::Scope;
 use crate::time::{DAY_MS, SECOND_MS, SpanMs, WallMs};
 use crate::token::TokenValue;
 use field::Placement;
@@ -53,25 +56,61 @@ pub const SERIALS_PER_SECOND_MIN: u64 = 100;
 /// A layout whose time ends sooner is of no use.
 pub const LIFE_MIN: SpanMs = SpanMs::days(365);
 
-/// A layout as a person writes it in JSON: the name of a preset, perhaps with an epoch of one's own, or all of the rest.
+/// A definition of a layout as a person writes it: the name of a preset, perhaps with an epoch of one's own, or all of the fields; what is
+/// left out is as usual.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LayoutSource {
-    /// The name of a [`Preset`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct LayoutSpec {
+    /// The name of a preset (`snowflake`, `leaf`, `uidgenerator`, `sonyflake`, `instagram`, `discord`, `js53`, `uuid7`, `ulid`, `typeid`,
+    /// `objectid`, `xid`, `ksuid`); without it, `bits`, `epoch`, `unit_ms` and `fields`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub layout: Option<String>,
-    /// How wide the number is: one of [`WIDTHS`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// How wide the number is: 53, 63, 64, 96 or 128.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub bits: Option<u32>,
-    /// The instant that the time counts from, RFC 3339.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The instant that the time counts from, RFC 3339. A preset has its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub epoch: Option<String>,
-    /// The length of a tick in milliseconds; it divides a day.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The length of a tick in milliseconds, 1 to 10,000; it divides a day.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub unit_ms: Option<u32>,
-    /// The fields, the most significant first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The fields, the most significant first, e.g. `zero:1`, `time:41`, `token:10`, `serial:12`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub fields: Option<Vec<String>>,
+    /// How far the time in an ID may lie ahead of the clock when a tick is used up, in milliseconds, 0 to 10,000;
+    /// 0 waits for the clock. A second, or a tick if that is longer, when nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ahead_max_ms: Option<u32>,
+    /// Begins the serials of a tick at one of so many places, which changes from tick to tick, so that `id % spread` is even where a tick
+    /// gives few IDs. For layouts whose lowest bits are the serial's: 2 to half of the IDs of a tick, and no more than the lowest piece of
+    /// the serial counts; without it they begin with 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spread: Option<u32>,
+    /// How its numbers are written: `decimal`, `hex`, `base32`, `base32hex`, `base62`, `uuid`, `ksuid`, `sqids`, or one of them with
+    /// parameters; or `{"form":"strategy","strategy":"NAME"}`, by a strategy that an application registers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<serde_json::Value>))]
+    pub encoding: Option<EncodingSource>,
+    /// The name of the token type; the widest one whose values it can write if nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_type: Option<String>,
+    /// Among which IDs its own are unique: `kind` (the default), so that no other name of this kind gives equal ones, or `own`: others may.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub scope: Option<Scope>,
+    /// What stands around minting by this name: at most 8 objects with `plugin`, perhaps `order`, and what the plugin takes, such
+    /// as `{"plugin":"quota","per_second":100}`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<serde_json::Value>))]
+    pub plugins: Vec<PluginSpec>,
+}
+
+impl LayoutSpec {
+    /// A definition of that preset, with everything else as the preset has it.
+    pub fn of(preset: impl Into<String>) -> Self {
+        Self { layout: Some(preset.into()), ..Self::default() }
+    }
 }
 
 /// Why a layout is refused.
@@ -184,12 +223,12 @@ pub struct Parts {
 }
 
 impl Layout {
-    /// The layout that `source` says.
+    /// The layout that is `said`.
     ///
     /// # Errors
     /// [`InvalidLayout`], with the reason. Whether its time has come and lasts is another question: [`check_life`](Self::check_life).
-    pub fn of(source: &LayoutSource) -> Result<Self, InvalidLayout> {
-        let LayoutSource { layout, bits, epoch, unit_ms, fields } = source;
+    pub fn of(said: &LayoutSpec) -> Result<Self, InvalidLayout> {
+        let LayoutSpec { layout, bits, epoch, unit_ms, fields, .. } = said;
         let epoch = epoch.as_deref().map(read_epoch).transpose()?;
         if let Some(name) = layout {
             for (said, what) in [(bits.is_some(), "bits"), (unit_ms.is_some(), "unit_ms"), (fields.is_some(), "fields")]
@@ -408,13 +447,13 @@ impl Layout {
     }
 
     /// As a person writes it, with nothing left out.
-    pub fn source(&self) -> LayoutSource {
-        LayoutSource {
-            layout: None,
+    pub fn spec(&self) -> LayoutSpec {
+        LayoutSpec {
             bits: Some(self.bits),
             epoch: Some(self.epoch.to_string()),
             unit_ms: u32::try_from(self.unit.0).ok(),
             fields: Some(self.fields.iter().map(Field::to_string).collect()),
+            ..LayoutSpec::default()
         }
     }
 }

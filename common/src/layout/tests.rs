@@ -3,16 +3,13 @@ use proptest::prelude::*;
 
 const EPOCH: &str = "2024-01-01T00:00:00Z";
 
-fn source(bits: u32, unit_ms: u32, fields: &[&str]) -> LayoutSource {
+fn source(bits: u32, unit_ms: u32, fields: &[&str]) -> LayoutSpec {
     let fields = Some(fields.iter().map(ToString::to_string).collect());
-    LayoutSource { layout: None, bits: Some(bits), epoch: Some(EPOCH.to_owned()), unit_ms: Some(unit_ms), fields }
+    let (bits, epoch, unit_ms) = (Some(bits), Some(EPOCH.to_owned()), Some(unit_ms));
+    LayoutSpec { bits, epoch, unit_ms, fields, ..LayoutSpec::default() }
 }
 
-fn named(name: &str) -> LayoutSource {
-    LayoutSource { layout: Some(name.to_owned()), ..LayoutSource::default() }
-}
-
-fn refusal(source: &LayoutSource) -> String {
+fn refusal(source: &LayoutSpec) -> String {
     Layout::of(source).unwrap_err().to_string()
 }
 
@@ -20,8 +17,8 @@ fn refusal(source: &LayoutSource) -> String {
 fn every_preset_is_a_layout_and_knows_itself() {
     for preset in Preset::ALL {
         let layout = preset.layout().unwrap();
-        assert_eq!(Layout::of(&named(preset.name())).unwrap(), layout, "{preset}");
-        assert_eq!(Layout::of(&layout.source()).unwrap(), layout, "{preset}: written out, it reads back");
+        assert_eq!(Layout::of(&LayoutSpec::of(preset.name())).unwrap(), layout, "{preset}");
+        assert_eq!(Layout::of(&layout.spec()).unwrap(), layout, "{preset}: written out, it reads back");
         assert!(layout.sorts_by_time(), "{preset}");
         let own = Preset::of(&layout).unwrap();
         let alike =
@@ -59,12 +56,12 @@ fn what_a_preset_says_of_itself() {
 
 #[test]
 fn a_preset_may_have_another_epoch_and_nothing_else() {
-    let later = LayoutSource { epoch: Some(EPOCH.to_owned()), ..named("uidgenerator") };
+    let later = LayoutSpec { epoch: Some(EPOCH.to_owned()), ..LayoutSpec::of("uidgenerator") };
     let layout = Layout::of(&later).unwrap();
     assert_eq!((layout.epoch(), Preset::of(&layout)), (WallMs(1_704_067_200_000), Some(Preset::UidGenerator)));
-    assert!(refusal(&LayoutSource { bits: Some(64), ..named("leaf") }).contains("leave out bits"));
-    assert!(refusal(&LayoutSource { unit_ms: Some(1), ..named("leaf") }).contains("leave out unit_ms"));
-    assert!(refusal(&named("Leaf")).contains("snowflake, leaf, uidgenerator"));
+    assert!(refusal(&LayoutSpec { bits: Some(64), ..LayoutSpec::of("leaf") }).contains("leave out bits"));
+    assert!(refusal(&LayoutSpec { unit_ms: Some(1), ..LayoutSpec::of("leaf") }).contains("leave out unit_ms"));
+    assert!(refusal(&LayoutSpec::of("Leaf")).contains("snowflake, leaf, uidgenerator"));
 }
 
 #[test]
@@ -89,14 +86,14 @@ fn what_is_of_no_use_is_refused_with_the_reason() {
         (source(64, 1, &["const:2=0"]), "written zero:N"),
         (source(64, 1, &["time:+4"]), "no width that fits"),
         (source(64, 1, &["zero:1"; 64]), "64 fields are too many"),
-        (LayoutSource { epoch: None, ..source(64, 1, &good) }, "epoch is missing"),
-        (LayoutSource { epoch: Some("2024-01-01".into()), ..source(64, 1, &good) }, "write it as 2024-01-01T00:00:00Z"),
-        (LayoutSource { epoch: Some("1969-12-31T23:59:59Z".into()), ..source(64, 1, &good) }, "from 1970 on"),
+        (LayoutSpec { epoch: None, ..source(64, 1, &good) }, "epoch is missing"),
+        (LayoutSpec { epoch: Some("2024-01-01".into()), ..source(64, 1, &good) }, "write it as 2024-01-01T00:00:00Z"),
+        (LayoutSpec { epoch: Some("1969-12-31T23:59:59Z".into()), ..source(64, 1, &good) }, "from 1970 on"),
         (
-            LayoutSource { epoch: Some("2024-01-01T00:00:00.0001Z".into()), ..source(64, 1, &good) },
+            LayoutSpec { epoch: Some("2024-01-01T00:00:00.0001Z".into()), ..source(64, 1, &good) },
             "milliseconds at most",
         ),
-        (LayoutSource::default(), "bits is missing: say the name of a layout"),
+        (LayoutSpec::default(), "bits is missing: say the name of a layout"),
     ] {
         let refusal = refusal(&source);
         assert!(refusal.contains(said), "{refusal}, and not: {said}");
@@ -285,6 +282,6 @@ proptest! {
 
     #[test]
     fn fields_read_back(layout in any_layout()) {
-        prop_assert_eq!(Layout::of(&layout.source()).unwrap(), layout);
+        prop_assert_eq!(Layout::of(&layout.spec()).unwrap(), layout);
     }
 }

@@ -8,105 +8,187 @@ mod definition;
 mod name;
 mod used_up;
 
-pub use definition::{Definition, NamespaceError};
+pub use crate::layout::LayoutSpec;
+pub use crate::scope::Scope;
+pub use crate::segment::SegmentSpec;
+pub use crate::sequence::SequenceSpec;
+pub use definition::{Definition, NamespaceError, StringSpec, Uniq64Spec};
 pub use name::{GeneratorName, NameError};
 pub use used_up::SHARED_MIN;
 
 use crate::calendar::UtcOffset;
 use crate::encoding::{Encoding, EncodingForm, EncodingSource, InvalidEncoding, Secrets, WrittenAs};
-use crate::kind::{Form, Kind, Spec};
-use crate::layout::{InvalidDefinition, InvalidLayout, LayoutDefinition, LayoutSource};
+use crate::kind::{Form, Kind, UNIQ64_SERIALS_PER_HOUR};
+use crate::layout::{InvalidDefinition, InvalidLayout, LayoutDefinition};
 use crate::parameters::ClusterId;
 use crate::plugin::{self, PluginSpec};
 use crate::segment::SegmentDefinition;
 use crate::sequence::SequenceDefinition;
 use crate::strategy::Strategies;
-use crate::template::{Overlap, Template};
+use crate::template::{DEFAULT_TEMPLATE, Overlap, Template};
 use crate::time::WallMs;
 use crate::token::{TokenKey, TokenType, TokenValue};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-
-/// Among which IDs a name's are unique.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Scope {
-    /// Among those of all names of its kind: Uniq64 share one series of serials, and templates never write the same.
-    #[default]
-    Kind,
-    /// Among its own alone: another name may give equal IDs.
-    Own,
-}
-
-impl Scope {
-    /// The word for it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Kind => "kind",
-            Self::Own => "own",
-        }
-    }
-}
-
-/// What a name stands for whose numbers come in ranges that masters grant.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Ranges {
-    /// Segments of one axis.
-    Segment(SegmentDefinition),
-    /// Sections of keys, each with a sequence.
-    Sequence(SequenceDefinition),
-}
-
-impl Ranges {
-    /// The text that a checksum stands for.
-    fn checked(&self) -> Option<String> {
-        // Texts and numbers only: there is nothing in it that JSON has no form for.
-        match self {
-            Self::Segment(definition) => serde_json::to_string(&definition.source()).ok(),
-            Self::Sequence(definition) => serde_json::to_string(&definition.source()).ok(),
-        }
-    }
-
-    /// How many numbers there are.
-    fn capacity(&self) -> u64 {
-        match self {
-            Self::Segment(definition) => definition.axis().len(),
-            Self::Sequence(definition) => definition.width().last(),
-        }
-    }
-
-    fn step(&self) -> u32 {
-        match self {
-            Self::Segment(definition) => definition.step(),
-            Self::Sequence(definition) => definition.step(),
-        }
-    }
-
-    fn same_ids(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Segment(mine), Self::Segment(its)) => mine.same_ids(its),
-            (mine, its) => mine == its,
-        }
-    }
-}
 
 /// What a name stands for. Built only by checks, so the parts fit each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Record", into = "Record")]
 pub struct Namespace {
     name: GeneratorName,
-    kind: Kind,
-    /// Not there of names whose numbers come in ranges.
-    token_type: Option<TokenType>,
-    template: Option<Box<Template>>,
-    layout: Option<Box<LayoutDefinition>>,
-    ranges: Option<Box<Ranges>>,
-    everyday_reset: bool,
-    step: u32,
     scope: Scope,
     plugins: Box<[PluginSpec]>,
-    /// How its Uniq64 are written, if not in decimal.
-    written: Option<Box<WrittenAs>>,
+    of: Of,
+}
+
+/// What a name of each kind is by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Of {
+    /// And how its numbers are written, if not in decimal.
+    Uniq64(Serials, Option<Box<WrittenAs>>),
+    String(Serials, Box<Template>),
+    Layout(TokenType, Box<LayoutDefinition>),
+    Segment(Box<SegmentDefinition>),
+    Sequence(Box<SequenceDefinition>),
+}
+
+/// How a kind counts whose serials are durable ahead of use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Serials {
+    token_type: TokenType,
+    everyday_reset: bool,
+    step: u32,
+}
+
+impl Serials {
+    fn new(
+        kind: Kind,
+        token_type: TokenType,
+        everyday_reset: Option<bool>,
+        step: Option<u32>,
+        capacity: u64,
+    ) -> Result<Self, NamespaceError> {
+        // One that agents would not go by is not kept, and so not shown.
+        let (min, max) = Namespace::step_bounds(capacity, Namespace::STEP_MAX);
+        let step = step.unwrap_or(Namespace::STEP_DEFAULT.min(max));
+        if !(min..=max).contains(&step) {
+            return Err(NamespaceError::Step { step, min, max });
+        }
+        let usual = kind.spec().definition.as_ref().is_some_and(|definable| definable.everyday_reset);
+        Ok(Self { token_type, everyday_reset: everyday_reset.unwrap_or(usual), step })
+    }
+
+    /// Whether both give the same serials; the step says how they are kept.
+    fn same_ids(&self, other: &Self) -> bool {
+        (self.token_type, self.everyday_reset) == (other.token_type, other.everyday_reset)
+    }
+}
+
+impl Of {
+    fn uniq64(name: &GeneratorName, said: &Uniq64Spec) -> Result<Self, NamespaceError> {
+        let token_type = checked_token_type(Kind::Uniq64, said.token_type.as_ref(), None)?;
+        let written = checked_encoding(name, said.encoding.as_ref())?;
+        let capacity = UNIQ64_SERIALS_PER_HOUR;
+        Ok(Self::Uniq64(Serials::new(Kind::Uniq64, token_type, said.everyday_reset, said.step, capacity)?, written))
+    }
+
+    fn string(said: &StringSpec) -> Result<Self, NamespaceError> {
+        let kind = Kind::String;
+        let source =
+            said.template.as_ref().ok_or(NamespaceError::TemplateMissing { kind, example: DEFAULT_TEMPLATE })?;
+        let token_type = checked_token_type(kind, said.token_type.as_ref(), None)?;
+        let template = Template::parse(source, token_type.family())?;
+        let serials = Serials::new(kind, token_type, said.everyday_reset, said.step, template.capacity())?;
+        Ok(Self::String(serials, Box::new(template)))
+    }
+
+    fn layout(said: &LayoutSpec) -> Result<Self, NamespaceError> {
+        let definition = LayoutDefinition::new(said)?;
+        let fitting = Some(definition.token_type());
+        let token_type = checked_token_type(Kind::Layout, said.token_type.as_ref(), fitting)?;
+        Ok(Self::Layout(token_type, Box::new(definition)))
+    }
+
+    /// The definition as a person writes it, with nothing left out.
+    fn definition(&self, scope: Scope, plugins: Vec<PluginSpec>) -> Definition {
+        let (named, scope) = (|token_type: TokenType| Some(token_type.name().to_owned()), Some(scope));
+        match self {
+            Self::Uniq64(Serials { token_type, everyday_reset, step }, written) => Definition::Uniq64(Uniq64Spec {
+                token_type: named(*token_type),
+                everyday_reset: Some(*everyday_reset),
+                step: Some(*step),
+                scope,
+                encoding: written.as_ref().map(|written| written.source().clone()),
+                plugins,
+            }),
+            Self::String(Serials { token_type, everyday_reset, step }, template) => Definition::String(StringSpec {
+                token_type: named(*token_type),
+                template: Some(template.source().to_owned()),
+                everyday_reset: Some(*everyday_reset),
+                step: Some(*step),
+                scope,
+                plugins,
+            }),
+            Self::Layout(token_type, definition) => {
+                Definition::Layout(LayoutSpec { token_type: named(*token_type), scope, plugins, ..definition.spec() })
+            }
+            Self::Segment(definition) => Definition::Segment(SegmentSpec { scope, plugins, ..definition.spec() }),
+            Self::Sequence(definition) => Definition::Sequence(SequenceSpec { scope, plugins, ..definition.spec() }),
+        }
+    }
+
+    /// The text that a checksum stands for.
+    fn checked(&self) -> String {
+        match self {
+            Self::Uniq64(_, written) => written.as_ref().map(|written| json(written.source())).unwrap_or_default(),
+            Self::String(_, template) => template.source().to_owned(),
+            Self::Layout(_, definition) => json(&definition.checked()),
+            Self::Segment(definition) => json(&definition.spec()),
+            Self::Sequence(definition) => json(&definition.spec()),
+        }
+    }
+}
+
+/// The type of token that was said, or the usual one, if its kind can write it.
+fn checked_token_type(
+    kind: Kind,
+    said: Option<&String>,
+    fitting: Option<TokenType>,
+) -> Result<TokenType, NamespaceError> {
+    // A kind whose numbers come in ranges has none and does not ask.
+    let right = kind.spec().right.as_ref().ok_or(NamespaceError::OwnNumbers { kind })?;
+    let token_type = match said {
+        Some(text) => text.parse()?,
+        None => fitting.unwrap_or(right.token_type),
+    };
+    if !right.token_types.contains(&token_type) {
+        return Err(NamespaceError::TokenType { kind, token_type, wanted: right.wanted });
+    }
+    Ok(token_type)
+}
+
+/// How numbers without a layout are written, if not in decimal.
+fn checked_encoding(
+    name: &GeneratorName,
+    said: Option<&EncodingSource>,
+) -> Result<Option<Box<WrittenAs>>, NamespaceError> {
+    let Some(source) = said else { return Ok(None) };
+    if name.is_default() {
+        return Err(NamespaceError::Superfluous { kind: Kind::Uniq64, what: "encoding" });
+    }
+    if source.form() == EncodingForm::Strategy {
+        return Err(InvalidEncoding::OnlyLayouts.into());
+    }
+    let source = source.clone().shortened();
+    if source == EncodingSource::default() {
+        return Ok(None);
+    }
+    Ok(Some(Box::new(WrittenAs::new(source, u64::BITS)?)))
+}
+
+/// What it is to stand for as JSON: texts and numbers only, so there is nothing in it that JSON has no form for.
+fn json(said: &impl Serialize) -> String {
+    serde_json::to_string(said).unwrap_or_default()
 }
 
 /// A namespace in records and messages.
@@ -138,129 +220,42 @@ impl Namespace {
     /// # Errors
     /// [`NamespaceError`], with the reason.
     pub fn define(name: GeneratorName, definition: &Definition) -> Result<Self, NamespaceError> {
-        let kind = definition.kind;
-        let Spec { right, form, definition: definable, .. } = kind.spec();
-        let definable = definable.as_ref().ok_or(NamespaceError::Nameless { kind })?;
-        let plugins = Self::checked_plugins(&name, definition)?;
-        let layout = match form {
-            Form::Layout { .. } => Some(Box::new(definition.layout_definition()?)),
-            _ => None,
-        };
-        if let Some(what) = definition.said_of_others() {
-            return Err(NamespaceError::Superfluous { kind, what });
-        }
-        let Some(right) = right else { return Self::of_ranges(name, definition, plugins) };
-        let token_type = match (&definition.token_type, &layout) {
-            (Some(text), _) => text.parse()?,
-            (None, Some(layout)) => layout.token_type(),
-            (None, None) => right.token_type,
-        };
-        let template = match (form, &definition.template) {
-            (Form::Number { .. } | Form::Layout { .. } | Form::Plain | Form::Keyed, Some(_)) => {
-                return Err(NamespaceError::TemplateSuperfluous { kind });
-            }
-            (Form::Template { default }, None) => {
-                return Err(NamespaceError::TemplateMissing { kind, example: default });
-            }
-            _ if !right.token_types.contains(&token_type) => {
-                return Err(NamespaceError::TokenType { kind, token_type, wanted: right.wanted });
-            }
-            (_, None) => None,
-            (_, Some(source)) => Some(Box::new(Template::parse(source, token_type.family())?)),
-        };
-        let (token_type, ranges, scope) = (Some(token_type), None, definition.scope.unwrap_or_default());
-        if layout.is_some() {
-            let (everyday_reset, step, written) = (definable.everyday_reset, Self::STEP_DEFAULT, None);
-            return Ok(Self {
-                name,
-                kind,
-                token_type,
-                template,
-                layout,
-                ranges,
-                everyday_reset,
-                step,
-                scope,
-                plugins,
-                written,
-            });
-        }
-        let written = Self::checked_encoding(&name, definition)?;
-        let capacity = capacity_of(kind, template.as_deref());
-        // One that agents would not go by is not kept, and so not shown.
-        let (min, max) = Self::step_bounds(capacity, Self::STEP_MAX);
-        let step = definition.step.unwrap_or(Self::STEP_DEFAULT.min(max));
-        if !(min..=max).contains(&step) {
-            return Err(NamespaceError::Step { step, min, max });
-        }
-        let everyday_reset = definition.everyday_reset.unwrap_or(definable.everyday_reset);
-        if everyday_reset && scope == Scope::Kind && definable.shared_serials {
-            return Err(NamespaceError::SharedReset { kind });
-        }
-        Ok(Self { name, kind, token_type, template, layout, ranges, everyday_reset, step, scope, plugins, written })
-    }
-
-    /// That of a name whose numbers come in ranges. Each has numbers of its own, so its scope is its own, whatever is said.
-    fn of_ranges(
-        name: GeneratorName,
-        definition: &Definition,
-        plugins: Box<[PluginSpec]>,
-    ) -> Result<Self, NamespaceError> {
-        let kind = definition.kind;
-        if definition.template.is_some() {
-            return Err(NamespaceError::TemplateSuperfluous { kind });
-        }
-        if name.is_default() || definition.scope == Some(Scope::Kind) {
-            return Err(NamespaceError::OwnNumbers { kind });
-        }
-        let ranges = definition.ranges()?.map(Box::new);
-        let step = ranges.as_ref().map_or(Self::STEP_DEFAULT, |ranges| ranges.step());
-        let (token_type, template, layout, written) = (None, None, None, None);
-        let (everyday_reset, scope) = (false, Scope::Own);
-        Ok(Self { name, kind, token_type, template, layout, ranges, everyday_reset, step, scope, plugins, written })
-    }
-
-    /// How numbers without a layout are written, if not in decimal.
-    fn checked_encoding(
-        name: &GeneratorName,
-        definition: &Definition,
-    ) -> Result<Option<Box<WrittenAs>>, NamespaceError> {
-        let (kind, Some(source)) = (definition.kind, &definition.encoding) else { return Ok(None) };
-        if kind.spec().numbers.is_none() || name.is_default() {
-            return Err(NamespaceError::Superfluous { kind, what: "encoding" });
-        }
-        if source.form() == EncodingForm::Strategy {
-            return Err(InvalidEncoding::OnlyLayouts.into());
-        }
-        let source = source.clone().shortened();
-        if source == EncodingSource::default() {
-            return Ok(None);
-        }
-        Ok(Some(Box::new(WrittenAs::new(source, u64::BITS)?)))
-    }
-
-    fn checked_plugins(name: &GeneratorName, definition: &Definition) -> Result<Box<[PluginSpec]>, NamespaceError> {
-        let plugins = definition.plugins.as_deref().unwrap_or_default();
+        let plugins = definition.plugins();
         plugin::check(plugins)?;
         if name.is_default() && !plugins.is_empty() {
             return Err(NamespaceError::PluginsOfDefault);
         }
-        Ok(plugins.into())
+        let of = match definition {
+            Definition::Uniq64(said) => Of::uniq64(&name, said)?,
+            Definition::String(said) => Of::string(said)?,
+            Definition::Layout(said) => Of::layout(said)?,
+            Definition::Segment(said) => Of::Segment(Box::new(SegmentDefinition::new(said)?)),
+            Definition::Sequence(said) => Of::Sequence(Box::new(SequenceDefinition::new(said)?)),
+        };
+        let (kind, said) = (definition.kind(), definition.scope());
+        let scope = match &of {
+            Of::Segment(_) | Of::Sequence(_) if name.is_default() || said == Some(Scope::Kind) => {
+                return Err(NamespaceError::OwnNumbers { kind });
+            }
+            Of::Segment(_) | Of::Sequence(_) => Scope::Own,
+            Of::Uniq64(Serials { everyday_reset: true, .. }, _) if said != Some(Scope::Own) => {
+                return Err(NamespaceError::SharedReset { kind });
+            }
+            _ => said.unwrap_or_default(),
+        };
+        Ok(Self { name, scope, plugins: plugins.into(), of })
     }
 
     /// The namespace `default` of one of the [`Kind::PREDEFINED`].
     pub fn default_of(kind: Kind) -> Self {
-        let token_type = kind.default_token_type();
-        let template = match (&kind.spec().form, token_type) {
-            (Form::Template { default }, Some(token_type)) => {
-                Template::parse(default, token_type.family()).ok().map(Box::new)
-            }
-            _ => None,
+        let (token_type, step) = (TokenType::Uint2, Self::STEP_DEFAULT);
+        let uniq64 = Of::Uniq64(Serials { token_type, everyday_reset: false, step }, None);
+        let of = match kind {
+            // A test shows that its template is none that is refused.
+            Kind::String => Of::string(&StringSpec::of(DEFAULT_TEMPLATE)).unwrap_or(uniq64),
+            _ => uniq64,
         };
-        let everyday_reset = kind.spec().definition.as_ref().is_some_and(|definable| definable.everyday_reset);
-        let (name, step, scope) = (GeneratorName::default(), Self::STEP_DEFAULT, Scope::Kind);
-        let (layout, ranges, plugins, written) = (None, None, Box::default(), None);
-        Self { name, kind, token_type, template, layout, ranges, everyday_reset, step, scope, plugins, written }
+        Self { name: GeneratorName::default(), scope: Scope::Kind, plugins: Box::default(), of }
     }
 
     /// Whether it may be registered: whether IDs can be minted by it, for a year from `now` at least. What is registered goes on as long as
@@ -270,30 +265,30 @@ impl Namespace {
     /// [`NamespaceError::Layout`] with when its time begins or ends; [`NamespaceError::Superfluous`] if agents would not serve it for its
     /// plugins.
     pub fn check_new(&self, now: WallMs) -> Result<(), NamespaceError> {
-        if matches!(self.kind.spec().form, Form::Keyed) && !self.plugins.is_empty() {
-            return Err(NamespaceError::Superfluous { kind: self.kind, what: "plugins" });
+        if matches!(self.of, Of::Sequence(_)) && !self.plugins.is_empty() {
+            return Err(NamespaceError::Superfluous { kind: self.kind(), what: "plugins" });
         }
-        let Some(definition) = &self.layout else { return Ok(()) };
+        let Of::Layout(_, definition) = &self.of else { return Ok(()) };
         definition.layout().check_life(now).map_err(|e: InvalidLayout| InvalidDefinition::from(e).into())
     }
 
     /// An ID of that instant, token and serial, as this namespace writes it; the caller's parts are letters. `None` if they
     /// do not fit.
     pub fn example(&self, offset: UtcOffset, at: WallMs, token: TokenValue, serial: u32) -> Option<String> {
-        let template = match (&self.kind.spec().form, &self.template) {
-            (Form::Number { decimal, .. }, _) => {
+        let template = match &self.of {
+            Of::Uniq64(_, written) => {
+                let Form::Number { decimal, .. } = &self.kind().spec().form else { return None };
                 let number = decimal(offset, at, token, serial).ok()?;
-                let Some(written) = &self.written else { return Some(number) };
+                let Some(written) = written else { return Some(number) };
                 return written.plain(Secrets::NONE).ok()?.text(number.parse().ok()?);
             }
-            (Form::Layout { .. }, _) => {
-                let definition = self.layout.as_ref()?;
+            Of::Layout(_, definition) => {
                 let layout = definition.layout();
                 let prefix = layout.prefix(layout.tick(at)?, token)?;
                 return definition.text(layout.fill(prefix, serial, 0));
             }
-            (Form::Template { .. }, template) => template.as_ref()?,
-            (Form::Plain | Form::Keyed, _) => return None,
+            Of::String(_, template) => template,
+            Of::Segment(_) | Of::Sequence(_) => return None,
         };
         let token = TokenKey { family: template.family(), value: token };
         let bound = template.bind(offset, offset.day_bucket(at), token).ok()?;
@@ -307,28 +302,7 @@ impl Namespace {
 
     /// The definition as a person writes it, with nothing left out.
     pub fn definition(&self) -> Definition {
-        let all = Definition {
-            kind: self.kind,
-            token_type: self.token_type.map(|token_type| token_type.name().to_owned()),
-            template: self.template.as_ref().map(|template| template.source().to_owned()),
-            everyday_reset: Some(self.everyday_reset),
-            step: Some(self.step),
-            scope: Some(self.scope),
-            plugins: (!self.plugins.is_empty()).then(|| self.plugins.to_vec()),
-            encoding: self.encoding().cloned(),
-            ..Definition::default()
-        };
-        if let Some(ranges) = &self.ranges {
-            let everyday_reset = None;
-            return Definition { everyday_reset, ..all }.with_ranges(ranges);
-        }
-        let Some(definition) = &self.layout else { return all };
-        let LayoutSource { layout, bits, epoch, unit_ms, fields } = definition.source();
-        let ahead_max_ms = u32::try_from(definition.ahead_max().0).ok();
-        // Neither stands for anything in a layout.
-        let (everyday_reset, step) = (None, None);
-        let spread = definition.spread().places();
-        Definition { everyday_reset, step, layout, bits, epoch, unit_ms, fields, ahead_max_ms, spread, ..all }
+        self.of.definition(self.scope, self.plugins.to_vec())
     }
 
     /// Among which IDs its own are unique.
@@ -338,7 +312,7 @@ impl Namespace {
 
     /// Whether its IDs are those of `default`, which it is another name for: one series for all Uniq64 of a token.
     pub fn shares_serials(&self) -> bool {
-        let shared = self.kind.spec().definition.as_ref().is_some_and(|definable| definable.shared_serials);
+        let shared = self.kind().spec().definition.as_ref().is_some_and(|definable| definable.shared_serials);
         shared && self.scope == Scope::Kind && !self.name.is_default()
     }
 
@@ -349,9 +323,9 @@ impl Namespace {
 
     /// A string that both can write, if it cannot be proved that there is none; only strings are compared. `None`: proved.
     pub fn overlap(&self, other: &Self) -> Option<Overlap> {
-        let (mine, its) = (self.template.as_ref()?, other.template.as_ref()?);
-        let (token_type, its_type) = (self.token_type?, other.token_type?);
-        Some(mine.overlap(token_type, its, its_type)).filter(|overlap| *overlap != Overlap::Disjoint)
+        let (Of::String(mine, template), Of::String(its, other)) = (&self.of, &other.of) else { return None };
+        let overlap = template.overlap(mine.token_type, other, its.token_type);
+        Some(overlap).filter(|overlap| *overlap != Overlap::Disjoint)
     }
 
     /// What stands around minting by it. Which IDs come does not depend on it.
@@ -361,13 +335,16 @@ impl Namespace {
 
     /// How its numbers are written, if its definition says it; it always does of a layout.
     pub fn encoding(&self) -> Option<&EncodingSource> {
-        let own = || self.written.as_deref().map(WrittenAs::source);
+        let own = || self.written().map(WrittenAs::source);
         self.layout().map(LayoutDefinition::encoding).or_else(own)
     }
 
     /// How its Uniq64 are written, if not in decimal; `None` for all other kinds.
     pub fn written(&self) -> Option<&WrittenAs> {
-        self.written.as_deref()
+        match &self.of {
+            Of::Uniq64(_, written) => written.as_deref(),
+            _ => None,
+        }
     }
 
     /// What its numbers are written by, if its definition says it.
@@ -379,10 +356,10 @@ impl Namespace {
         secrets: &Secrets,
         strategies: &Strategies,
     ) -> Result<Option<Arc<Encoding>>, InvalidEncoding> {
-        match (&self.layout, &self.written) {
-            (Some(layout), _) => layout.written_by(secrets, strategies).map(Some),
-            (None, Some(written)) => written.plain(secrets).map(Some),
-            (None, None) => Ok(None),
+        match &self.of {
+            Of::Layout(_, definition) => definition.written_by(secrets, strategies).map(Some),
+            Of::Uniq64(_, Some(written)) => written.plain(secrets).map(Some),
+            _ => Ok(None),
         }
     }
 
@@ -393,84 +370,103 @@ impl Namespace {
 
     /// What it mints.
     pub fn kind(&self) -> Kind {
-        self.kind
+        match self.of {
+            Of::Uniq64(..) => Kind::Uniq64,
+            Of::String(..) => Kind::String,
+            Of::Layout(..) => Kind::Layout,
+            Of::Segment(_) => Kind::Segment,
+            Of::Sequence(_) => Kind::Sequence,
+        }
     }
 
     /// The type of token it needs; `None`: its numbers come in ranges that masters grant.
     pub fn token_type(&self) -> Option<TokenType> {
-        self.token_type
+        match &self.of {
+            Of::Uniq64(serials, _) | Of::String(serials, _) => Some(serials.token_type),
+            Of::Layout(token_type, _) => Some(*token_type),
+            Of::Segment(_) | Of::Sequence(_) => None,
+        }
     }
 
     /// The template; there for strings and only for them.
     pub fn template(&self) -> Option<&Template> {
-        self.template.as_deref()
+        match &self.of {
+            Of::String(_, template) => Some(template),
+            _ => None,
+        }
     }
 
     /// What it is by; there for layouts and only for them.
     pub fn layout(&self) -> Option<&LayoutDefinition> {
-        self.layout.as_deref()
+        match &self.of {
+            Of::Layout(_, definition) => Some(definition),
+            _ => None,
+        }
     }
 
     /// What it is by; there for segments and only for them.
     pub fn segments(&self) -> Option<&SegmentDefinition> {
-        match self.ranges.as_deref() {
-            Some(Ranges::Segment(definition)) => Some(definition),
+        match &self.of {
+            Of::Segment(definition) => Some(definition),
             _ => None,
         }
     }
 
     /// What it is by; there for sequences and only for them.
     pub fn sequences(&self) -> Option<&SequenceDefinition> {
-        match self.ranges.as_deref() {
-            Some(Ranges::Sequence(definition)) => Some(definition),
+        match &self.of {
+            Of::Sequence(definition) => Some(definition),
             _ => None,
         }
     }
 
     /// Whether both count by the same ticks: of two names with one layout no number is equal, unless one's scope is its own.
     pub fn shares_ticks(&self, other: &Self) -> bool {
-        let layouts = self.layout.as_ref().zip(other.layout.as_ref());
-        let kind = (self.scope, other.scope, self.token_type) == (Scope::Kind, Scope::Kind, other.token_type);
-        layouts.is_some_and(|(mine, its)| mine.layout() == its.layout()) && kind
+        let (Of::Layout(mine, layout), Of::Layout(its, other_layout)) = (&self.of, &other.of) else { return false };
+        let kind = (self.scope, other.scope) == (Scope::Kind, Scope::Kind);
+        kind && mine == its && layout.layout() == other_layout.layout()
     }
 
     /// Whether the serial starts at 0 when the day grows.
     pub fn everyday_reset(&self) -> bool {
-        self.everyday_reset
+        matches!(
+            self.of,
+            Of::Uniq64(Serials { everyday_reset: true, .. }, _) | Of::String(Serials { everyday_reset: true, .. }, _)
+        )
     }
 
     /// How many IDs one token can give in the kind's unit of time.
     pub fn capacity(&self) -> u64 {
-        match (&self.layout, &self.ranges) {
-            (Some(definition), _) => definition.layout().serials_per_tick(),
-            (None, Some(ranges)) => ranges.capacity(),
-            (None, None) => capacity_of(self.kind, self.template.as_deref()),
+        match &self.of {
+            Of::Uniq64(..) => UNIQ64_SERIALS_PER_HOUR,
+            Of::String(_, template) => template.capacity(),
+            Of::Layout(_, definition) => definition.layout().serials_per_tick(),
+            Of::Segment(definition) => definition.axis().len(),
+            Of::Sequence(definition) => definition.width().last(),
         }
     }
 
     /// How many serials are reserved at once at first.
     pub fn step(&self) -> u32 {
-        self.step
+        match &self.of {
+            Of::Uniq64(serials, _) | Of::String(serials, _) => serials.step,
+            // Nothing in it goes by steps.
+            Of::Layout(..) => Self::STEP_DEFAULT,
+            Of::Segment(definition) => definition.step(),
+            Of::Sequence(definition) => definition.step(),
+        }
     }
 
     /// Whether both give the same IDs: all is equal but perhaps the step and the plugins.
     pub fn same_ids(&self, other: &Self) -> bool {
-        let ids = |namespace: &Self| Self {
-            step: 0,
-            layout: None,
-            ranges: None,
-            plugins: Box::default(),
-            ..namespace.clone()
-        };
-        let layouts = match (&self.layout, &other.layout) {
-            (Some(mine), Some(its)) => mine.same_ids(its),
+        let same = match (&self.of, &other.of) {
+            (Of::Uniq64(mine, written), Of::Uniq64(its, other)) => mine.same_ids(its) && written == other,
+            (Of::String(mine, template), Of::String(its, other)) => mine.same_ids(its) && template == other,
+            (Of::Layout(mine, layout), Of::Layout(its, other)) => mine == its && layout.same_ids(other),
+            (Of::Segment(mine), Of::Segment(its)) => mine.same_ids(its),
             (mine, its) => mine == its,
         };
-        let ranges = match (&self.ranges, &other.ranges) {
-            (Some(mine), Some(its)) => mine.same_ids(its),
-            (mine, its) => mine == its,
-        };
-        layouts && ranges && ids(self) == ids(other)
+        same && (&self.name, self.scope) == (&other.name, other.scope)
     }
 
     /// A number that stands for the definition in the serial file.
@@ -504,32 +500,19 @@ impl Namespace {
 
     fn checksum_bytes(&self) -> Vec<u8> {
         let name = self.name.as_str().as_bytes();
-        let layout = self.layout.as_ref().map(|definition| definition.checked());
-        // Texts and numbers only: there is nothing in it that JSON has no form for.
-        let encoding = self.written.as_ref().and_then(|written| serde_json::to_string(written.source()).ok());
-        let template = self.template.as_deref().map(Template::source);
-        let ranges = self.ranges.as_ref().and_then(|ranges| ranges.checked());
-        let template = template.or(layout.as_deref()).or(encoding.as_deref()).or(ranges.as_deref());
-        let template = template.unwrap_or("").as_bytes();
+        let checked = self.of.checked();
+        let checked = checked.as_bytes();
         // Both lengths fit: a name has at most 63 bytes, a template at most 256, a layout less than 1,000.
         let [name_len, ..] = name.len().to_le_bytes();
-        let [low, high, ..] = template.len().to_le_bytes();
+        let [low, high, ..] = checked.len().to_le_bytes();
         let head = [
             CHECKSUM_VERSION,
-            self.kind.number(),
-            self.token_type.map_or(0, TokenType::wire),
-            self.everyday_reset.into(),
+            self.kind().number(),
+            self.token_type().map_or(0, TokenType::wire),
+            self.everyday_reset().into(),
             name_len,
         ];
-        head.iter().chain(name).chain(&[low, high]).chain(template).copied().collect()
-    }
-}
-
-fn capacity_of(kind: Kind, template: Option<&Template>) -> u64 {
-    match (&kind.spec().form, template) {
-        (Form::Number { serials, .. }, _) => *serials,
-        (Form::Template { .. }, template) => template.map_or(0, Template::capacity),
-        (Form::Layout { .. } | Form::Plain | Form::Keyed, _) => 0,
+        head.iter().chain(name).chain(&[low, high]).chain(checked).copied().collect()
     }
 }
 
@@ -559,9 +542,7 @@ impl TryFrom<Record> for Namespace {
 
 impl From<Namespace> for Record {
     fn from(namespace: Namespace) -> Self {
-        // Texts and numbers only: there is nothing in it that JSON has no form for.
-        let definition = serde_json::to_string(&namespace.definition()).unwrap_or_default();
-        Self { name: namespace.name, definition }
+        Self { definition: json(&namespace.definition()), name: namespace.name }
     }
 }
 

@@ -100,7 +100,7 @@ impl SequenceDefinition {
 
 #[cfg(test)]
 mod tests {
-    use super::super::SequenceSource;
+    use super::super::SequenceSpec;
     use super::*;
     use proptest::prelude::*;
 
@@ -183,7 +183,7 @@ mod tests {
 
         #[test]
         fn every_slot_lies_in_one_section(slot: u32, keys in 2u32..) {
-            let source = SequenceSource { keys_per_section: Some(keys), ..SequenceSource::default() };
+            let source = SequenceSpec { keys_per_section: Some(keys), ..SequenceSpec::default() };
             let definition = SequenceDefinition::new(&source).unwrap();
             let (Section(section), at) = definition.place(Slot(slot));
             prop_assert!(section < definition.sections() && at < keys);

@@ -15,6 +15,8 @@ pub use route::{Route, ServedAt};
 pub use table::RouteTable;
 
 use crate::namespace::{GeneratorName, NameError};
+use crate::plugin::PluginSpec;
+use crate::scope::Scope;
 use serde::{Deserialize, Serialize};
 
 /// Slots of a name: whole numbers below have one of their own, texts share them.
@@ -79,20 +81,36 @@ impl Width {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Section(pub u32);
 
-/// What a person says of a name of this kind; what is left out is as usual.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SequenceSource {
-    /// How wide the numbers are, in bits: 32 or 63 (the default).
+/// A definition of sequences as a person writes it; what is left out is as usual.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct SequenceSpec {
+    /// How wide the numbers are, 32 or 63 bits; 63 if nothing is said.
+    #[serde(deserialize_with = "crate::json::whole::deserialize", skip_serializing_if = "Option::is_none")]
     pub width: Option<u8>,
     /// By how much a section's bound grows at a time: what a crash costs each of its keys at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<u32>,
-    /// Keys of a section: 2 to 2^32 - 1.
+    /// How many keys share one bound and one agent, 2 to 2^32 - 1; 100,000 if nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub keys_per_section: Option<u32>,
-    /// How far one master may raise a section beyond what it knows of the other one.
+    /// How far one master may raise a bound beyond what it knows of the other one; 2^28, or 2^20 of 32 bits, if nothing is said.
+    #[serde(with = "crate::json::whole", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub solo_allowance: Option<u64>,
-    /// Which agents serve it: those that are started with this set.
+    /// Which agents serve it, those started with this set; `default` if nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub set: Option<String>,
+    /// Among which IDs its own are unique: `own`, and nothing else can be said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub scope: Option<Scope>,
+    /// What stands around minting by this name: at most 8 objects with `plugin`, perhaps `order`, and what the plugin takes, such
+    /// as `{"plugin":"quota","per_second":100}`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<serde_json::Value>))]
+    pub plugins: Vec<PluginSpec>,
 }
 
 /// A definition of a name with a sequence for each key. Built only by checks.
@@ -138,7 +156,7 @@ impl SequenceDefinition {
     ///
     /// # Errors
     /// [`InvalidSequence`], with the reason.
-    pub fn new(said: &SequenceSource) -> Result<Self, InvalidSequence> {
+    pub fn new(said: &SequenceSpec) -> Result<Self, InvalidSequence> {
         let width = match said.width {
             None | Some(63) => Width::W63,
             Some(32) => Width::W32,
@@ -161,14 +179,15 @@ impl SequenceDefinition {
         Ok(Self { width, step, keys_per_section, solo_allowance: allowance, set })
     }
 
-    /// The same as a person says it, with nothing left out.
-    pub fn source(&self) -> SequenceSource {
-        SequenceSource {
+    /// The same as a person says it, with nothing left out but scope and plugins.
+    pub fn spec(&self) -> SequenceSpec {
+        SequenceSpec {
             width: Some(self.width.bits()),
             step: Some(self.step),
             keys_per_section: Some(self.keys_per_section),
             solo_allowance: Some(self.solo_allowance),
             set: Some(self.set.as_str().to_owned()),
+            ..SequenceSpec::default()
         }
     }
 
@@ -217,7 +236,7 @@ mod tests {
         let usual = define("{}").unwrap();
         assert_eq!((usual.width(), usual.step(), usual.sections()), (Width::W63, 10_000, 42_950));
         assert_eq!((usual.solo_allowance(), usual.set().as_str()), (1 << 28, "default"));
-        assert_eq!(SequenceDefinition::new(&usual.source()), Ok(usual));
+        assert_eq!(SequenceDefinition::new(&usual.spec()), Ok(usual));
         let narrow = define(r#"{"width":32}"#).unwrap();
         assert_eq!((narrow.width().last(), narrow.solo_allowance()), (u32::MAX.into(), 1 << 20));
         assert_eq!(Width::W63.last(), i64::MAX as u64);
@@ -236,6 +255,6 @@ mod tests {
             let refusal = define(json).unwrap_err().to_string();
             assert!(refusal.contains(why), "{json}: {refusal}");
         }
-        assert!(serde_json::from_str::<SequenceSource>(r#"{"steps":1}"#).is_err());
+        assert!(serde_json::from_str::<SequenceSpec>(r#"{"steps":1}"#).is_err());
     }
 }

@@ -80,12 +80,16 @@ pub fn predefined() -> impl Iterator<Item = Namespace> {
 mod tests {
     use super::super::Change;
     use super::*;
-    use crate::namespace::Definition;
+    use crate::namespace::{Definition, Uniq64Spec};
 
     fn orders(step: u32, reset: bool) -> Box<Namespace> {
         let scope = Scope::Own;
-        let definition =
-            Definition { everyday_reset: Some(reset), step: Some(step), scope: Some(scope), ..Definition::default() };
+        let definition = Definition::Uniq64(Uniq64Spec {
+            everyday_reset: Some(reset),
+            step: Some(step),
+            scope: Some(scope),
+            ..Uniq64Spec::default()
+        });
         Box::new(Namespace::define("orders".parse().unwrap(), &definition).unwrap())
     }
 

@@ -87,10 +87,10 @@ impl Takings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use common::segment::SegmentSource;
+    use common::segment::SegmentSpec;
 
     fn definition(last: Option<u64>, step: Option<u32>) -> SegmentDefinition {
-        SegmentDefinition::new(&SegmentSource { last, step, ..SegmentSource::default() }).unwrap()
+        SegmentDefinition::new(&SegmentSpec { last, step, ..SegmentSpec::default() }).unwrap()
     }
 
     fn asker(session: u128) -> Asker {

@@ -145,7 +145,7 @@ mod tests {
     use common::encoding::{EncodingForm, EncodingParameters, EncodingSource, Secret};
     use common::kind::Kind;
     use common::lease::{Generation, Lease, Prep};
-    use common::namespace::{Definition, GeneratorName, Namespace, Scope};
+    use common::namespace::{Definition, GeneratorName, LayoutSpec, Namespace, Scope};
     use common::parameters::SessionId;
     use common::plugin::{PLUGINS_LEN_MAX, Parameter, Parameters, PluginSpec};
     use common::rpc::lease::{AgentReport, CallsServed, Capacity, NAMES_REPORTED_MAX, NameUse, REPORT_CHARS_MAX};
@@ -338,17 +338,18 @@ mod tests {
         let plugin = |len: usize| PluginSpec::new("own".parse().unwrap()).with("t", Parameter::Text("t".repeat(len)));
         let bare = r#"[{"plugin":"own","t":""},{"plugin":"own","t":""}]"#.len();
         let plugins = vec![plugin(120), plugin(PLUGINS_LEN_MAX - bare - 120)];
-        let of = |encoding| Definition {
-            kind: Kind::Layout,
-            scope: Some(Scope::Own),
-            bits: Some(128),
-            epoch: Some("2024-01-01T00:00:00.000Z".to_owned()),
-            unit_ms: Some(1),
-            fields: Some(fields.clone()),
-            ahead_max_ms: Some(10_000),
-            encoding: Some(encoding),
-            plugins: Some(plugins.clone()),
-            ..Definition::default()
+        let of = |encoding| {
+            Definition::Layout(LayoutSpec {
+                scope: Some(Scope::Own),
+                bits: Some(128),
+                epoch: Some("2024-01-01T00:00:00.000Z".to_owned()),
+                unit_ms: Some(1),
+                fields: Some(fields.clone()),
+                ahead_max_ms: Some(10_000),
+                encoding: Some(encoding),
+                plugins: plugins.clone(),
+                ..LayoutSpec::default()
+            })
         };
         let all = encodings.map(|encoding| Namespace::define(name.clone(), &of(encoding)).unwrap());
         all.into_iter().max_by_key(|it| bincode::serialized_size(it).unwrap()).unwrap()

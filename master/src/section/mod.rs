@@ -164,7 +164,7 @@ pub(crate) mod tests {
     use super::*;
     use common::parameters::{AgentId, SessionId};
     use common::rpc::ranges::KeepRequest;
-    use common::sequence::{Section, SequenceSource, ServedAt};
+    use common::sequence::{Section, SequenceSpec, ServedAt};
 
     pub(crate) fn terms(step: u64, allowance: u64, last: u64) -> Terms {
         Terms { step, last, allowance, sections: 100, weight: 800 }
@@ -213,11 +213,11 @@ pub(crate) mod tests {
 
     #[test]
     fn terms_are_those_of_the_definition() {
-        let narrow = SequenceSource { width: Some(32), keys_per_section: Some(1_000), ..SequenceSource::default() };
+        let narrow = SequenceSpec { width: Some(32), keys_per_section: Some(1_000), ..SequenceSpec::default() };
         let terms = Terms::from(&SequenceDefinition::new(&narrow).unwrap());
         assert_eq!((terms.step, terms.last, terms.allowance), (10_000, u32::MAX.into(), 1 << 20));
         assert_eq!((terms.sections, terms.weight), (4_294_968, 8_256));
-        let wide = SequenceDefinition::new(&SequenceSource::default()).unwrap();
+        let wide = SequenceDefinition::new(&SequenceSpec::default()).unwrap();
         assert!(Terms::UNKNOWN.allowance >= wide.width().last() / 16, "no definition has a larger one");
     }
 }

@@ -473,12 +473,10 @@ fn length(value: &SettingValue) -> usize {
 mod tests {
     use super::*;
     use common::about::{About, AboutSource};
-    use common::kind::Kind;
-    use common::namespace::Definition;
+    use common::namespace::{Definition, SegmentSpec};
 
     fn define(name: String, template: Option<String>) -> Change {
-        let kind = if template.is_some() { Kind::String } else { Kind::Uniq64 };
-        let definition = Definition { kind, template, ..Definition::default() };
+        let definition = template.map_or_else(Definition::default, Definition::string);
         Change::Define(Box::new(Namespace::define(name.parse().unwrap(), &definition).unwrap()))
     }
 
@@ -665,7 +663,7 @@ mod tests {
     fn a_name_whose_axis_was_raised_before_it_was_taken_back_stands_for_nothing_else() {
         let mut settings_table = SettingsTable::default();
         let name: GeneratorName = "parts".parse().unwrap();
-        let definition = Definition::of(Kind::Segment);
+        let definition = Definition::Segment(SegmentSpec::default());
         let define = Change::Define(Box::new(Namespace::define(name.clone(), &definition).unwrap()));
         put(&mut settings_table, &define);
         put(&mut settings_table, &Change::Raise { name: name.clone(), to: 1_000 });

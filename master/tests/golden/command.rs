@@ -5,9 +5,8 @@ use common::about::{About, AboutSource};
 use common::account::{Role, User};
 use common::audit::Actor;
 use common::calendar::UtcOffset;
-use common::kind::Kind;
 use common::lease::Grant;
-use common::namespace::{Definition, Namespace, Scope};
+use common::namespace::{Definition, Namespace, Scope, SegmentSpec};
 use common::parameters::{AgentId, ClusterParameters, MasterId};
 use common::rpc::lease::{ListRequest, NameState, RentRequest, TerminateRequest, TokenRequest};
 use common::rpc::ranges::SegmentRequest;
@@ -518,7 +517,8 @@ impl goldenscript::Runner for Script {
                 return self.change(at.0, Change::Define(Box::new(namespace)));
             }
             Command::DefineSegment { name, first, last, at } => {
-                let definition = Definition { first: *first, last: *last, ..Definition::of(Kind::Segment) };
+                let definition =
+                    Definition::Segment(SegmentSpec { first: *first, last: *last, ..SegmentSpec::default() });
                 let namespace = Box::new(Namespace::define(name.parse()?, &definition)?);
                 return self.change(at.0, Change::Restore { namespace, retired: false, proved: false });
             }
@@ -596,7 +596,7 @@ impl goldenscript::Runner for Script {
 }
 
 fn namespace(name: &str, template: Option<String>, own: bool) -> Result<Namespace, Fail> {
-    let kind = if template.is_some() { Kind::String } else { Kind::Uniq64 };
-    let scope = own.then_some(Scope::Own);
-    Ok(Namespace::define(name.parse()?, &Definition { kind, template, scope, ..Definition::default() })?)
+    let definition = template.map_or_else(Definition::default, Definition::string);
+    let definition = if own { definition.with_scope(Scope::Own) } else { definition };
+    Ok(Namespace::define(name.parse()?, &definition)?)
 }

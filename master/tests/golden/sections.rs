@@ -2,9 +2,8 @@
 
 use super::command::Command;
 use super::script::{Fail, Script, operator, session};
-use common::kind::Kind;
 use common::lease::Generation;
-use common::namespace::{Definition, Namespace};
+use common::namespace::{Definition, Namespace, SequenceSpec};
 use common::parameters::AgentId;
 use common::rpc::ranges::{KeepRequest, Raise, RaiseRequest, RaiseTo, RoutesRequest};
 use common::sequence::{Section, SectionKey, ServedAt};
@@ -17,8 +16,9 @@ impl Script {
         match command {
             Command::DefineSequence { name, width, step, keys, allowance, set, at } => {
                 let (width, step, solo_allowance, set) = (*width, *step, *allowance, set.clone());
-                let usual = Definition { kind: Kind::Sequence, ..Definition::default() };
-                let definition = Definition { width, step, keys_per_section: *keys, solo_allowance, set, ..usual };
+                let usual = SequenceSpec::default();
+                let said = SequenceSpec { width, step, keys_per_section: *keys, solo_allowance, set, ..usual };
+                let definition = Definition::Sequence(said);
                 let namespace = Box::new(Namespace::define(name.parse()?, &definition)?);
                 self.change(at.id(), Change::Restore { namespace, retired: false, proved: false })
             }

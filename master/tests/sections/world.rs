@@ -3,9 +3,8 @@
 use super::allocator::{Allocator, LEASE};
 use common::audit::Actor;
 use common::calendar::UtcOffset;
-use common::kind::Kind;
 use common::lease::{Generation, Lease, LeaseState};
-use common::namespace::{Definition, GeneratorName, Namespace};
+use common::namespace::{Definition, GeneratorName, Namespace, SegmentSpec, SequenceSpec};
 use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
 use common::rpc::peer::{JoinReply, JoinStep, PeerFrame, PeerMessage};
 use common::rpc::ranges::{KeepRequest, Raise, RaiseRequest, RaiseTo, RoutesRequest, SegmentRequest};
@@ -129,7 +128,7 @@ pub(super) struct World {
 
 fn axis() -> Setting {
     let name: GeneratorName = "orders".parse().unwrap();
-    let namespace = Namespace::define(name.clone(), &Definition::of(Kind::Segment)).unwrap();
+    let namespace = Namespace::define(name.clone(), &Definition::Segment(SegmentSpec::default())).unwrap();
     let (key, value) = (SettingKey::Namespace(name), SettingValue::Namespace(Box::new(namespace)));
     Setting { key, version: 1, value, actor: Actor::new("olga", ""), at: WallMs(0) }
 }
@@ -164,9 +163,8 @@ fn name() -> GeneratorName {
 }
 
 fn sequence() -> Setting {
-    let usual = Definition { kind: Kind::Sequence, ..Definition::default() };
-    let definition = Definition { step: Some(STEP), solo_allowance: Some(ALLOWANCE), ..usual };
-    let namespace = Namespace::define(name(), &definition).unwrap();
+    let said = SequenceSpec { step: Some(STEP), solo_allowance: Some(ALLOWANCE), ..SequenceSpec::default() };
+    let namespace = Namespace::define(name(), &Definition::Sequence(said)).unwrap();
     Setting {
         key: SettingKey::Namespace(name()),
         version: 1,

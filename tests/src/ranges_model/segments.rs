@@ -3,8 +3,7 @@
 use super::disk::Disk;
 use super::pair::{Befalls, Deed, Masters, Pair};
 use common::audit::Actor;
-use common::kind::Kind;
-use common::namespace::{Definition, GeneratorName, Namespace};
+use common::namespace::{Definition, GeneratorName, Namespace, SegmentSpec};
 use common::parameters::SessionId;
 use common::rpc::ranges::{SegmentGrant, SegmentRequest};
 use common::segment::{Shown, Span};
@@ -92,7 +91,8 @@ impl Axes {
     pub fn new(bounds: AxisBounds) -> anyhow::Result<Self> {
         // At home with master 2.
         let name: GeneratorName = "orders".parse()?;
-        let definition = Definition { last: Some(bounds.places), step: Some(1), ..Definition::of(Kind::Segment) };
+        let definition =
+            Definition::Segment(SegmentSpec { last: Some(bounds.places), step: Some(1), ..SegmentSpec::default() });
         let value = SettingValue::Namespace(Box::new(Namespace::define(name.clone(), &definition)?));
         let key = SettingKey::Namespace(name.clone());
         let setting = Setting { key, version: 1, value, actor: Actor::new("operator", ""), at: WallMs(0) };

@@ -8,8 +8,7 @@ use super::pair::{Befalls, Deed, Masters, Pair};
 use super::twins::{ALLOWANCE, Twin};
 use crate::model::hash_of;
 use common::audit::Actor;
-use common::kind::Kind;
-use common::namespace::{Definition, GeneratorName, Namespace};
+use common::namespace::{Definition, GeneratorName, Namespace, SequenceSpec};
 use common::parameters::MasterId;
 use common::sequence::{Section, SectionKey, SequenceDefinition};
 use common::setting::{Setting, SettingKey, SettingValue};
@@ -150,9 +149,8 @@ impl Sections {
     /// Bounds that no section could have.
     pub fn new(bounds: SectionBounds) -> anyhow::Result<Self> {
         let name: GeneratorName = "seq".parse()?;
-        let usual = Definition::of(Kind::Sequence);
-        let definition = Definition { step: Some(1), solo_allowance: Some(ALLOWANCE), ..usual };
-        let namespace = Namespace::define(name.clone(), &definition)?;
+        let said = SequenceSpec { step: Some(1), solo_allowance: Some(ALLOWANCE), ..SequenceSpec::default() };
+        let namespace = Namespace::define(name.clone(), &Definition::Sequence(said))?;
         let definition = namespace.sequences().cloned().ok_or_else(|| anyhow::anyhow!("no sequence"))?;
         let (key, value) = (SettingKey::Namespace(name.clone()), SettingValue::Namespace(Box::new(namespace)));
         let setting = Setting { key, version: 1, value, actor: Actor::new("operator", ""), at: WallMs(0) };

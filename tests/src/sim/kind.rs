@@ -6,7 +6,7 @@ use agent::serial::{Marks, Rules};
 use agent::serial_file::Block;
 use common::calendar::UtcOffset;
 use common::kind;
-use common::namespace::{Definition, Namespace, Scope};
+use common::namespace::{Definition, LayoutSpec, Namespace, Scope, SegmentSpec, StringSpec};
 use common::segment::SegmentDefinition;
 use common::time::WallMs;
 
@@ -34,26 +34,28 @@ impl Kind {
 
     /// Strings with a serial of so many digits.
     pub fn strings(width: usize, everyday_reset: bool) -> Self {
-        let definition = Definition {
+        let definition = Definition::String(StringSpec {
             everyday_reset: Some(everyday_reset),
-            ..Definition::string(format!("{{date:%Y%m%d}}{{token}}{{serial:{width}}}"))
-        };
+            ..StringSpec::of(format!("{{date:%Y%m%d}}{{token}}{{serial:{width}}}"))
+        });
         Self::new(Namespace::define("strings".parse().expect("a name"), &definition).expect("a definition"))
     }
 
     /// Two names with one layout, drawn by its number: by the millisecond, by 100 ms, by the second with nothing ahead of the clock,
     /// and by ten seconds.
     pub fn layouts(which: usize) -> [Self; 2] {
-        let custom = |unit_ms: u32, time: u32, serial: u32, ahead_max_ms| Definition {
-            bits: Some(64),
-            epoch: Some("2024-01-01T00:00:00.777Z".to_owned()),
-            unit_ms: Some(unit_ms),
-            fields: Some([format!("time:{time}"), "token:16".to_owned(), format!("serial:{serial}")].into()),
-            ahead_max_ms: Some(ahead_max_ms),
-            ..Definition::of(kind::Kind::Layout)
+        let custom = |unit_ms: u32, time: u32, serial: u32, ahead_max_ms| {
+            Definition::Layout(LayoutSpec {
+                bits: Some(64),
+                epoch: Some("2024-01-01T00:00:00.777Z".to_owned()),
+                unit_ms: Some(unit_ms),
+                fields: Some([format!("time:{time}"), "token:16".to_owned(), format!("serial:{serial}")].into()),
+                ahead_max_ms: Some(ahead_max_ms),
+                ..LayoutSpec::default()
+            })
         };
         let definition = match which {
-            0 => Definition { token_type: Some("uint2".to_owned()), ..Definition::layout("snowflake") },
+            0 => Definition::Layout(LayoutSpec { token_type: Some("uint2".to_owned()), ..LayoutSpec::of("snowflake") }),
             1 => custom(100, 36, 12, 1_000),
             2 => custom(1_000, 33, 15, 0),
             _ => custom(10_000, 32, 16, 10_000),
@@ -64,14 +66,14 @@ impl Kind {
 
     /// Plain numbers in segments of up to so many, which are far less than anybody has in practice: each is soon used up.
     pub fn plain(step: u32, step_max: u32, (increment, offset): (u64, u64)) -> Self {
-        let definition = Definition {
+        let definition = Definition::Segment(SegmentSpec {
             step: Some(step),
             step_min: Some((step / 4).max(1)),
             step_max: Some(step_max),
             increment: Some(increment),
             offset: Some(offset),
-            ..Definition::of(kind::Kind::Segment)
-        };
+            ..SegmentSpec::default()
+        });
         Self::new(Namespace::define("numbers".parse().expect("a name"), &definition).expect("a definition"))
     }
 
@@ -89,7 +91,7 @@ impl Kind {
     /// each by itself.
     pub fn bent(self, mutations: Mutations) -> Self {
         if self.namespace.layout().is_some() && mutations.has(Mutation::AxesNotShared) {
-            let definition = Definition { scope: Some(Scope::Own), ..self.namespace.definition() };
+            let definition = self.namespace.definition().with_scope(Scope::Own);
             return Self::new(Namespace::define(self.namespace.name().clone(), &definition).expect("a definition"));
         }
         let width = self.rules.capacity.ilog10() as usize;

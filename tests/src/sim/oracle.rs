@@ -7,8 +7,7 @@ use super::rng::mix;
 use agent::gate::Prefix;
 use agent::run::Runs;
 use common::calendar::UtcOffset;
-use common::kind::{Kind, Known, Reading, TextForm, Uniq64, Uniq96, explain};
-use common::layout::LayoutSource;
+use common::kind::{Known, Reading, TextForm, Uniq64, Uniq96, explain};
 use common::lease::{Generation, Lease, LeaseState};
 use common::namespace::{Definition, Namespace};
 use common::parameters::SessionId;
@@ -323,10 +322,7 @@ impl Oracle {
             Prefix::Ticks { tick, numbers } => {
                 let definition = &numbers.definition;
                 let text = definition.text(numbers.number(*tick, counter)).unwrap_or_default();
-                let LayoutSource { layout, bits, epoch, unit_ms, fields } = definition.source();
-                let encoding = Some(definition.encoding().clone());
-                let kind = Kind::Layout;
-                let said = Definition { kind, layout, bits, epoch, unit_ms, fields, encoding, ..Definition::default() };
+                let said = Definition::Layout(definition.spec());
                 let name = Namespace::define("ticks".parse().expect("a name"), &said).expect("a definition");
                 let read = explain(&text, &Known { names: &[&name], ..Known::NONE }).ok().into_iter();
                 let mut readings = read.flat_map(|read| std::iter::once(read.reading).chain(read.also));

@@ -4,7 +4,7 @@ use super::Setup;
 use super::kind::Kind;
 use super::rng::Rng;
 use common::calendar::UtcOffset;
-use common::namespace::{Definition, Namespace};
+use common::namespace::{Definition, Namespace, SequenceSpec};
 use common::parameters::ClusterParameters;
 use common::time::{DAY_MS, HOUR_MS, SpanMs};
 use std::fmt;
@@ -294,12 +294,12 @@ pub struct Ranges {
 
 /// A name with a sequence for each key: small sections, and bounds that are raised every few numbers.
 fn sequences(step: u32, allowance: u64) -> Namespace {
-    let definition = Definition {
+    let definition = Definition::Sequence(SequenceSpec {
         step: Some(step),
         keys_per_section: Some(4),
         solo_allowance: Some(allowance),
-        ..Definition::of(common::kind::Kind::Sequence)
-    };
+        ..SequenceSpec::default()
+    });
     Namespace::define("keys".parse().expect("a name"), &definition).expect("a definition")
 }
 

@@ -60,6 +60,6 @@ pub(crate) async fn layout(
     let draft = draft.ok_or_else(|| Problem::bad_parameter("say layout, or bits, epoch, unit_ms and fields"))?;
     let layout = draft.layout().map_err(|fault| Problem::bad_parameter(fault.why))?;
     layout.check_life(now).map_err(|refused| Problem::bad_parameter(refused.to_string()))?;
-    let chosen = draft.chosen(&layout).map_err(|fault| Problem::bad_parameter(fault.why))?;
-    Ok(Json(Facts::new(&layout, draft.preset_of(&layout), chosen, now)).into_response())
+    let said = draft.definition(&layout).map_err(|fault| Problem::bad_parameter(fault.why))?;
+    Ok(Json(Facts::new(&layout, draft.preset_of(&layout), said, now)).into_response())
 }

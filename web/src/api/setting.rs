@@ -4,7 +4,7 @@ use super::{Caller, From, ProblemBody, Refused, Sent, body, caller, query, read_
 use crate::agents::CutOff;
 use crate::ask;
 use crate::auth::{Auth, Role, Who};
-use crate::masters::{Masters, NamespaceRow, NetworkRow};
+use crate::masters::{Masters, Named, NamespaceRow, NetworkRow};
 use crate::names::NamespaceFilter;
 use crate::problem::Problem;
 use crate::query::NamespacesQuery;
@@ -19,33 +19,9 @@ use common::namespace::{Definition, GeneratorName, Namespace};
 use common::rpc::lease::{Changed, Refusal};
 use common::setting::Change;
 use ipnet::IpNet;
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::{Map, Value};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::{IntoParams, ToSchema};
-
-/// A name to be registered, beside what it is to stand for.
-#[derive(ToSchema)]
-pub(crate) struct NamespaceForm {
-    /// 1..=63 of a-z 0-9 . _ -, without a dot in front.
-    name: String,
-    #[schema(inline)]
-    #[serde(flatten)]
-    definition: Definition,
-}
-
-// serde refuses no unknown fields of what is flattened.
-impl<'de> Deserialize<'de> for NamespaceForm {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let mut all = Map::deserialize(from)?;
-        let name = all.remove("name").ok_or_else(|| D::Error::missing_field("name"))?;
-        let read = |name| {
-            Ok(Self { name: String::deserialize(name)?, definition: Definition::deserialize(Value::Object(all))? })
-        };
-        read(name).map_err(|e: serde_json::Error| D::Error::custom(e))
-    }
-}
 
 /// A network.
 #[derive(Deserialize, ToSchema)]
@@ -101,7 +77,7 @@ pub(crate) async fn namespaces(
 
 /// Registers what a name stands for, for ever.
 #[utoipa::path(
-    post, path = "/api/namespaces", tag = "settings", request_body = NamespaceForm,
+    post, path = "/api/namespaces", tag = "settings", request_body = Named,
     responses(
         (status = 201, description = "Registered: both masters hold it", body = Registered),
         (status = 200, description = "It was so before", body = Registered),
@@ -118,7 +94,7 @@ pub(crate) async fn define(
     form: Sent,
 ) -> Result<(StatusCode, Json<Registered>), Problem> {
     let caller = caller(who, Role::Operator, from)?;
-    let NamespaceForm { name, definition } = body(form)?;
+    let Named { name, definition } = body(form)?;
     let name = read_as("name", &name)?;
     registered(&auth, masters.as_ref(), &caller, name, &definition).await
 }
@@ -155,10 +131,10 @@ async fn registered(
     name: GeneratorName,
     definition: &Definition,
 ) -> Result<(StatusCode, Json<Registered>), Problem> {
-    let namespace = Namespace::define(name.clone(), definition);
+    let namespace = Namespace::define(name, definition);
     let namespace = namespace.and_then(|namespace| namespace.check_new(masters.now()).map(|()| namespace));
-    let namespace = namespace.map_err(|e| Problem::bad_parameter(e.to_string()))?;
-    let changed = auth.commands().change(Change::Define(Box::new(namespace)), caller.actor()).await;
+    let namespace = Box::new(namespace.map_err(|e| Problem::bad_parameter(e.to_string()))?);
+    let changed = auth.commands().change(Change::Define(namespace.clone()), caller.actor()).await;
     let status = match changed {
         Ok(Changed::Done) => StatusCode::CREATED,
         Ok(Changed::AlreadySo) => StatusCode::OK,
@@ -169,9 +145,10 @@ async fn registered(
         Err(other) => return Err(other.into()),
     };
     let all = ask::within(masters.namespaces()).await?;
-    let row = all.into_iter().find(|row| row.name == name && row.definition.kind == definition.kind);
-    let row = row.ok_or(Refusal::Retry)?;
-    let warning = Namespace::define(row.name.clone(), &row.definition).ok().and_then(|it| it.used_up_in_a_day());
+    let registered =
+        |row: &NamespaceRow| (row.namespace.name(), row.namespace.kind()) == (namespace.name(), namespace.kind());
+    let row = all.into_iter().find(registered).ok_or(Refusal::Retry)?;
+    let warning = row.namespace.used_up_in_a_day();
     Ok((status, Json(Registered { row, warning })))
 }
 
@@ -210,7 +187,7 @@ pub(crate) async fn about(
     let about = Box::new(About::new(body(form)?).map_err(|e| Problem::bad_parameter(e.to_string()))?);
     auth.commands().change(Change::About { name: name.clone(), about }, caller.actor()).await?;
     let all = ask::within(masters.namespaces()).await?;
-    let row = all.into_iter().find(|row| row.name == name && !row.registered_by.is_empty());
+    let row = all.into_iter().find(|row| *row.namespace.name() == name && !row.registered_by.is_empty());
     row.map(Json).ok_or_else(|| Refusal::Retry.into())
 }
 
@@ -257,10 +234,10 @@ pub(crate) async fn retire(
         return Err(Problem::bad_parameter(format!("confirm: to retire this name for ever say {name} once more")));
     }
     let known = ask::within(masters.namespaces()).await?;
-    let before = known.into_iter().find(|row| row.name == name).ok_or(Refusal::NoSuchName)?;
+    let before = known.into_iter().find(|row| *row.namespace.name() == name).ok_or(Refusal::NoSuchName)?;
     auth.commands().change(Change::Retire(name.clone()), caller.actor()).await?;
     let all = ask::within(masters.namespaces()).await?;
-    let row = all.into_iter().find(|row| row.name == name && row.retired);
+    let row = all.into_iter().find(|row| *row.namespace.name() == name && row.retired);
     Ok(Json(row.unwrap_or(NamespaceRow { retired: true, ..before })))
 }
 

@@ -3,7 +3,7 @@
 
 use common::encoding::{EncodingForm, EncodingSource};
 use common::layout::{
-    FIELDS_MAX, Field, InvalidDefinition, InvalidLayout, Layout, LayoutDefinition, LayoutSource, Part, Preset,
+    FIELDS_MAX, Field, InvalidDefinition, InvalidLayout, Layout, LayoutDefinition, LayoutSpec, Part, Preset,
 };
 
 /// Parameters that a query may have: those of [`ROWS_MAX`] rows and of the rest.
@@ -40,15 +40,6 @@ pub(crate) struct Draft {
     pub(crate) ahead_max_ms: String,
     /// The name of an encoding; empty: as usual.
     pub(crate) encoding: String,
-}
-
-/// What a definition may have beside its layout.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Chosen {
-    /// How far the time may lie ahead of the clock.
-    pub(crate) ahead_max_ms: Option<u32>,
-    /// How the numbers are written.
-    pub(crate) encoding: Option<EncodingForm>,
 }
 
 /// Where something is wrong.
@@ -321,12 +312,12 @@ impl Draft {
                 return Err(Fault { place: Place::Row(nth), why: why.to_string() });
             }
         }
-        let source = LayoutSource {
-            layout: None,
+        let source = LayoutSpec {
             bits: Some(bits),
             epoch: Some(self.epoch.clone()),
             unit_ms: Some(unit_ms),
             fields: Some(self.rows.iter().map(Row::text).collect()),
+            ..LayoutSpec::default()
         };
         Layout::of(&source).map_err(|refused| self.fault(&refused))
     }
@@ -345,8 +336,8 @@ impl Draft {
         }
     }
 
-    /// What was chosen beside the layout; refused unless names with that layout may have it.
-    pub(crate) fn chosen(&self, layout: &Layout) -> Result<Chosen, Fault> {
+    /// The definition that it says; refused unless names with that layout may have all of it.
+    pub(crate) fn definition(&self, layout: &Layout) -> Result<LayoutSpec, Fault> {
         let ahead_max_ms = match self.ahead_max_ms.as_str() {
             "" => None,
             text => Some(text.parse::<u32>().map_err(|_| Fault {
@@ -354,18 +345,9 @@ impl Draft {
                 why: format!("'{}' is not a number of milliseconds", cut(text)),
             })?),
         };
-        let chosen = Chosen { ahead_max_ms, encoding: self.encoding()? };
-        let source = match self.preset_of(layout) {
-            Some(preset) => LayoutSource {
-                layout: Some(preset.name().to_owned()),
-                epoch: Some(layout.epoch().to_string()),
-                ..LayoutSource::default()
-            },
-            None => layout.source(),
-        };
-        let encoding = chosen.encoding.map(EncodingSource::Name);
-        let definition = LayoutDefinition::new(&source, chosen.ahead_max_ms, encoding.as_ref());
-        definition.map(|_| chosen).map_err(|refused| match &refused {
+        let encoding = self.encoding()?.map(EncodingSource::Name);
+        let said = LayoutSpec { ahead_max_ms, encoding, ..definition_of(layout, self.preset_of(layout)) };
+        LayoutDefinition::new(&said).map(|_| said).map_err(|refused| match &refused {
             InvalidDefinition::Layout(layout) => self.fault(layout),
             InvalidDefinition::TickTooLong { .. } => Fault { place: Place::Unit, why: refused.to_string() },
             InvalidDefinition::TooFarAhead(_) => Fault { place: Place::Ahead, why: refused.to_string() },
@@ -401,6 +383,17 @@ impl Draft {
             })
         };
         self.preset.filter(same).or_else(|| Preset::of(layout))
+    }
+}
+
+/// A definition of that layout and nothing else: by the name of the preset that it is, if it is one, with an epoch if that is another.
+pub(crate) fn definition_of(layout: &Layout, preset: Option<Preset>) -> LayoutSpec {
+    match preset {
+        Some(preset) => LayoutSpec {
+            epoch: (preset.epoch() != layout.epoch()).then(|| layout.epoch().to_string()),
+            ..LayoutSpec::of(preset.name())
+        },
+        None => layout.spec(),
     }
 }
 

@@ -1,10 +1,10 @@
 //! What a layout gives: how many IDs, agents and years, and where its numbers fit.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::Chosen;
 use common::calendar::UtcOffset;
 use common::encoding::{Encoding, EncodingForm, EncodingSource};
-use common::layout::{Layout, LayoutSource, Preset};
+use common::layout::{Layout, LayoutSpec, Preset};
+use common::namespace::Definition;
 use common::time::{SpanMs, WallMs};
 use common::token::TokenValue;
 use serde::Serialize;
@@ -20,34 +20,6 @@ const LIFE_SHORT: SpanMs = SpanMs::days(10 * 365);
 /// Bits of a signed integer of a database.
 const BIGINT_BITS: u32 = 63;
 const UUID_BITS: u32 = 128;
-
-/// A definition by a layout, exactly as `PUT /generators/NAME` of an agent takes it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub(crate) struct LayoutDefinition {
-    /// `layout`
-    kind: &'static str,
-    /// The name of a preset; then at most `epoch` stands beside it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    layout: Option<String>,
-    /// How wide its numbers are.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bits: Option<u32>,
-    /// When its time begins, RFC 3339.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    epoch: Option<String>,
-    /// The length of a tick.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unit_ms: Option<u32>,
-    /// The fields, the most significant first.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    fields: Option<Vec<String>>,
-    /// How far the time may lie ahead of the clock.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ahead_max_ms: Option<u32>,
-    /// How the numbers are written.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    encoding: Option<&'static str>,
-}
 
 /// A field, and which bits it has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
@@ -102,7 +74,7 @@ pub(crate) enum Warning {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub(crate) struct Facts {
     /// What a name is registered with.
-    pub(crate) definition: LayoutDefinition,
+    pub(crate) definition: Definition,
     /// The preset that it is, perhaps with another epoch; `null` if it is none.
     pub(crate) preset: Option<&'static str>,
     /// How wide its numbers are.
@@ -135,32 +107,6 @@ pub(crate) struct Facts {
     pub(crate) warnings: Vec<Warning>,
 }
 
-impl LayoutDefinition {
-    /// By the name of the preset that it is, if it is one, with an epoch if that is another.
-    pub(crate) fn new(layout: &Layout, preset: Option<Preset>, chosen: Chosen) -> Self {
-        let source = match preset {
-            Some(preset) => LayoutSource {
-                layout: Some(preset.name().to_owned()),
-                epoch: (preset.epoch() != layout.epoch()).then(|| layout.epoch().to_string()),
-                ..LayoutSource::default()
-            },
-            None => layout.source(),
-        };
-        let LayoutSource { layout, bits, epoch, unit_ms, fields } = source;
-        let Chosen { ahead_max_ms, encoding } = chosen;
-        Self {
-            kind: "layout",
-            layout,
-            bits,
-            epoch,
-            unit_ms,
-            fields,
-            ahead_max_ms,
-            encoding: encoding.map(EncodingForm::name),
-        }
-    }
-}
-
 /// The number of now, of token 1, with the serial 0; `None` if its time has not come or is over.
 pub(crate) fn example_of(layout: &Layout, now: WallMs) -> Option<u128> {
     let prefix = layout.prefix(layout.tick(now)?, EXAMPLE_TOKEN)?;
@@ -175,17 +121,14 @@ fn largest(layout: &Layout) -> Option<u128> {
 }
 
 impl Example {
-    fn new(number: u128, bits: u32, preset: Option<Preset>, encoding: Option<EncodingForm>) -> Self {
-        let text = |form| {
-            let encoding = Encoding::of(&EncodingSource::Name(form), bits, None, b"").ok()?;
-            encoding.text(number)
-        };
-        let known = |form| text(form).unwrap_or_default();
+    fn new(number: u128, bits: u32, preset: Option<Preset>, encoding: Option<&EncodingSource>) -> Self {
+        let text = |encoding: &EncodingSource| Encoding::of(encoding, bits, None, b"").ok()?.text(number);
+        let known = |form| text(&EncodingSource::Name(form)).unwrap_or_default();
         Self {
             decimal: known(EncodingForm::Decimal),
             hex: known(EncodingForm::Hex),
             base32: known(EncodingForm::Base32),
-            uuid: if bits == UUID_BITS { text(EncodingForm::Uuid) } else { None },
+            uuid: if bits == UUID_BITS { text(&EncodingSource::Name(EncodingForm::Uuid)) } else { None },
             // That of a preset which writes as no other form does.
             text: encoding.map_or_else(|| preset?.own_text(number), text),
         }
@@ -193,8 +136,8 @@ impl Example {
 }
 
 impl Facts {
-    /// Of a layout that is this preset, if it is one, in names for which this was chosen.
-    pub(crate) fn new(layout: &Layout, preset: Option<Preset>, chosen: Chosen, now: WallMs) -> Self {
+    /// Of a layout that is this preset, if it is one, in names of which this is said.
+    pub(crate) fn new(layout: &Layout, preset: Option<Preset>, said: LayoutSpec, now: WallMs) -> Self {
         let mut above = layout.bits();
         let fields = layout.fields().iter().map(|field| {
             let high = above.saturating_sub(1);
@@ -216,7 +159,6 @@ impl Facts {
             (Warning::EndsEarly, layout.end() - now < LIFE_SHORT),
         ];
         Self {
-            definition: LayoutDefinition::new(layout, preset, chosen),
             preset: preset.map(Preset::name),
             bits: layout.bits(),
             epoch: layout.epoch().to_string(),
@@ -230,7 +172,9 @@ impl Facts {
             sorts_by_time,
             safe_for_javascript,
             fits_bigint,
-            example: example_of(layout, now).map(|number| Example::new(number, layout.bits(), preset, chosen.encoding)),
+            example: example_of(layout, now)
+                .map(|number| Example::new(number, layout.bits(), preset, said.encoding.as_ref())),
+            definition: Definition::Layout(said),
             warnings: warnings.into_iter().filter(|(_, holds)| *holds).map(|(warning, _)| warning).collect(),
         }
     }
@@ -253,12 +197,12 @@ mod tests {
     const NOW: WallMs = WallMs(1_795_179_906_000);
 
     fn facts(preset: Preset) -> Facts {
-        Facts::new(&preset.layout().unwrap(), Some(preset), Chosen::default(), NOW)
+        Facts::new(&preset.layout().unwrap(), Some(preset), LayoutSpec::default(), NOW)
     }
 
     fn own(bits: u32, fields: &[&str]) -> Facts {
         let fields = fields.iter().map(|field| field.parse::<Field>().unwrap()).collect();
-        Facts::new(&Layout::new(bits, WallMs(1_704_067_200_000), 1, fields).unwrap(), None, Chosen::default(), NOW)
+        Facts::new(&Layout::new(bits, WallMs(1_704_067_200_000), 1, fields).unwrap(), None, LayoutSpec::default(), NOW)
     }
 
     #[test]
@@ -309,7 +253,7 @@ mod tests {
     #[test]
     fn definitions_are_as_agents_take_them() {
         let json = |layout: &Layout, preset| {
-            serde_json::to_string(&LayoutDefinition::new(layout, preset, Chosen::default())).unwrap()
+            serde_json::to_string(&Definition::Layout(crate::design::definition_of(layout, preset))).unwrap()
         };
         let snowflake = Preset::Snowflake.layout().unwrap();
         assert_eq!(json(&snowflake, Some(Preset::Snowflake)), r#"{"kind":"layout","layout":"snowflake"}"#);

@@ -5,5 +5,5 @@
 mod draft;
 mod facts;
 
-pub(crate) use draft::{Chosen, Draft, Fault, Place, Row};
+pub(crate) use draft::{Draft, Fault, Place, Row, definition_of};
 pub(crate) use facts::{Facts, Warning, example_of};

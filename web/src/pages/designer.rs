@@ -2,13 +2,13 @@
 
 use super::bits::{Piece, drawing, layout_picture};
 use super::{Context, Frame, Static, Visitor, still_frame};
-use crate::design::{Chosen, Draft, Facts, Fault, Place, Row, Warning, example_of};
+use crate::design::{Draft, Facts, Fault, Place, Row, Warning, definition_of, example_of};
 use crate::problem::Problem;
 use crate::text::grouped;
 use crate::words::{Lang, Words, fill};
 use askama::Template;
-use common::encoding::EncodingForm;
 use common::layout::{AHEAD_MAX_LIMIT, Preset, WIDTHS};
+use common::namespace::Definition;
 use common::time::WallMs;
 
 /// What a new page begins with.
@@ -132,12 +132,14 @@ impl Part {
             .as_ref()
             .map_err(Clone::clone)
             .and_then(|layout| layout.check_life(now).map_err(|refused| draft.fault(&refused)));
-        let chosen = layout.as_ref().map_or_else(|_| Ok(Chosen::default()), |layout| draft.chosen(layout));
-        let fault = lives.err().or_else(|| chosen.as_ref().err().cloned());
-        let chosen = chosen.unwrap_or_default();
+        let said = layout.as_ref().map_err(Clone::clone).and_then(|layout| draft.definition(layout));
+        let fault = lives.err().or_else(|| said.as_ref().err().cloned());
         let layout = layout.ok();
         let preset = layout.as_ref().and_then(|layout| draft.preset_of(layout));
-        let facts = layout.as_ref().map(|layout| Facts::new(layout, preset, chosen, now));
+        let facts = layout.as_ref().map(|layout| {
+            let said = said.unwrap_or_else(|_| definition_of(layout, preset));
+            Facts::new(layout, preset, said, now)
+        });
         let picture = layout.as_ref().map(|layout| layout_picture(layout, example_of(layout, now), w));
         let (drawing, legend) = match picture {
             Some(picture) => (picture.drawing, picture.legend),
@@ -169,7 +171,7 @@ impl Part {
             sum: fill(w.bits_of, &[&sum.to_string(), &draft.bits]),
             drawing,
             legend,
-            facts: facts.map(|facts| FactsShown::new(&facts, chosen, w)),
+            facts: facts.map(|facts| FactsShown::new(&facts, w)),
             fault,
             definition,
         }
@@ -273,14 +275,18 @@ impl RowShown {
 }
 
 impl FactsShown {
-    fn new(facts: &Facts, chosen: Chosen, w: &'static Words) -> Self {
+    fn new(facts: &Facts, w: &'static Words) -> Self {
         let yes_no = |yes| if yes { w.yes } else { w.no };
         let example = facts.example.iter().flat_map(|example| {
             let uuid = example.uuid.iter().map(|uuid| ("uuid", uuid.clone()));
             let numbers = [("decimal", &example.decimal), ("hex", &example.hex), ("base32", &example.base32)];
             let shown = numbers.map(|(form, text)| (form, text.clone())).into_iter().chain(uuid).collect::<Vec<_>>();
             // Of those that are not shown anyway.
-            let of = chosen.encoding.map(EncodingForm::name).or(facts.preset);
+            let said = match &facts.definition {
+                Definition::Layout(said) => said.encoding.as_ref().map(|encoding| encoding.form().name()),
+                _ => None,
+            };
+            let of = said.or(facts.preset);
             let own = of.zip(example.text.clone());
             let own = own.filter(|(form, _)| shown.iter().all(|(known, _)| known != form));
             shown.into_iter().chain(own)

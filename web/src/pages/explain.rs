@@ -10,8 +10,8 @@ use askama::Template;
 use common::audit::Action;
 use common::calendar::UtcOffset;
 use common::kind::{ExplainError, Explained, Field, Form, Known, Reading, TokenText, explain};
-use common::layout::{Layout, LayoutSource};
-use common::namespace::{GeneratorName, Namespace};
+use common::layout::{Layout, LayoutSpec};
+use common::namespace::GeneratorName;
 use common::template::PartKind;
 use common::time::WallMs;
 use common::token::{TokenFamily, TokenKey, TokenValue};
@@ -62,9 +62,7 @@ pub(super) async fn page(masters: &dyn Masters, frame: Frame, id: &str) -> Resul
 /// # Errors
 /// [`ExplainError`] if it is none.
 pub(crate) fn take_apart(id: &str, names: &[NamespaceRow], now: WallMs) -> Result<Explained, ExplainError> {
-    let given = names.iter().filter(|row| row.in_use);
-    let names: Vec<_> = given.filter_map(|row| Namespace::define(row.name.clone(), &row.definition).ok()).collect();
-    let names: Vec<_> = names.iter().collect();
+    let names: Vec<_> = names.iter().filter(|row| row.in_use).map(|row| &row.namespace).collect();
     explain(id, &Known { names: &names, now, ..Known::NONE })
 }
 
@@ -82,12 +80,12 @@ fn names_of(readings: &[Reading], w: &'static Words) -> Option<String> {
 
 fn drawing_of(reading: &Reading, w: &'static Words) -> Option<String> {
     let Some(layout) = &reading.layout else { return kind_drawing(reading.kind, w) };
-    let source = LayoutSource {
-        layout: None,
+    let source = LayoutSpec {
         bits: Some(layout.bits),
         epoch: Some(layout.epoch.clone()),
         unit_ms: u32::try_from(layout.unit_ms).ok(),
         fields: Some(layout.fields.clone()),
+        ..LayoutSpec::default()
     };
     Some(layout_picture(&Layout::of(&source).ok()?, None, w).drawing)
 }

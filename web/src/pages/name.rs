@@ -34,14 +34,14 @@ impl NameView {
 
     async fn row(&self, masters: &dyn Masters) -> Result<NamespaceRow, Problem> {
         let all = rows(masters.namespaces()).await?;
-        let found = all.into_iter().find(|row| row.name == self.name && row.definition.kind == self.kind);
+        let found = all.into_iter().find(|row| *row.namespace.name() == self.name && row.namespace.kind() == self.kind);
         found.ok_or_else(Problem::not_found)
     }
 }
 
 /// Where a name's own page is.
 pub(super) fn href(row: &NamespaceRow) -> String {
-    format!("/namespaces/{}/{}", row.definition.kind, row.name)
+    format!("/namespaces/{}/{}", row.namespace.kind(), row.namespace.name())
 }
 
 #[derive(Template)]
@@ -64,8 +64,8 @@ pub(super) async fn page(
 ) -> Result<String, Problem> {
     let row = view.row(masters).await?;
     let may = frame.operator && !row.retired && !row.registered_by.is_empty();
-    let (title, name) = (fill(frame.w.one_name, &[row.name.as_str()]), row.name.to_string());
-    let raisable = may && row.definition.kind == Kind::Segment;
+    let (title, name) = (fill(frame.w.one_name, &[row.namespace.name().as_str()]), row.namespace.name().to_string());
+    let raisable = may && row.namespace.kind() == Kind::Segment;
     Ok(Page { frame: frame.titled(title), parts, name, noted: may.then(|| Noted::new(&row.about)), raisable }
         .render()?)
 }
@@ -74,7 +74,7 @@ pub(super) async fn parts(page: &PageContext<'_>, view: &NameView, parts: &mut P
     let w = page.w;
     let row = view.row(page.masters).await?;
     let offset = rows(page.masters.settings()).await?.utc_offset.parse().unwrap_or_default();
-    let serving = match row.definition.kind {
+    let serving = match row.namespace.kind() {
         _ if row.retired => Vec::new(),
         Kind::Sequence => keyed(rows(page.masters.agents()).await?, &rows(page.masters.allocators()).await?, &row),
         _ => serving(rows(page.masters.agents()).await?, &row),
@@ -85,16 +85,16 @@ pub(super) async fn parts(page: &PageContext<'_>, view: &NameView, parts: &mut P
         figures: Figures::new(&row, &serving, w),
         axis: axis(page, &row).await?,
         operator: page.key.role >= Role::Operator,
-        audit: format!("/audit?about={}", escaped(row.name.as_str())),
+        audit: format!("/audit?about={}", escaped(row.namespace.name().as_str())),
         admin: page.key.role >= Role::Admin,
         gated: page.snapshot.gated(),
     };
     parts.add("detail", &detail)?;
     let shown = serving.iter().take(PAGE_ROWS).map(|agent| Server::new(agent, &row, w)).collect();
-    let token_type = row.definition.token_type.as_deref().unwrap_or_default();
+    let token_type = row.namespace.token_type().map_or("", TokenType::name);
     let none = match token_type {
         _ if row.retired => w.retired.to_owned(),
-        _ if row.definition.kind == Kind::Sequence => w.serves_keys_none.to_owned(),
+        _ if row.namespace.kind() == Kind::Sequence => w.serves_keys_none.to_owned(),
         "" => w.serves_all.to_owned(),
         _ => fill(w.serves_none, &[token_type]),
     };
@@ -104,18 +104,18 @@ pub(super) async fn parts(page: &PageContext<'_>, view: &NameView, parts: &mut P
 
 /// The axis of a name of kind `segment`.
 async fn axis(page: &PageContext<'_>, row: &NamespaceRow) -> Result<Option<axes::Shown>, Problem> {
-    if row.definition.kind != Kind::Segment {
+    if row.namespace.kind() != Kind::Segment {
         return Ok(None);
     }
     let all = rows(page.masters.axes()).await?;
-    Ok(all.iter().find(|axis| axis.name == row.name).map(|axis| axes::Shown::new(axis, page.w)))
+    Ok(all.iter().find(|axis| axis.name == *row.namespace.name()).map(|axis| axes::Shown::new(axis, page.w)))
 }
 
 /// The agents that can mint by this name: those that hold a token of its type. They learn of a name when they are first asked
 /// for it. Where no token is needed every agent can, and those are told of that say that they do.
 fn serving(mut all: Vec<AgentRow>, row: &NamespaceRow) -> Vec<AgentRow> {
     all.retain(|agent| agent.state != AgentState::Stopped);
-    let Some(wanted) = row.definition.token_type.as_deref() else {
+    let Some(wanted) = row.namespace.token_type().map(TokenType::name) else {
         all.retain(|agent| used(agent, row).is_some());
         all.iter_mut().for_each(|agent| agent.tokens.clear());
         all.sort_by_key(|agent| agent.state);
@@ -133,7 +133,8 @@ fn serving(mut all: Vec<AgentRow>, row: &NamespaceRow) -> Vec<AgentRow> {
 
 /// The agents that can have sections of this sequence: those of its set that the masters hear and that are not leaving.
 fn keyed(mut all: Vec<AgentRow>, allocators: &[AllocatorRow], row: &NamespaceRow) -> Vec<AgentRow> {
-    let of_set = |it: &&AllocatorRow| it.sets.iter().any(|set| Some(set) == row.definition.set.as_ref());
+    let set = row.namespace.sequences().map(|definition| definition.set().as_str());
+    let of_set = |it: &&AllocatorRow| it.sets.iter().any(|it| Some(it.as_str()) == set);
     let serves = allocators.iter().filter(of_set).filter(|it| !(it.silent || it.leaves || it.draining));
     let serves: BTreeSet<&AgentId> = serves.map(|it| &it.agent_id).collect();
     all.retain(|agent| agent.state.is_here() && serves.contains(&agent.agent_id));
@@ -145,13 +146,13 @@ fn keyed(mut all: Vec<AgentRow>, allocators: &[AllocatorRow], row: &NamespaceRow
 /// What an agent says that it has left, if it is of this name.
 fn left<'a>(agent: &'a AgentRow, row: &NamespaceRow) -> Option<&'a CapacityRow> {
     let scarcest = agent.report.as_ref()?.scarcest.as_ref()?;
-    (scarcest.name == row.name.as_str() && scarcest.kind == row.definition.kind.name()).then_some(scarcest)
+    (scarcest.name == row.namespace.name().as_str() && scarcest.kind == row.namespace.kind().name()).then_some(scarcest)
 }
 
 /// What an agent says of the use of this name.
 fn used<'a>(agent: &'a AgentRow, row: &NamespaceRow) -> Option<&'a NameUseRow> {
     let names = &agent.report.as_ref()?.names;
-    names.iter().find(|used| used.name == row.name.as_str() && used.kind == row.definition.kind.name())
+    names.iter().find(|used| used.name == row.namespace.name().as_str() && used.kind == row.namespace.kind().name())
 }
 
 /// Microseconds as people read them.
@@ -204,7 +205,7 @@ impl Figures {
         Self {
             agents: grouped(count(serving.len())),
             tokens: grouped(tokens),
-            capacity: fill(per(row.definition.kind, w), &[&grouped(capacity)]),
+            capacity: fill(per(row.namespace.kind(), w), &[&grouped(capacity)]),
             rate: used().next().is_some().then(|| grouped(used().map(|used| u64::from(used.per_second)).sum())),
             availability: (all > 0)
                 .then(|| (percent(served, all), fill(w.calls_of, &[&grouped(served), &grouped(all)]))),

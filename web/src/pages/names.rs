@@ -116,7 +116,7 @@ pub(super) struct Shown {
     pub(super) name: String,
     pub(super) kind: &'static str,
     pub(super) template: String,
-    pub(super) token_type: String,
+    pub(super) token_type: &'static str,
     pub(super) capacity: String,
     pub(super) resets: bool,
     pub(super) step: String,
@@ -141,36 +141,36 @@ impl Shown {
     }
 
     pub(super) fn new(row: &NamespaceRow, page: &PageContext<'_>, offset: UtcOffset) -> Self {
-        let (w, definition) = (page.w, &row.definition);
+        let (w, namespace) = (page.w, &row.namespace);
         Self {
             href: href(row),
             noted: Noted::new(&row.about),
-            key: format!("namespace-{}-{}", definition.kind, row.name),
-            name: row.name.to_string(),
-            kind: definition.kind.name(),
-            template: definition.template.clone().unwrap_or_default(),
-            token_type: definition.token_type.clone().unwrap_or_default(),
-            capacity: fill(per(definition.kind, w), &[&grouped(row.capacity)]),
-            resets: definition.everyday_reset.unwrap_or_default(),
-            step: definition.step.map(|step| grouped(step.into())).unwrap_or_default(),
-            plugins: definition.plugins.iter().flatten().filter_map(|spec| serde_json::to_string(spec).ok()).collect(),
-            encoding: match &definition.encoding {
+            key: format!("namespace-{}-{}", namespace.kind(), namespace.name()),
+            name: namespace.name().to_string(),
+            kind: namespace.kind().name(),
+            template: namespace.template().map(|template| template.source().to_owned()).unwrap_or_default(),
+            token_type: namespace.token_type().map_or("", TokenType::name),
+            capacity: fill(per(namespace.kind(), w), &[&grouped(row.capacity)]),
+            resets: namespace.everyday_reset(),
+            // Layouts go by none.
+            step: if namespace.layout().is_none() { grouped(namespace.step().into()) } else { String::new() },
+            plugins: namespace.plugins().iter().filter_map(|spec| serde_json::to_string(spec).ok()).collect(),
+            encoding: match namespace.encoding() {
                 Some(EncodingSource::Name(form)) => form.name().to_owned(),
                 Some(source) => serde_json::to_string(source).unwrap_or_default(),
                 None => String::new(),
             },
-            example: example(row, page.snapshot.now, offset).unwrap_or_default(),
-            drawing: drawing_of(row, w),
+            example: example(namespace, page.snapshot.now, offset).unwrap_or_default(),
+            drawing: drawing_of(namespace, w),
             registered_by: row.registered_by.clone(),
-            own: definition.scope == Some(Scope::Own),
+            own: namespace.scope() == Scope::Own,
             retired: row.retired,
             leased: row.leased,
         }
     }
 }
 
-fn drawing_of(row: &NamespaceRow, w: &'static Words) -> Option<String> {
-    let namespace = Namespace::define(row.name.clone(), &row.definition).ok()?;
+fn drawing_of(namespace: &Namespace, w: &'static Words) -> Option<String> {
     match namespace.layout() {
         Some(definition) => Some(layout_picture(definition.layout(), None, w).drawing),
         None => kind_drawing(namespace.kind(), w),
@@ -178,37 +178,28 @@ fn drawing_of(row: &NamespaceRow, w: &'static Words) -> Option<String> {
 }
 
 /// An ID of today as this namespace writes it.
-fn example(row: &NamespaceRow, now: WallMs, offset: UtcOffset) -> Option<String> {
-    let namespace = Namespace::define(row.name.clone(), &row.definition).ok()?;
+fn example(namespace: &Namespace, now: WallMs, offset: UtcOffset) -> Option<String> {
     namespace.example(offset, now, TokenValue(EXAMPLE_TOKEN), EXAMPLE_SERIAL)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use common::namespace::{Definition, StringSpec};
 
     #[test]
     fn an_example_is_one_of_its_own_namespace() {
         let now = WallMs(1_795_179_906_000);
-        for (token_type, template, id) in [
-            (None, None, "3851818012122284074"),
-            (Some("string2-only-number"), Some("{date:%Y%m%d}{token}{serial:6}"), "2026112012000042"),
-            (Some("string3-include-letter"), Some("{date:%Y%m%d}{biz:2}{token}{serial:6}"), "20261120AA012000042"),
+        let text = |token_type: &str, template| {
+            Definition::String(StringSpec { token_type: Some(token_type.to_owned()), ..StringSpec::of(template) })
+        };
+        for (definition, id) in [
+            (Definition::default(), "3851818012122284074"),
+            (text("string2-only-number", "{date:%Y%m%d}{token}{serial:6}"), "2026112012000042"),
+            (text("string3-include-letter", "{date:%Y%m%d}{biz:2}{token}{serial:6}"), "20261120AA012000042"),
         ] {
-            let kind = if template.is_some() { Kind::String } else { Kind::Uniq64 };
-            let [token_type, template] = [token_type, template].map(|text| text.map(str::to_owned));
-            let definition = common::namespace::Definition { kind, token_type, template, ..Default::default() };
-            let row = NamespaceRow {
-                name: "orders".parse().unwrap(),
-                definition,
-                about: About::default(),
-                capacity: 1,
-                registered_by: String::new(),
-                retired: false,
-                in_use: true,
-                leased: true,
-            };
-            assert_eq!(example(&row, now, UtcOffset::default()).unwrap(), id);
+            let namespace = Namespace::define("orders".parse().unwrap(), &definition).unwrap();
+            assert_eq!(example(&namespace, now, UtcOffset::default()).unwrap(), id);
         }
     }
 }

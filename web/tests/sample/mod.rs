@@ -10,8 +10,7 @@ use common::about::{About, AboutSource};
 use common::account::{ApiKey, Login, SecretHash, User};
 use common::audit::{Action, Actor};
 use common::clock::TestClock;
-use common::kind::Kind;
-use common::namespace::{Definition, GeneratorName};
+use common::namespace::{Definition, GeneratorName, Namespace, Scope, SegmentSpec, StringSpec, Uniq64Spec};
 use common::parameters::{AgentId, MasterId, SessionId};
 use common::rpc::lease::{Changed, Mode, Refusal};
 use common::sequence::SectionKey;
@@ -489,19 +488,22 @@ pub(crate) fn line(number: u64, action: Action, subject: &str) -> AuditRow {
 
 /// A registered namespace.
 pub(crate) fn namespace(name: &str, template: Option<&str>) -> NamespaceRow {
-    let kind = if template.is_some() { Kind::String } else { Kind::Uniq64 };
-    let definition = Definition {
-        kind,
-        token_type: kind.default_token_type().map(|token_type| token_type.name().to_owned()),
-        template: template.map(str::to_owned),
-        everyday_reset: Some(true),
-        step: Some(1_000),
-        scope: Some(common::namespace::Scope::Own),
-        ..Definition::default()
-    };
+    let (everyday_reset, step, scope) = (Some(true), Some(1_000), Some(Scope::Own));
+    defined(
+        name,
+        &match template {
+            Some(template) => {
+                Definition::String(StringSpec { everyday_reset, step, scope, ..StringSpec::of(template) })
+            }
+            None => Definition::Uniq64(Uniq64Spec { everyday_reset, step, scope, ..Uniq64Spec::default() }),
+        },
+    )
+}
+
+/// A registered name that stands for this.
+pub(crate) fn defined(name: &str, definition: &Definition) -> NamespaceRow {
     NamespaceRow {
-        name: name.parse().unwrap(),
-        definition,
+        namespace: Namespace::define(name.parse().unwrap(), definition).unwrap(),
         about: About::default(),
         capacity: 100_000_000,
         registered_by: "jane".to_owned(),
@@ -513,8 +515,7 @@ pub(crate) fn namespace(name: &str, template: Option<&str>) -> NamespaceRow {
 
 /// A registered name whose numbers come in segments.
 pub(crate) fn segment(name: &str) -> NamespaceRow {
-    let definition = Definition { step: Some(1_000), ..Definition::of(Kind::Segment) };
-    NamespaceRow { definition, ..namespace(name, None) }
+    defined(name, &Definition::Segment(SegmentSpec { step: Some(1_000), ..SegmentSpec::default() }))
 }
 
 /// Its axis: some of it is granted, and used.

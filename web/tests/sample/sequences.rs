@@ -1,8 +1,7 @@
 //! Sections and allocators, as there are after a while.
 
 use super::NOW;
-use common::kind::Kind;
-use common::namespace::Definition;
+use common::namespace::{Definition, SequenceSpec};
 use common::parameters::SessionId;
 use common::time::WallMs;
 use web::{
@@ -99,7 +98,7 @@ pub(crate) fn name_of(name: &str, rows: &[SectionRow]) -> SequenceRow {
 
 /// A registered name with a sequence for each key.
 pub(crate) fn sequence(name: &str) -> NamespaceRow {
-    NamespaceRow { definition: Definition::of(Kind::Sequence), ..super::namespace(name, None) }
+    super::defined(name, &Definition::Sequence(SequenceSpec::default()))
 }
 
 /// Two names, of which one is on the move, and three agents, of which one is drained and one silent.

@@ -4,13 +4,13 @@ use super::*;
 use crate::run::Runs;
 use crate::serial_file::{Block, BlockName, NUM_BLOCKS};
 use crate::ticks::Reach;
-use common::namespace::Definition;
+use common::namespace::{Definition, LayoutSpec};
 
 pub(super) fn layout(name: &str, json: &str) -> Namespace {
-    let mut definition: Definition = serde_json::from_str(json).unwrap();
+    let said: LayoutSpec = serde_json::from_str(&json.replacen(r#""kind":"layout","#, "", 1)).unwrap();
     // What the engine here has a lease of.
-    definition.token_type.get_or_insert("uint2".to_owned());
-    Namespace::define(name.parse().unwrap(), &definition).unwrap()
+    let token_type = said.token_type.clone().or(Some("uint2".to_owned()));
+    Namespace::define(name.parse().unwrap(), &Definition::Layout(LayoutSpec { token_type, ..said })).unwrap()
 }
 
 pub(super) fn snowflake(name: &str) -> Namespace {

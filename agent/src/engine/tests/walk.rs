@@ -6,7 +6,7 @@ use super::ticks::{layout, snowflake};
 use super::*;
 use crate::gate::UNIQ96_AHEAD_MAX;
 use crate::run::Runs;
-use common::namespace::{Definition, Scope};
+use common::namespace::Scope;
 
 /// What is asked of each name at once: three times uses up a second of the last one.
 const ASKED: [u32; 3] = [1, 3, 50];
@@ -90,7 +90,7 @@ impl Machine {
         let mut engine = Engine::new(contents, holdings, none, None);
         let two = match self.twin {
             Twin::CountsApart => {
-                let definition = Definition { scope: Some(Scope::Own), ..snowflake("two").definition() };
+                let definition = snowflake("two").definition().with_scope(Scope::Own);
                 Namespace::define("two".parse().unwrap(), &definition).unwrap()
             }
             _ => snowflake("two"),

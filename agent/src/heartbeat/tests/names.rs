@@ -72,8 +72,8 @@ async fn names_are_kept_for_their_cluster_and_never_through_a_link() {
     minter.join(ClusterId(2), parameters()).unwrap();
     new(&minter).recall().await;
     assert!(!known(&minter), "another cluster's");
-    let template = Some("{date:%Y%m%d}{token}{serial:7}".to_owned());
-    let other = Namespace::define("orders".parse().unwrap(), &Definition { template, ..definition }).unwrap();
+    let other = Definition::string("{date:%Y%m%d}{token}{serial:7}");
+    let other = Namespace::define("orders".parse().unwrap(), &other).unwrap();
     minter.define(other.clone()).unwrap();
     assert_eq!(minter.definition(Kind::String, other.name()), Some(other));
     // Contradicted, by whatever definition, nothing is minted by it any more, and the agent is not ready.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::minter::SourceRef;
 use common::rpc::mint::MintCode;
-use common::segment::{SegmentSource, Shown};
+use common::segment::Shown;
 use std::collections::BTreeSet;
 
 fn namespace(name: &str, json: &str) -> Namespace {
@@ -324,8 +324,5 @@ async fn a_name_that_was_retired_gives_no_more() {
 #[test]
 fn what_a_definition_leaves_out_is_as_usual() {
     let usual = orders();
-    assert_eq!(
-        usual.segments().unwrap().source().threshold,
-        SegmentSource { threshold: Some(20), ..Default::default() }.threshold
-    );
+    assert_eq!(usual.segments().unwrap().threshold(), 20);
 }

@@ -11,9 +11,8 @@ use crate::minter::kit::Kit;
 use crate::rpc::Server;
 use crate::sequence::{Kept, caller_per_hour};
 use common::calendar::UtcOffset;
-use common::kind::Kind;
 use common::lease::Generation;
-use common::namespace::Definition;
+use common::namespace::{Definition, SequenceSpec};
 use common::parameters::{ClusterId, ClusterParameters, SessionId};
 use common::rpc::mint::{KeyAsked, KeyOutcome, KeyReply, MintCode, Passing, SequenceCall};
 use common::rpc::ranges::{KeepRequest, RECEIPTS_MAX, Unserved};
@@ -36,12 +35,12 @@ pub(crate) struct Agent {
 }
 
 pub(crate) fn namespace(width: u8) -> Namespace {
-    let definition = Definition {
+    let definition = Definition::Sequence(SequenceSpec {
         step: Some(u32::try_from(STEP).unwrap()),
         keys_per_section: Some(KEYS),
         width: Some(width),
-        ..Definition::of(Kind::Sequence)
-    };
+        ..SequenceSpec::default()
+    });
     Namespace::define("orders".parse().unwrap(), &definition).unwrap()
 }
 

@@ -136,10 +136,10 @@ fn the_table_is_aligned_and_complete() {
 #[test]
 fn segments_and_sections_are_shown_too() {
     use crate::segments::{Held, Record};
-    use common::segment::{SegmentDefinition, SegmentSource, Shown, Span};
+    use common::segment::{SegmentDefinition, SegmentSpec, Shown, Span};
     let home = super::sections::served(true);
     let mut opened = home.open_on(&home.disk(), THIRD).unwrap();
-    let definition = SegmentDefinition::new(&SegmentSource::default()).unwrap();
+    let definition = SegmentDefinition::new(&SegmentSpec::default()).unwrap();
     let record = Record {
         seen: Shown { to: 900, proof: None },
         held: vec![Held { ordinal: 1, span: Span { from: 100, to: 200 }, mark: 150 }],
