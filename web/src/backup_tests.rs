@@ -247,7 +247,11 @@ fn all_that_is_wrong_is_said_at_once_and_by_name() {
             json!({"kind": "string"}),
             "names[0] orders: a generator of kind string needs a template",
         ),
-        ("/names/0/definition", json!({"kind": "uniq64", "first": 1}), "takes no first"),
+        (
+            "/names/0/definition",
+            json!({"kind": "uniq64", "first": 1}),
+            "names[0]: definition: a generator of kind uniq64: first: unknown field `first`",
+        ),
         ("/names/0/definition", json!({"kind": "uniq64", "firsts": 1}), "unknown field `firsts`"),
         ("/names/0/definition", json!({"kind": "segment"}), "`granted` is missing"),
         ("/names/0/retired", json!(null), "names[0]: retired"),
