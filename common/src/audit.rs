@@ -121,6 +121,8 @@ pub enum Action {
     /// `section.move`: an operator gave a section of a sequence to another agent. Sections that masters move by themselves are not
     /// written down: there are tens of thousands, and each agent that comes or goes moves thousands of them.
     MoveSection,
+    /// `section.raise`: an operator raised the numbers of a section of a sequence.
+    RaiseSection,
     /// `agent.drain`: an operator takes all sections away from an agent, or no longer does.
     Drain,
     /// `settings.export`: somebody has all settings as a file, without secrets.
@@ -163,6 +165,7 @@ impl Action {
             Self::Raise => "axis.raise",
             Self::Dismiss => "axis.dismiss",
             Self::MoveSection => "section.move",
+            Self::RaiseSection => "section.raise",
             Self::Drain => "agent.drain",
             Self::Export => "settings.export",
             Self::Import => "settings.import",

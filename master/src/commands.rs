@@ -10,16 +10,19 @@ use crate::store::audit::Line;
 use crate::store::{Audit, StoreError};
 use common::audit::Actor;
 use common::lease::Lease;
+use common::namespace::GeneratorName;
 use common::parameters::AgentId;
 use common::rpc::lease::{Changed, Refusal};
-use common::sequence::SectionKey;
+use common::sequence::{SectionKey, SectionOrder, Slot};
 use common::setting::Change;
 use common::time::Now;
 use common::token::TokenKey;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use std::sync::Arc;
-use web::{AuditCheck, AuditFilter, AuditPart, Commands, Drained, LeaseRow, LeaseStage, SectionMoved, Unavailable};
+use web::{
+    AuditCheck, AuditFilter, AuditPart, Commands, Drained, KeyRaised, LeaseRow, LeaseStage, SectionMoved, Unavailable,
+};
 
 impl<A: Audit> Admin<A> {
     async fn ordered(&self, key: TokenKey, event: impl FnOnce(RequestId) -> Event + Send + 'static) -> Ordered {
@@ -84,10 +87,28 @@ impl<A: Audit> Commands for Admin<A> {
 
     fn move_section(&self, key: SectionKey, to: AgentId, by: Actor) -> BoxFuture<'_, Result<SectionMoved, Refusal>> {
         async move {
-            let (asked, wanted) = (key.clone(), to.clone());
-            self.begun(move |id| Event::MoveSection { id, key: asked, to: wanted, actor: by }).await?;
+            let (asked, order) = (key.clone(), SectionOrder::Move(to.clone()));
+            self.begun(move |id| Event::Section { id, key: asked, order, actor: by }).await?;
             let home = home(key.section).number();
             Ok(SectionMoved { name: key.name, section: key.section.0, to, home })
+        }
+        .boxed()
+    }
+
+    fn raise_key(
+        &self,
+        name: GeneratorName,
+        slot: Slot,
+        to: u64,
+        by: Actor,
+    ) -> BoxFuture<'_, Result<KeyRaised, Refusal>> {
+        async move {
+            let asked = name.clone();
+            let place = self.look(move |ledger, _| ledger.section_of(&asked, slot)).await;
+            let section = place.map_err(|_| Refusal::ShuttingDown)??;
+            let (key, order) = (SectionKey { name: name.clone(), section }, SectionOrder::Raise(to));
+            self.begun(move |id| Event::Section { id, key, order, actor: by }).await?;
+            Ok(KeyRaised { name, section: section.0, to, home: home(section).number() })
         }
         .boxed()
     }

@@ -230,6 +230,22 @@ async fn sections_are_moved_and_an_agent_is_drained_while_everybody_asks() {
     is_at(&cluster, 5, "agent-1").await;
     asking.all_served().await;
 
+    // A key goes on where another system left it, and nobody sees a smaller number meanwhile; by the master that is not its home.
+    let raise = json!({"to": "5000000000", "confirm": "inbox"});
+    let (status, raised) = order(&cluster, 1, "/api/sequence/inbox/3007/raise", raise).await;
+    assert_eq!(
+        (status, &raised),
+        (202, &json!({"name": "inbox", "section": 3, "to": "5000000000", "home": 1})),
+        "{raised}"
+    );
+    let goes_on = || async { (asking.greatest[3].load(SeqCst) >= 5_000_000_000).then_some(()) };
+    until("the section goes on from there", goes_on).await.unwrap();
+    let other = cluster.client.get(agents[0], "/sequence/inbox/3999").await.unwrap().text();
+    assert!(other.trim().parse::<u64>().unwrap() >= 5_000_000_000, "a key of the same section: {other}");
+    assert!(asking.greatest[4].load(SeqCst) < 1_000_000_000, "a section beside it");
+    assert_eq!(told(&cluster, 1, "section.raise").await, [("inbox/3".to_owned(), "from 5000000000 on".to_owned())]);
+    asking.all_served().await;
+
     let (wrong, longest) = asking.stop().await;
     println!("the longest answer took {longest} ms");
     assert!(wrong.is_empty(), "{wrong:#?}");
@@ -270,6 +286,10 @@ async fn what_cannot_be_moved_is_refused_with_the_reason() {
             "no agent of the name 'nobody'",
         ),
         ("/api/allocators/agent-1/drain", json!({"drain": true}), 400, "say agent-1 once more"),
+        ("/api/sequence/inbox/7/raise", json!({"to": 5}), 400, "say inbox once more"),
+        ("/api/sequence/inbox/7/raise", json!({"to": 0, "confirm": "inbox"}), 409, "1 to 9223372036854775807"),
+        ("/api/sequence/inbox/7/raise", json!({"to": "1e3", "confirm": "inbox"}), 400, "to"),
+        ("/api/sequence/outbox/7/raise", json!({"to": 5, "confirm": "outbox"}), 404, "no such name"),
     ] {
         for master in [0, 1] {
             let (found, problem) = order(&cluster, master, path, body.clone()).await;

@@ -1,11 +1,12 @@
 //! What the console can have done: one trait, whose every change names who wants it.
 
 use crate::masters::{AuditRow, LeaseRow, Unavailable};
-use crate::sequences::{Drained, SectionMoved};
+use crate::sequences::{Drained, KeyRaised, SectionMoved};
 use common::audit::{Action, Actor};
+use common::namespace::GeneratorName;
 use common::parameters::AgentId;
 use common::rpc::lease::{Changed, Refusal};
-use common::sequence::SectionKey;
+use common::sequence::{SectionKey, Slot};
 use common::setting::Change;
 use common::token::TokenKey;
 use futures::future::BoxFuture;
@@ -42,6 +43,18 @@ pub trait Commands: Send + Sync + 'static {
     /// # Errors
     /// The masters' reason.
     fn move_section(&self, key: SectionKey, to: AgentId, by: Actor) -> BoxFuture<'_, Result<SectionMoved, Refusal>>;
+
+    /// Lets the numbers of a key go on from `to`, and those of all other keys of its section. Returns when that is begun.
+    ///
+    /// # Errors
+    /// The masters' reason.
+    fn raise_key(
+        &self,
+        name: GeneratorName,
+        slot: Slot,
+        to: u64,
+        by: Actor,
+    ) -> BoxFuture<'_, Result<KeyRaised, Refusal>>;
 
     /// Takes all sections away from an agent, or lets it have sections again. Returns when that is begun.
     ///

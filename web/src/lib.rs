@@ -43,8 +43,8 @@ pub use masters::{
 };
 pub use names::{Label, NamespaceFilter, Text};
 pub use sequences::{
-    AllocatorRow, BAR_PARTS_MAX, BarPart, Drained, SectionFilter, SectionHolder, SectionMoved, SectionPage, SectionRow,
-    SectionState, SequenceRow,
+    AllocatorRow, BAR_PARTS_MAX, BarPart, Drained, KeyRaised, SectionFilter, SectionHolder, SectionMoved, SectionPage,
+    SectionRow, SectionState, SequenceRow,
 };
 pub use serve::{CONNECTIONS_MAX, serve};
 

@@ -199,6 +199,23 @@ pub struct SectionMoved {
     pub home: u8,
 }
 
+/// What becomes of a key that an operator raises.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub struct KeyRaised {
+    /// Whose key.
+    #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
+    pub name: GeneratorName,
+    /// The key's section, of which all keys are raised.
+    pub section: u32,
+    /// No number below it is given for any of them any more.
+    #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
+    pub to: u64,
+    /// The master that carries it out: 1 for odd sections, 2 for even ones.
+    pub home: u8,
+}
+
 /// What becomes of an agent that an operator drains or lets have sections again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct Drained {

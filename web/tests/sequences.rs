@@ -151,6 +151,39 @@ async fn a_section_is_moved_by_an_operator_who_says_which_one() {
     assert!(accounts.done.lock().unwrap().is_empty());
 }
 
+#[tokio::test]
+async fn a_key_is_raised_by_an_operator_who_says_of_which_name() {
+    let (_, accounts, router) = console(Role::Operator);
+    let address = "/api/sequence/inbox/user%2F42/raise";
+    for body in [r#"{"to":5000000001}"#, r#"{"to":"5000000001","confirm":"inbox"}"#] {
+        accounts.done.lock().unwrap().clear();
+        let (status, raised) = ask(&router, "POST", address, body).await;
+        assert_eq!(status, StatusCode::ACCEPTED, "{raised}");
+        assert_eq!(raised, json!({"name": "inbox", "section": 0, "to": "5000000001", "home": 2}));
+        let slot = common::sequence::Slot::of("user/42").unwrap().0;
+        assert_eq!(*accounts.done.lock().unwrap(), [format!("key all raises inbox/{slot} to 5000000001")]);
+    }
+    accounts.done.lock().unwrap().clear();
+    let long = format!("/api/sequence/inbox/{}/raise", "k".repeat(129));
+    for (address, body, why) in [
+        (address, "{}", "missing field `to`"),
+        (address, r#"{"to":-1}"#, "to"),
+        (address, r#"{"to":1,"confirm":"inbox/42"}"#, "say inbox once more"),
+        (address, r#"{"to":1,"step":1}"#, "unknown field `step`"),
+        ("/api/sequence/NO/4/raise", r#"{"to":1}"#, "name"),
+        (long.as_str(), r#"{"to":1}"#, "at most 128 bytes"),
+    ] {
+        let (status, problem) = ask(&router, "POST", address, body).await;
+        assert_eq!((status, &problem["code"]), (StatusCode::BAD_REQUEST, &json!("bad_parameter")), "{body}: {problem}");
+        assert!(problem["detail"].as_str().unwrap().contains(why), "{body}: {problem}");
+    }
+    assert!(accounts.done.lock().unwrap().is_empty(), "nothing was asked of the masters");
+    let (_, accounts, router) = console(Role::Viewer);
+    let (status, problem) = ask(&router, "POST", address, r#"{"to":1}"#).await;
+    assert_eq!((status, &problem["code"]), (StatusCode::FORBIDDEN, &json!("forbidden")));
+    assert!(accounts.done.lock().unwrap().is_empty());
+}
+
 /// Whatever the masters refuse is told with a status, a code and a remedy.
 async fn refused(accounts: &SampleAccounts, router: &Router, address: &str, body: &str) {
     let agent_id = || "edge-02".parse().unwrap();
@@ -165,6 +198,8 @@ async fn refused(accounts: &SampleAccounts, router: &Router, address: &str, body
         (NotMoved::Leaves { agent_id: agent_id() }, conflict, "end its drain"),
         (NotMoved::Full { agent_id: agent_id() }, conflict, "--sequence-memory"),
         (NotMoved::Alone { set: set() }, conflict, "start another agent with --sets large"),
+        (NotMoved::NoSuchNumber { last: 9 }, conflict, "1 to 9"),
+        (NotMoved::Nobody { set: set() }, conflict, "start one with --sets large"),
         (NotMoved::TooManyUnderWay, conflict, "wait until some"),
     ] {
         *accounts.refusal.lock().unwrap() = Some(Refusal::NotMoved(refusal));

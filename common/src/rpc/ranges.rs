@@ -323,6 +323,18 @@ pub enum NotMoved {
         /// The last one.
         last: u32,
     },
+    /// Sections are not raised that far.
+    #[error("the numbers of this name are 1 to {last}")]
+    NoSuchNumber {
+        /// The last one.
+        last: u64,
+    },
+    /// Nobody could load it anew.
+    #[error("no agent serves the set '{set}' of this name with memory left: start one with --sets {set}")]
+    Nobody {
+        /// The set of the name.
+        set: GeneratorName,
+    },
     /// It is being moved already.
     #[error("this section is on its way to agent '{to}' already: wait until it is there, a few seconds")]
     UnderWay {

@@ -34,6 +34,24 @@ pub struct SectionOwner {
     pub address: ServedAt,
 }
 
+/// What an operator wants of a section.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum SectionOrder {
+    /// That agent serves it.
+    Move(AgentId),
+    /// No number below this one is given for any of its keys any more; whoever serves it loads it anew.
+    Raise(u64),
+}
+
+impl fmt::Display for SectionOrder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Move(to) => write!(f, "to {to}"),
+            Self::Raise(first) => write!(f, "from {first} on"),
+        }
+    }
+}
+
 /// A section as a master knows it, or as its home proposes it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SectionRecord {

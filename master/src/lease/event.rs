@@ -15,7 +15,7 @@ use common::rpc::ranges::{
     KeepReply, KeepRequest, NotRaised, RaiseRequest, Raised, RoutesReply, RoutesRequest, SegmentGrant, SegmentRequest,
 };
 use common::segment::{MasterRun, Span};
-use common::sequence::{SectionKey, SectionRecord};
+use common::sequence::{SectionKey, SectionOrder, SectionRecord};
 use common::setting::{Change, Setting, SettingKey};
 use common::time::WallMs;
 use common::token::{TokenKey, TokenType};
@@ -199,14 +199,14 @@ pub enum Event {
         /// From where it came.
         address: String,
     },
-    /// An operator gives a section to another agent.
-    MoveSection {
+    /// An operator moves or raises a section.
+    Section {
         /// Whom to answer: [`Reply::Ordered`].
         id: RequestId,
         /// Which section.
         key: SectionKey,
-        /// To whom.
-        to: AgentId,
+        /// What becomes of it.
+        order: SectionOrder,
         /// Who wants it.
         actor: Actor,
     },
@@ -348,7 +348,7 @@ pub enum Reply {
     Routes(Result<RoutesReply, Refusal>),
     /// To [`Event::KeepLogins`]: it is durable.
     Kept,
-    /// To [`Event::MoveSection`] and [`Event::Drain`]: it is begun.
+    /// To [`Event::Section`] and [`Event::Drain`]: it is begun.
     Ordered(Result<(), Refusal>),
 }
 

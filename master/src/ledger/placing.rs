@@ -13,7 +13,7 @@ use common::namespace::GeneratorName;
 use common::parameters::{AgentId, SessionId};
 use common::rpc::lease::Refusal;
 use common::rpc::ranges::{KeepRequest, NotMoved, Unserved};
-use common::sequence::{Section, SectionKey, SectionOwner, SectionRecord, SequenceDefinition};
+use common::sequence::{Section, SectionKey, SectionOrder, SectionOwner, SectionRecord, SequenceDefinition, Slot};
 use common::setting::SettingKey;
 use common::time::Now;
 use std::collections::{BTreeMap, BTreeSet};
@@ -86,7 +86,7 @@ where
             if self.sections.get(&key).is_some_and(|held| held.owner.session == to) {
                 continue;
             }
-            if let Some(prep) = self.propose_to(&key, to, fx) {
+            if let Some(prep) = self.propose_to(&key, to, 0, fx) {
                 living.iter_mut().filter(|it| it.session == to).for_each(|it| {
                     it.assigned = it.assigned.saturating_add(terms.weight);
                 });
@@ -119,11 +119,12 @@ where
         Ok(())
     }
 
-    /// Writes the proposal down: from now on this master lists the section for nobody and raises it for nobody.
-    fn propose_to(&mut self, key: &SectionKey, to: SessionId, fx: &mut Effects) -> Option<SectionRecord> {
+    /// Writes the proposal down, in which all numbers up to `given` count as given: from now on this master lists the section for nobody and raises it for nobody.
+    fn propose_to(&mut self, key: &SectionKey, to: SessionId, given: u64, fx: &mut Effects) -> Option<SectionRecord> {
         let said = &self.allocators.get(to)?.said;
         let owner = SectionOwner { session: to, agent_id: said.agent_id.clone(), address: said.address.clone() };
         let (g, max_seq) = self.sections.get(key).map_or((Generation(1), 0), |held| (held.g.next(), held.max_seq));
+        let max_seq = max_seq.max(given);
         let prep = SectionRecord { key: key.clone(), g, owner, max_seq };
         self.put_section_prep(prep.clone(), fx);
         Some(prep)
@@ -270,7 +271,7 @@ where
                     candidates.retain(|it| it.session != from);
                     continue;
                 };
-                let Some(prep) = self.propose_to(&key, to, fx) else { break };
+                let Some(prep) = self.propose_to(&key, to, 0, fx) else { break };
                 for it in &mut candidates {
                     match it.session {
                         session if session == from => it.assigned = it.assigned.saturating_sub(terms.weight),
@@ -327,28 +328,49 @@ where
         here.take(GONE_MAX).map(|(name, section)| SectionKey { name: name.clone(), section }).collect()
     }
 
-    /// Proposes a section that is at home here to that agent.
-    pub(super) fn move_section(
+    /// Proposes a section that is at home here as an operator wants it.
+    pub(super) fn carry_out(
         &mut self,
         now: Now,
         key: &SectionKey,
-        to: &AgentId,
+        order: &SectionOrder,
         fx: &mut Effects,
     ) -> Result<(), Refusal> {
-        self.may_give_sections(now)?;
-        self.movable(key)?;
-        let session = self.taker(now, key, to)?;
-        if self.sections.get(key).is_some_and(|held| held.owner.session == session) {
-            return Ok(());
-        }
-        if let Some(prep) = self.propose_to(key, session, fx) {
+        let session = self.next_owner(now, key, order)?;
+        let is_there = |held: &Held| held.owner.session == session;
+        let given = match order {
+            SectionOrder::Move(_) if self.sections.get(key).is_some_and(is_there) => return Ok(()),
+            SectionOrder::Move(_) => 0,
+            SectionOrder::Raise(first) => first.saturating_sub(1),
+        };
+        if let Some(prep) = self.propose_to(key, session, given, fx) {
             self.give_sections(now, vec![prep], fx);
         }
         Ok(())
     }
 
-    /// Whether a section may be given to somebody now, as far as that depends on the section and this master knows.
-    pub(super) fn movable(&self, key: &SectionKey) -> Result<(), Refusal> {
+    /// Who has a section next if an operator's order is carried out now, as far as this master knows. A raised one stays where it is if it
+    /// can: its owner under a further number has to begin above its bound as anybody would.
+    pub(super) fn next_owner(&self, now: Now, key: &SectionKey, order: &SectionOrder) -> Result<SessionId, Refusal> {
+        self.may_give_sections(now)?;
+        let terms = self.movable(key)?;
+        let first = match order {
+            SectionOrder::Move(to) => return self.taker(now, key, to),
+            SectionOrder::Raise(first) => *first,
+        };
+        if !(1..=terms.last).contains(&first) {
+            return Err(Refusal::NotMoved(NotMoved::NoSuchNumber { last: terms.last }));
+        }
+        let set = self.sequences_of(&key.name).ok_or(Refusal::NoSuchName)?.set();
+        let candidates = self.candidates(now, set);
+        let owner = self.sections.get(key).map(|held| held.owner.session);
+        let stays = owner.filter(|owner| candidates.iter().any(|it| it.session == *owner));
+        let other = || placement::choose(&candidates, self.sections.neighbours(key, NEAR), terms.weight);
+        stays.or_else(other).ok_or_else(|| Refusal::NotMoved(NotMoved::Nobody { set: set.clone() }))
+    }
+
+    /// What is said of a section that may be given to somebody now, as far as that depends on the section and this master knows.
+    fn movable(&self, key: &SectionKey) -> Result<Terms, Refusal> {
         let (terms, lives) = self.terms_of(&key.name).ok_or_else(|| self.no_terms(&key.name))?;
         if !lives {
             return Err(Refusal::NameRetired);
@@ -365,11 +387,11 @@ where
         if self.sections.preps_len() >= PREPS_MAX {
             return Err(Refusal::NotMoved(NotMoved::TooManyUnderWay));
         }
-        Ok(())
+        Ok(terms)
     }
 
     /// The session of an agent that could take a section, or why none of its sessions can: by the one that comes closest to it.
-    pub(super) fn taker(&self, now: Now, key: &SectionKey, to: &AgentId) -> Result<SessionId, Refusal> {
+    fn taker(&self, now: Now, key: &SectionKey, to: &AgentId) -> Result<SessionId, Refusal> {
         let set = self.sequences_of(&key.name).ok_or(Refusal::NoSuchName)?.set();
         let agent_id = || to.clone();
         let closest = self.allocators.of_agent(to).map(|(session, it)| {
@@ -403,6 +425,12 @@ where
             others && it.has_room()
         };
         its.into_iter().find(|set| !self.candidates(now, set).iter().any(another)).cloned()
+    }
+
+    /// The section that the keys of a slot are in.
+    pub fn section_of(&self, name: &GeneratorName, slot: Slot) -> Result<Section, Refusal> {
+        let definition = self.sequences_of(name).ok_or_else(|| self.no_terms(name))?;
+        Ok(definition.place(slot).0)
     }
 
     fn sequences_of(&self, name: &GeneratorName) -> Option<&SequenceDefinition> {

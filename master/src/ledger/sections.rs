@@ -15,7 +15,7 @@ use common::rpc::ranges::{
     ROUTES_ASKED_MAX, ROUTES_MAX, Raise, RaiseRequest, Raised, RoutesReply, RoutesRequest, SETS_MAX, ShownReceipt,
     Unserved,
 };
-use common::sequence::{Route, Section, SectionKey};
+use common::sequence::{Route, Section, SectionKey, SectionOrder};
 use common::time::Now;
 use std::collections::BTreeMap;
 
@@ -171,24 +171,26 @@ where
         sections.iter().filter(&mut admit).copied().collect()
     }
 
-    /// An operator's order, audited here; its home moves it.
-    pub(super) fn on_move(
+    /// An operator's order, audited here; the section's home carries it out.
+    pub(super) fn on_section(
         &mut self,
         now: Now,
         key: SectionKey,
-        to: AgentId,
+        order: SectionOrder,
         actor: Actor,
         fx: &mut Effects,
     ) -> Result<(), Refusal> {
         self.may_serve_sections()?;
-        self.may_give_sections(now)?;
-        self.movable(&key)?;
-        self.taker(now, &key, &to)?;
-        let entry = Entry::new(fx.at, actor, Action::MoveSection, &key.to_string(), &format!("to {to}"));
+        self.next_owner(now, &key, &order)?;
+        let action = match order {
+            SectionOrder::Move(_) => Action::MoveSection,
+            SectionOrder::Raise(_) => Action::RaiseSection,
+        };
+        let entry = Entry::new(fx.at, actor, action, &key.to_string(), &order.to_string());
         if self.is_home_of(key.section) {
-            self.move_section(now, &key, &to, fx)?;
+            self.carry_out(now, &key, &order, fx)?;
         } else {
-            self.ask_move(key, to, fx);
+            self.hand_on(key, order, fx);
         }
         fx.writes.push(Write::Audit(entry));
         Ok(())

@@ -50,8 +50,8 @@ impl Ledger<Pairwise> {
             Event::Routes { id, request, address } => {
                 fx.reply_with(id, |fx| Reply::Routes(self.on_routes(now, request, &address, fx)))
             }
-            Event::MoveSection { id, key, to, actor } => {
-                fx.reply_with(id, |fx| Reply::Ordered(self.on_move(now, key, to, actor, fx)))
+            Event::Section { id, key, order, actor } => {
+                fx.reply_with(id, |fx| Reply::Ordered(self.on_section(now, key, order, actor, fx)))
             }
             Event::Drain { id, agent_id, on, actor } => {
                 fx.reply_with(id, |fx| Reply::Ordered(self.on_drain(now, agent_id, on, actor, fx)))

@@ -380,6 +380,14 @@ pub(super) enum Command {
         #[arg(key, optional)]
         at: At,
     },
+    /// An operator lets the numbers of a section go on from there.
+    RaiseSection {
+        name: String,
+        section: u32,
+        to: u64,
+        #[arg(key, optional)]
+        at: At,
+    },
     /// An operator takes all sections away from an agent, or gives it some again.
     Drain {
         agent: String,

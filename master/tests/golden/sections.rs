@@ -6,7 +6,7 @@ use common::lease::Generation;
 use common::namespace::{Definition, Namespace, SequenceSpec};
 use common::parameters::AgentId;
 use common::rpc::ranges::{KeepRequest, Raise, RaiseRequest, RaiseTo, RoutesRequest};
-use common::sequence::{Section, SectionKey, ServedAt};
+use common::sequence::{Section, SectionKey, SectionOrder, ServedAt};
 use common::setting::Change;
 use master::lease::Event;
 use std::fmt::Write as _;
@@ -63,7 +63,13 @@ impl Script {
             Command::MoveSection { name, section, agent, at } => {
                 let key = SectionKey { name: name.parse()?, section: Section(*section) };
                 let to: AgentId = agent.parse()?;
-                self.ask("the operator", at.id(), |id| Event::MoveSection { id, key, to, actor: operator() })
+                let order = SectionOrder::Move(to);
+                self.ask("the operator", at.id(), |id| Event::Section { id, key, order, actor: operator() })
+            }
+            Command::RaiseSection { name, section, to, at } => {
+                let key = SectionKey { name: name.parse()?, section: Section(*section) };
+                let order = SectionOrder::Raise(*to);
+                self.ask("the operator", at.id(), |id| Event::Section { id, key, order, actor: operator() })
             }
             Command::Drain { agent, off, at } => {
                 let (agent_id, on): (AgentId, bool) = (agent.parse()?, !off);

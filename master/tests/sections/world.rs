@@ -9,7 +9,7 @@ use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId, Sessio
 use common::rpc::peer::{JoinReply, JoinStep, PeerFrame, PeerMessage};
 use common::rpc::ranges::{KeepRequest, Raise, RaiseRequest, RaiseTo, RoutesRequest, SegmentRequest};
 use common::segment::{Shown, Span};
-use common::sequence::{Section, SectionKey, ServedAt};
+use common::sequence::{Section, SectionKey, SectionOrder, ServedAt};
 use common::setting::{Setting, SettingKey, SettingValue};
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::{TokenFamily, TokenKey, TokenType, TokenValue};
@@ -559,9 +559,14 @@ impl World {
             5 | 6 => {
                 let id = self.request();
                 let who = self.below(2) as usize;
-                let to = self.allocators[who].name.parse().unwrap();
-                let key = SectionKey { name: name(), section: Section(SECTIONS[self.below(2) as usize]) };
-                self.event(at, Event::MoveSection { id, key, to, actor: Actor::new("olga", "") })?;
+                let section = SECTIONS[self.below(2) as usize];
+                let durable = self.durable.get(&section).copied().unwrap_or_default();
+                let order = match self.below(3) {
+                    0 => SectionOrder::Raise(durable + 1 + self.below(40)),
+                    _ => SectionOrder::Move(self.allocators[who].name.parse().unwrap()),
+                };
+                let key = SectionKey { name: name(), section: Section(section) };
+                self.event(at, Event::Section { id, key, order, actor: Actor::new("olga", "") })?;
             }
             7 if self.nodes[at].ledger.is_some() && self.joining.is_none() => {
                 self.nodes[at].ledger = None;

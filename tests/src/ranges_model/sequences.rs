@@ -10,7 +10,7 @@ use crate::model::hash_of;
 use common::audit::Actor;
 use common::namespace::{Definition, GeneratorName, Namespace, SequenceSpec};
 use common::parameters::MasterId;
-use common::sequence::{Section, SectionKey, SequenceDefinition};
+use common::sequence::{Section, SectionKey, SectionOrder, SequenceDefinition};
 use common::setting::{Setting, SettingKey, SettingValue};
 use common::time::WallMs;
 use master::lease::{Event, Reply, RequestId};
@@ -225,7 +225,7 @@ impl Sections {
         let event = || {
             let heard = agents.iter().filter_map(Agent::keep).map(|request| Event::Keep { id, request });
             let (key, to, actor) = (self.key.clone(), agents.get(to)?.keep()?.agent_id, Actor::new("operator", ""));
-            Some((heard.collect(), Event::MoveSection { id, key, to, actor }))
+            Some((heard.collect(), Event::Section { id, key, order: SectionOrder::Move(to), actor }))
         };
         self.masters.step(&mut world.pair, at, &("move", to, sessions), event).map(drop)
     }

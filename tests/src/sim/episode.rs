@@ -10,7 +10,7 @@ use super::swarm::Theme;
 use super::world::{Event, World};
 use agent::sequence::{Standing, Tenure};
 use common::audit::Actor;
-use common::sequence::{Section, SectionKey, SectionRecord};
+use common::sequence::{Section, SectionKey, SectionOrder, SectionRecord};
 use common::time::{DAY_MS, HOUR_MS, SpanMs};
 use master::lease::{Event as LedgerEvent, Write};
 use std::collections::BTreeMap;
@@ -417,7 +417,10 @@ impl World {
         let id = self.masters[m].draw();
         self.masters[m].wait(id, Asker::Operator);
         self.tell(|| format!("master {m} is to move {key} to {to}"));
-        self.step(m, LedgerEvent::MoveSection { id, key, to, actor: Actor::new("operator", "") });
+        self.step(
+            m,
+            LedgerEvent::Section { id, key, order: SectionOrder::Move(to), actor: Actor::new("operator", "") },
+        );
     }
 
     /// After everything was healed: an episode in which each section has to be served, although the disk of an owner dies.

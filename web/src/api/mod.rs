@@ -94,6 +94,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(axes::raise))
         .routes(routes!(axes::dismiss))
         .routes(routes!(sequences::move_section))
+        .routes(routes!(sequences::raise_key))
         .routes(routes!(sequences::allocators))
         .routes(routes!(sequences::drain))
         .routes(routes!(accounts::me))

@@ -6,12 +6,15 @@ use crate::auth::{Auth, Role, Who};
 use crate::masters::Masters;
 use crate::problem::Problem;
 use crate::query::SectionsQuery;
-use crate::sequences::{AllocatorRow, Drained, SectionMoved, SectionRow, section_key};
+use crate::sequences::{AllocatorRow, Drained, KeyRaised, SectionMoved, SectionRow, section_key};
 use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
+use common::json::Whole;
+use common::namespace::GeneratorName;
 use common::parameters::AgentId;
+use common::sequence::Slot;
 use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::ToSchema;
@@ -99,6 +102,53 @@ pub(crate) async fn move_section(
         return Err(Problem::bad_parameter(format!("confirm: to move this section say {key} once more")));
     }
     Ok((StatusCode::ACCEPTED, Json(auth.commands().move_section(key, to, caller.actor()).await?)))
+}
+
+/// Where the numbers of a key go on.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RaiseKeyForm {
+    /// The first number that may still be given: a number, or its digits as a text, which is exact for every program.
+    #[schema(value_type = String)]
+    to: Whole,
+    /// The name once more. By key it may be left out.
+    confirm: Option<String>,
+}
+
+/// Lets the numbers of a key go on from `to`, for ever, and those of all other keys of its section: a key that another system counted goes on
+/// there. Calls for them wait until the section is loaded anew, about one `--sequence-lease`. Either master takes the order; the section's
+/// home carries it out.
+#[utoipa::path(
+    post, path = "/api/sequence/{name}/{key}/raise", tag = "sequences", request_body = RaiseKeyForm,
+    params(
+        ("name" = String, Path, description = "The name"),
+        ("key" = String, Path, description = "The key: a whole number, or any text of up to 128 bytes")
+    ),
+    responses(
+        (status = 202, description = "It is begun; `max_seq` in `GET /api/sections` shows when the section is raised", body = KeyRaised),
+        (status = 404, description = "`not_found`: no name of kind `sequence` is registered so", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`not_moved`: the section is being moved already, no agent could serve it, or the name has no such number; `generator_exists`: the name was retired", body = ProblemBody, content_type = "application/problem+json"),
+        Refused
+    ),
+    security(("login" = ["operator"]), ("key" = ["operator"]))
+)]
+pub(crate) async fn raise_key(
+    State(auth): State<Arc<Auth>>,
+    who: Who,
+    from: From,
+    named: Result<Path<(String, String)>, PathRejection>,
+    form: Sent,
+) -> Result<(StatusCode, Json<KeyRaised>), Problem> {
+    let is_script = who.csrf.is_none();
+    let caller = caller(who, Role::Operator, from)?;
+    let (name, key) = path(named)?;
+    let name: GeneratorName = read_as("name", &name)?;
+    let slot = Slot::of(&key).map_err(|why| Problem::bad_parameter(why.to_string()))?;
+    let RaiseKeyForm { to, confirm } = body(form)?;
+    if confirm.as_deref().map_or(!is_script, |said| said != name.as_str()) {
+        return Err(Problem::bad_parameter(format!("confirm: to raise this key for ever say {name} once more")));
+    }
+    Ok((StatusCode::ACCEPTED, Json(auth.commands().raise_key(name, slot, to.0, caller.actor()).await?)))
 }
 
 /// Takes all sections away from an agent, a few at a time, so that it can be stopped; or lets it have sections again. Calls wait

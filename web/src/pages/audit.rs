@@ -98,7 +98,7 @@ impl TryFrom<AuditViewQuery> for AuditView {
 }
 
 /// All that the audit may say.
-const ACTIONS: [Action; 27] = [
+const ACTIONS: [Action; 28] = [
     Action::Grant,
     Action::Renew,
     Action::Terminate,
@@ -123,6 +123,7 @@ const ACTIONS: [Action; 27] = [
     Action::AfterRevert,
     Action::ForgetClock,
     Action::MoveSection,
+    Action::RaiseSection,
     Action::Drain,
     Action::Export,
     Action::Import,
@@ -154,6 +155,7 @@ fn action_name(action: Action, w: &'static Words) -> &'static str {
         Action::AfterRevert => w.act_after_revert,
         Action::ForgetClock => w.act_forget_clock,
         Action::MoveSection => w.act_move_section,
+        Action::RaiseSection => w.act_raise_section,
         Action::Drain => w.act_drain,
         Action::Export => w.act_export,
         Action::Import => w.act_import,
@@ -276,6 +278,7 @@ impl Line {
             | Action::AfterRevert
             | Action::ForgetClock
             | Action::MoveSection
+            | Action::RaiseSection
             | Action::Drain => "wait",
         };
         let short = shortened(&row.detail);

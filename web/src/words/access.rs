@@ -53,6 +53,7 @@ macro_rules! access {
     act_raise: "axis raised", "号段轴已抬高";
     act_dismiss: "what agents show of an axis dismissed", "驳回号段轴的出示";
     act_move_section: "section moved", "迁移号段区";
+    act_raise_section: "section raised", "抬高区段";
     act_drain: "agent drained", "排空代理";
     act_export: "settings exported", "导出设置";
     act_import: "settings imported", "导入设置";
@@ -77,7 +78,7 @@ macro_rules! access {
     role_operator: "operator", "操作员";
     role_admin: "admin", "管理员";
     role_viewer_text: "reads everything but users and keys", "可查看除用户与密钥外的一切";
-    role_operator_text: "also renews and terminates leases, registers and describes namespaces, raises axes", "还可续租、终止租约、注册命名空间、更改其备注并抬高号段轴";
+    role_operator_text: "also renews and terminates leases, registers and describes namespaces, raises axes and keys", "还可续租、终止租约、注册命名空间、更改其备注并抬高号段轴和键";
     role_admin_text: "also changes the whitelist, users and keys, exports and imports", "还可更改白名单、用户和密钥，以及导出和导入";
     you: "you", "您";
     password: "Password", "密码";

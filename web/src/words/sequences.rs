@@ -66,6 +66,12 @@ macro_rules! sequences {
     move_to: "To the agent", "移至代理";
     move_confirm: "Type {name}/ and the number of the section to confirm", "输入 {name}/ 和区段号以确认";
     move_done: "Section {section} of {name} is on its way to {to}.", "{name} 的区段 {section} 正移至 {to}。";
+    raise_key: "Raise a key", "抬高一个键";
+    raise_key_title: "Let a key of {name} go on from a larger number?", "让 {name} 的某个键从更大的号码继续？";
+    raise_key_text: "All keys of its section go on from there, for ever: a number is never lowered. Calls for them wait while the section is loaded anew, about one --sequence-lease. Raise a key above the number that another system gave last.", "其区段的所有键都从该号码继续，且不可撤销：号码不会降低。区段重新加载期间对这些键的请求会等待，约为一个 --sequence-lease。请抬高到其他系统最后给出的号码之上。";
+    raise_key_which: "Key", "键";
+    raise_key_to: "First number that may still be given", "仍可给出的第一个号码";
+    raise_key_done: "Section {section} of {name} goes on from {to}.", "{name} 的区段 {section} 从 {to} 继续。";
     drain: "Drain", "排空";
     drain_title: "Take all sections away from {agent}?", "取走 {agent} 的全部区段？";
     drain_text: "They go to other agents of its sets, a few at a time; calls for keys on their way wait, about half of --sequence-lease, and none is refused. It gets no section until that is taken back. When it has none left it can be stopped.", "区段逐批移至同集合的其他代理；对移动中键的请求会等待，约为 --sequence-lease 的一半，不会被拒绝。撤销之前它不再获得区段。没有剩余区段后即可停止。";

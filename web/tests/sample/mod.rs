@@ -13,7 +13,7 @@ use common::clock::TestClock;
 use common::namespace::{Definition, GeneratorName, Namespace, Scope, SegmentSpec, StringSpec, Uniq64Spec};
 use common::parameters::{AgentId, MasterId, SessionId};
 use common::rpc::lease::{Changed, Mode, Refusal};
-use common::sequence::SectionKey;
+use common::sequence::{SectionKey, Slot};
 use common::setting::{Change, Outcome, SettingKey, SettingValue};
 use common::time::{DAY_MS, HOUR_MS, WallMs};
 use common::token::{TokenKey, TokenType, TokenValue};
@@ -24,9 +24,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use web::{
     Accounts, AgentRow, AgentState, AllocatorRow, AuditCheck, AuditFilter, AuditPart, AuditRow, Auth, AuthSettings,
-    AxisRow, CallsRow, CapacityRow, Commands, Drained, ExtentRow, FlagRow, HeldRow, LeaseFilter, LeasePage, LeaseRow,
-    LeaseStage, MasterMode, MasterRow, Masters, NameUseRow, NamespaceRow, NetworkRow, Page, PoolRow, ReportRow, Role,
-    SectionFilter, SectionMoved, SectionPage, SectionRow, Seen, SequenceRow, SettingsRow, Unavailable,
+    AxisRow, CallsRow, CapacityRow, Commands, Drained, ExtentRow, FlagRow, HeldRow, KeyRaised, LeaseFilter, LeasePage,
+    LeaseRow, LeaseStage, MasterMode, MasterRow, Masters, NameUseRow, NamespaceRow, NetworkRow, Page, PoolRow,
+    ReportRow, Role, SectionFilter, SectionMoved, SectionPage, SectionRow, Seen, SequenceRow, SettingsRow, Unavailable,
 };
 
 /// 2026-11-20T13:05:06Z.
@@ -327,6 +327,19 @@ impl Commands for SampleAccounts {
         let refusal = self.refusal.lock().unwrap().clone();
         let moved = SectionMoved { name: key.name, section: key.section.0, to, home: 2 };
         Box::pin(std::future::ready(refusal.map_or(Ok(moved), Err)))
+    }
+
+    fn raise_key(
+        &self,
+        name: GeneratorName,
+        slot: Slot,
+        to: u64,
+        by: Actor,
+    ) -> BoxFuture<'_, Result<KeyRaised, Refusal>> {
+        self.done.lock().unwrap().push(format!("{} raises {name}/{} to {to}", by.who(), slot.0));
+        let refusal = self.refusal.lock().unwrap().clone();
+        let raised = KeyRaised { name, section: 0, to, home: 2 };
+        Box::pin(std::future::ready(refusal.map_or(Ok(raised), Err)))
     }
 
     fn drain(&self, agent_id: AgentId, on: bool, by: Actor) -> BoxFuture<'_, Result<Drained, Refusal>> {

@@ -13,7 +13,7 @@ use common::parameters::AgentId;
 use common::rpc::lease::{Mode, Refusal};
 use common::rpc::peer::{PAGE_MAX, PeerMessage};
 use common::rpc::ranges::SeenAllocator;
-use common::sequence::{Section, SectionBound, SectionKey, SectionRecord};
+use common::sequence::{Section, SectionBound, SectionKey, SectionOrder, SectionRecord};
 use common::time::{Now, SpanMs};
 use std::collections::BTreeSet;
 
@@ -99,10 +99,10 @@ impl Ledger<Pairwise> {
         }
     }
 
-    pub(super) fn on_ask_move(&mut self, now: Now, key: &SectionKey, to: &AgentId, fx: &mut Effects) {
+    pub(super) fn on_order(&mut self, now: Now, key: &SectionKey, order: &SectionOrder, fx: &mut Effects) {
         if self.is_home_of(key.section) {
             // Whoever ordered it was told that it is begun, and sees in the list of sections what comes of it.
-            let _ = self.move_section(now, key, to, fx);
+            let _ = self.carry_out(now, key, order, fx);
         }
     }
 
@@ -370,7 +370,8 @@ impl Ledger<Pairwise> {
             if !self.is_home_of(prep.key.section) {
                 return Err(format!("a proposal of section {} away from its home", prep.key));
             }
-            if self.sections.get(&prep.key).is_some_and(|held| held.g >= prep.g || held.max_seq < prep.max_seq) {
+            // Its bound may be above the record's: an operator raised it.
+            if self.sections.get(&prep.key).is_some_and(|held| held.g >= prep.g) {
                 return Err(format!("a proposal of section {} that is older than its record", prep.key));
             }
         }
