@@ -212,6 +212,44 @@ async fn keys_grow_for_everybody_while_processes_are_killed_and_stand_still() {
     assert_eq!((duplicates, disorder), (0, 0));
 }
 
+/// The first number of each key is the one of the definition, whoever serves it, and after a kill its numbers go on above.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_begin_at_the_first_number_of_the_definition() {
+    const FIRST: u64 = 5_000_000_001;
+    let definition = r#"{"kind":"sequence","first":"5000000001","keys_per_section":1000,"step":100}"#;
+    let mut cluster = started(2, definition).await;
+    cluster.all_give("sequence/inbox/999").await.unwrap();
+    let number = async |cluster: &Cluster, agent: usize, key: u64| -> u64 {
+        let given = || async {
+            let answer = cluster.ask_agent(agent, &format!("sequence/inbox/{key}")).await.ok()?;
+            answer.text().trim().parse().ok()
+        };
+        until("the key is given a number", given).await.unwrap()
+    };
+    for (agent, key) in [(0, 1), (1, 2), (0, 1_001), (1, 4_000_000_000)] {
+        assert_eq!(number(&cluster, agent, key).await, FIRST, "key {key}");
+        assert_eq!(number(&cluster, 1 - agent, key).await, FIRST + 1, "key {key} at the other agent");
+    }
+    for agent in [0, 1] {
+        cluster.agents[agent].daemon.kill_9();
+        cluster.agents[agent].daemon.start().unwrap();
+    }
+    for key in [1, 2, 1_001, 4_000_000_000] {
+        let next = number(&cluster, 0, key).await;
+        assert!((FIRST + 2..FIRST + 1_000).contains(&next), "key {key}: {next}");
+    }
+    // The last 6 numbers of 32 bits.
+    let narrow = put(&cluster, "narrow", r#"{"kind":"sequence","width":32,"first":4294967290}"#).await;
+    assert!([200, 201].contains(&narrow.status), "{}", narrow.text());
+    let given = || async {
+        let answer = cluster.ask_agent(0, "sequence/narrow/7?n=6").await.ok()?;
+        (answer.status == 200).then(|| answer.text().trim().to_owned())
+    };
+    assert_eq!(until("the last ones are given", given).await.unwrap(), "4294967290");
+    let over = cluster.ask_agent(0, "sequence/narrow/7").await.unwrap();
+    assert_eq!((over.status, over.code().as_str()), (429, "serial_exhausted"), "{}", over.text());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_said_wrong_of_keys_is_refused_with_a_stated_code() {
     let cluster = started(2, r#"{"kind":"sequence","width":32,"step":1000,"solo_allowance":268435455}"#).await;
@@ -239,6 +277,7 @@ async fn what_is_said_wrong_of_keys_is_refused_with_a_stated_code() {
     assert!(few.text().lines().all(|line| line.parse::<u64>().is_ok()) && few.text().lines().count() == 100);
     for (definition, why) in [
         (r#"{"kind":"sequence","width":64}"#, "32 or 63"),
+        (r#"{"kind":"sequence","first":0}"#, "first 0"),
         (r#"{"kind":"sequence","set":"No Set"}"#, "the set"),
         (r#"{"kind":"sequence","keys_per_section":1}"#, "keys_per_section 1"),
         (r#"{"kind":"sequence","plugins":[{"plugin":"stats"}]}"#, "no plugins"),

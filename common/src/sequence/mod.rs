@@ -89,6 +89,10 @@ pub struct SequenceSpec {
     /// How wide the numbers are, 32 or 63 bits; 63 if nothing is said.
     #[serde(deserialize_with = "crate::json::whole::deserialize", skip_serializing_if = "Option::is_none")]
     pub width: Option<u8>,
+    /// The first number of each key; 1 if nothing is said.
+    #[serde(with = "crate::json::whole", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub first: Option<u64>,
     /// By how much a section's bound grows at a time: what a crash costs each of its keys at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<u32>,
@@ -117,6 +121,7 @@ pub struct SequenceSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SequenceDefinition {
     width: Width,
+    first: u64,
     step: u32,
     keys_per_section: u32,
     solo_allowance: u64,
@@ -130,6 +135,14 @@ pub enum InvalidSequence {
     /// A width that there is not.
     #[error("width {0}: 32 or 63, in bits")]
     Width(u8),
+    /// A first number that is none of that width.
+    #[error("first {first}: 1 to {last}")]
+    First {
+        /// What was said.
+        first: u64,
+        /// The last number of that width.
+        last: u64,
+    },
     /// A step that cannot be had.
     #[error("step {0}: 1 to {STEP_LIMIT}")]
     Step(u32),
@@ -162,6 +175,10 @@ impl SequenceDefinition {
             Some(32) => Width::W32,
             Some(other) => return Err(InvalidSequence::Width(other)),
         };
+        let (first, last) = (said.first.unwrap_or(1), width.last());
+        if !(1..=last).contains(&first) {
+            return Err(InvalidSequence::First { first, last });
+        }
         let step = said.step.unwrap_or(STEP_DEFAULT);
         if !(1..=STEP_LIMIT).contains(&step) {
             return Err(InvalidSequence::Step(step));
@@ -176,13 +193,14 @@ impl SequenceDefinition {
             return Err(InvalidSequence::Allowance { allowance, least, most });
         }
         let set = said.set.as_deref().unwrap_or(SET_DEFAULT).parse()?;
-        Ok(Self { width, step, keys_per_section, solo_allowance: allowance, set })
+        Ok(Self { width, first, step, keys_per_section, solo_allowance: allowance, set })
     }
 
     /// The same as a person says it, with nothing left out but scope and plugins.
     pub fn spec(&self) -> SequenceSpec {
         SequenceSpec {
             width: Some(self.width.bits()),
+            first: Some(self.first),
             step: Some(self.step),
             keys_per_section: Some(self.keys_per_section),
             solo_allowance: Some(self.solo_allowance),
@@ -194,6 +212,11 @@ impl SequenceDefinition {
     /// How wide the numbers are.
     pub const fn width(&self) -> Width {
         self.width
+    }
+
+    /// The first number of each key.
+    pub const fn first(&self) -> u64 {
+        self.first
     }
 
     /// By how much a section's bound grows at a time.
@@ -246,6 +269,8 @@ mod tests {
     fn what_makes_no_sense_is_refused_with_the_reason() {
         for (json, why) in [
             (r#"{"width":64}"#, "32 or 63"),
+            (r#"{"first":0}"#, "first 0: 1 to 9223372036854775807"),
+            (r#"{"first":"4294967296","width":32}"#, "first 4294967296: 1 to 4294967295"),
             (r#"{"step":0}"#, "step 0: 1 to"),
             (r#"{"keys_per_section":0}"#, "keys_per_section 0"),
             (r#"{"step":100,"solo_allowance":199}"#, "200 (two steps)"),

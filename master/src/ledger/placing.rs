@@ -119,11 +119,13 @@ where
         Ok(())
     }
 
-    /// Writes the proposal down, in which all numbers up to `given` count as given: from now on this master lists the section for nobody and raises it for nobody.
+    /// Writes the proposal down, in which all numbers up to `given` count as given: from now on this master lists the section for nobody and
+    /// raises it for nobody.
     fn propose_to(&mut self, key: &SectionKey, to: SessionId, given: u64, fx: &mut Effects) -> Option<SectionRecord> {
         let said = &self.allocators.get(to)?.said;
         let owner = SectionOwner { session: to, agent_id: said.agent_id.clone(), address: said.address.clone() };
-        let (g, max_seq) = self.sections.get(key).map_or((Generation(1), 0), |held| (held.g.next(), held.max_seq));
+        let begun = || (Generation(1), self.terms_or_widest(&key.name).first.saturating_sub(1));
+        let (g, max_seq) = self.sections.get(key).map_or_else(begun, |held| (held.g.next(), held.max_seq));
         let max_seq = max_seq.max(given);
         let prep = SectionRecord { key: key.clone(), g, owner, max_seq };
         self.put_section_prep(prep.clone(), fx);

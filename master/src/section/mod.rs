@@ -55,7 +55,7 @@
 //! * A master that was declared lost and lives can raise within what was added, and its numbers are skipped by everybody else; but it
 //!   still lists sections for agents that reach it alone, until it hears that it is replaced: their numbers do not come in order.
 //! * Both disks put back to before a section moved, and nobody alive who can show it: its former owner goes on L above what the disks say. A
-//!   section that neither knows begins at 1, whatever was given of it.
+//!   section that neither knows begins at the first number, whatever was given of it.
 //! * An agent that stood still together with its clock serves on until its next answered keep.
 //! * A survivor whose own store is not proven serves no sections and lets nobody join: it alone knew how far it had raised them.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -131,6 +131,8 @@ impl Proposed {
 pub struct Terms {
     /// By how much a bound grows at a time.
     pub step: u64,
+    /// The first number of a key.
+    pub first: u64,
     /// The last number.
     pub last: u64,
     /// How far one master may raise a section beyond what it knows of the other one.
@@ -145,6 +147,7 @@ impl From<&SequenceDefinition> for Terms {
     fn from(definition: &SequenceDefinition) -> Self {
         Self {
             step: definition.step().into(),
+            first: definition.first(),
             last: definition.width().last(),
             allowance: definition.solo_allowance(),
             sections: definition.sections(),
@@ -156,7 +159,7 @@ impl From<&SequenceDefinition> for Terms {
 impl Terms {
     /// Those of a name of which nothing is known here, though sections of it are: the widest.
     pub const UNKNOWN: Self =
-        Self { step: 1, last: (1 << 63) - 1, allowance: 1 << 59, sections: u32::MAX, weight: u64::MAX };
+        Self { step: 1, first: 1, last: (1 << 63) - 1, allowance: 1 << 59, sections: u32::MAX, weight: u64::MAX };
 }
 
 #[cfg(test)]
@@ -167,7 +170,7 @@ pub(crate) mod tests {
     use common::sequence::{Section, SequenceSpec, ServedAt};
 
     pub(crate) fn terms(step: u64, allowance: u64, last: u64) -> Terms {
-        Terms { step, last, allowance, sections: 100, weight: 800 }
+        Terms { step, first: 1, last, allowance, sections: 100, weight: 800 }
     }
 
     pub(crate) fn key(name: &str, section: u32) -> SectionKey {

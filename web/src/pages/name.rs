@@ -52,8 +52,8 @@ struct Page<'a> {
     name: String,
     /// What is noted, as far as it may be changed by whoever looks.
     noted: Option<Noted>,
-    /// Whether its numbers lie on an axis that whoever looks may raise.
-    raisable: bool,
+    /// Its kind, if its numbers can be raised and whoever looks may do that.
+    raisable: Option<Kind>,
 }
 
 pub(super) async fn page(
@@ -65,7 +65,7 @@ pub(super) async fn page(
     let row = view.row(masters).await?;
     let may = frame.operator && !row.retired && !row.registered_by.is_empty();
     let (title, name) = (fill(frame.w.one_name, &[row.namespace.name().as_str()]), row.namespace.name().to_string());
-    let raisable = may && row.namespace.kind() == Kind::Segment;
+    let raisable = Some(row.namespace.kind()).filter(|kind| may && matches!(kind, Kind::Segment | Kind::Sequence));
     Ok(Page { frame: frame.titled(title), parts, name, noted: may.then(|| Noted::new(&row.about)), raisable }
         .render()?)
 }

@@ -81,6 +81,8 @@ macro_rules! names {
     seg_threshold: "Fetch the next segment at", "取下一号段的时机";
     seg_threshold_hint: "percent used, 1 to 90; leave empty for 20", "已用百分比，1 至 90；留空为 20";
     seq_width: "Width of the numbers", "数字位宽";
+    seq_first: "First number", "首个号码";
+    seq_first_hint: "of each key; leave empty for 1", "每个键的首个号码；留空为 1";
     seq_keys: "Keys of a section", "每分区的键数";
     seq_keys_hint: "that share one agent and one bound; leave empty for 100,000", "共用一个代理与一个上限；留空为 100,000";
     seq_allowance: "Solo allowance", "单机余量";
