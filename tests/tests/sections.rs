@@ -199,6 +199,22 @@ async fn sections_are_moved_and_an_agent_is_drained_while_everybody_asks() {
     }
     asking.all_served().await;
 
+    // A key goes on where another system left it, and nobody sees a smaller number meanwhile; by the master that is not its home.
+    let raise = json!({"to": "5000000000", "confirm": "inbox"});
+    let (status, raised) = order(&cluster, 1, "/api/sequence/inbox/3007/raise", raise).await;
+    assert_eq!(
+        (status, &raised),
+        (202, &json!({"name": "inbox", "section": 3, "to": "5000000000", "home": 1})),
+        "{raised}"
+    );
+    let goes_on = || async { (asking.greatest[3].load(SeqCst) >= 5_000_000_000).then_some(()) };
+    until("the section goes on from there", goes_on).await.unwrap();
+    let other = cluster.ask_agent(0, "sequence/inbox/3999").await.unwrap().text();
+    assert!(other.trim().parse::<u64>().unwrap() >= 5_000_000_000, "a key of the same section: {other}");
+    assert!(asking.greatest[4].load(SeqCst) < 1_000_000_000, "a section beside it");
+    assert_eq!(told(&cluster, 1, "section.raise").await, [("inbox/3".to_owned(), "from 5000000000 on".to_owned())]);
+    asking.all_served().await;
+
     // All sections of one agent, and the other one cannot go then.
     let drain = "/api/allocators/agent-1/drain";
     let (status, drained) = order(&cluster, 0, drain, json!({"drain": true, "confirm": "agent-1"})).await;
@@ -228,22 +244,6 @@ async fn sections_are_moved_and_an_agent_is_drained_while_everybody_asks() {
     until("master 1 knows that the drain is over", taken_back).await.unwrap();
     assert_eq!(order(&cluster, 0, "/api/sections/inbox/5/move", back).await.0, 202);
     is_at(&cluster, 5, "agent-1").await;
-    asking.all_served().await;
-
-    // A key goes on where another system left it, and nobody sees a smaller number meanwhile; by the master that is not its home.
-    let raise = json!({"to": "5000000000", "confirm": "inbox"});
-    let (status, raised) = order(&cluster, 1, "/api/sequence/inbox/3007/raise", raise).await;
-    assert_eq!(
-        (status, &raised),
-        (202, &json!({"name": "inbox", "section": 3, "to": "5000000000", "home": 1})),
-        "{raised}"
-    );
-    let goes_on = || async { (asking.greatest[3].load(SeqCst) >= 5_000_000_000).then_some(()) };
-    until("the section goes on from there", goes_on).await.unwrap();
-    let other = cluster.client.get(agents[0], "/sequence/inbox/3999").await.unwrap().text();
-    assert!(other.trim().parse::<u64>().unwrap() >= 5_000_000_000, "a key of the same section: {other}");
-    assert!(asking.greatest[4].load(SeqCst) < 1_000_000_000, "a section beside it");
-    assert_eq!(told(&cluster, 1, "section.raise").await, [("inbox/3".to_owned(), "from 5000000000 on".to_owned())]);
     asking.all_served().await;
 
     let (wrong, longest) = asking.stop().await;
