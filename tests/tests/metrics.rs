@@ -1,0 +1,69 @@
+//! The metrics of both programs: the text is golden but for its values.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+use serde_json::json;
+use std::fs;
+use std::path::{Path, PathBuf};
+use tests::cluster::{Cluster, until};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+/// A page with `N` for each digit of a value, one for all of those before a point.
+fn shape(page: &str) -> String {
+    let line = |line: &str| match line.rsplit_once(' ') {
+        Some((series, value)) if !line.starts_with('#') => {
+            let (whole, rest) = value.split_at(value.find('.').unwrap_or(value.len()));
+            whole.parse::<i128>().unwrap_or_else(|e| panic!("{line}: {e}"));
+            format!("{series} N{}\n", rest.replace(|c: char| c.is_ascii_digit(), "N"))
+        }
+        _ => format!("{line}\n"),
+    };
+    page.lines().map(line).collect()
+}
+
+fn golden(name: &str) -> String {
+    let path = root().join("tests/golden/metrics").join(name);
+    fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// Names of all kinds that have series of their own, each asked for once, and one call that is refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_series_has_its_name_type_help_and_labels() {
+    let mut cluster = Cluster::new().unwrap();
+    for master in &mut cluster.masters {
+        master.daemon.start().unwrap();
+    }
+    let history = cluster.dir().join("history");
+    let nth = cluster.add_agent(&["--history-dir", history.to_str().unwrap()]).unwrap();
+    cluster.agent(nth).unwrap().daemon.start().unwrap();
+    cluster.all_ready().await.unwrap();
+    let plugins = json!([{"plugin": "quota", "per_day": 5}, {"plugin": "stats"}]);
+    for (name, definition) in
+        [("few", json!({"kind": "segment", "plugins": plugins})), ("inbox", json!({"kind": "sequence"}))]
+    {
+        let url = cluster.agent_url(nth, &format!("generators/{name}")).unwrap();
+        let answer = cluster.client.ask("PUT", &url, definition.to_string().into_bytes()).await.unwrap();
+        assert_eq!(answer.status, 201, "{}", answer.text());
+    }
+    for path in ["segment/few?n=4", "sequence/inbox/alice"] {
+        let given = || async { (cluster.ask_agent(nth, path).await.ok()?.status == 200).then_some(()) };
+        until(path, given).await.unwrap();
+    }
+    let refused = cluster.ask_agent(nth, "segment/few?n=4").await.unwrap();
+    assert_eq!(refused.code(), "quota_exceeded");
+    let page = cluster.ask_agent(nth, "metrics").await.unwrap().text();
+    assert_eq!(shape(&page), golden("agent.txt"), "{page}");
+    for master in &cluster.masters {
+        // Logs in: the page shows names only to whoever has.
+        cluster.client.console(master.daemon.http, "/api/axes").await.unwrap();
+        let whole = || async {
+            let page = cluster.client.console(master.daemon.http, "/metrics").await.ok()?.text();
+            let late = ["uniq_master_axis_granted{", "uniq_master_peer_clock_skew_ms "];
+            late.iter().all(|series| page.contains(series)).then_some(page)
+        };
+        let (page, _) = until("the master knows the name and the other master", whole).await.unwrap();
+        assert_eq!(shape(&page), golden("master.txt"), "{page}");
+    }
+}
