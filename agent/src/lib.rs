@@ -18,6 +18,7 @@ pub mod heartbeat;
 pub mod holder;
 #[cfg(feature = "server")]
 pub mod http;
+pub mod metrics;
 pub mod minter;
 pub mod plugin;
 #[cfg(feature = "server")]

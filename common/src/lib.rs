@@ -19,6 +19,7 @@ pub mod json;
 pub mod kind;
 pub mod layout;
 pub mod lease;
+pub mod metrics;
 pub mod namespace;
 #[cfg(feature = "rpc")]
 pub mod net;

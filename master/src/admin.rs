@@ -4,28 +4,24 @@ use crate::agents;
 use crate::axes;
 use crate::driver::{Counters, Driver, Refused};
 use crate::ledger::Ledger;
+use crate::metrics;
 use crate::registry::AgentRegistry;
 use crate::sequences::{self, Waiting};
 use crate::store::Audit;
 use crate::store::audit::Line;
-use crate::store::reserve::ROOM_MIN;
 use common::about::About;
 use common::account::User;
 use common::clock::{Clock, TestClock};
 use common::lease::{Lease, Prep};
 use common::namespace::{GeneratorName, Namespace};
 use common::parameters::ClusterParameters;
-use common::process::log;
-use common::rpc::lease::Mode;
 use common::setting::{SettingKey, SettingValue, predefined};
 use common::time::{Now, WallMs};
-use common::token::{POOL_LOW_PERCENT, TokenKey, TokenType};
+use common::token::{TokenKey, TokenType};
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, TryFutureExt as _};
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use web::{
     AgentRow, AllocatorRow, AuditRow, AxisRow, FlagRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode,
     MasterRow, Masters, NamespaceRow, NetworkRow, Page, PoolRow, SectionFilter, SectionPage, SectionRow, Seen,
@@ -288,22 +284,14 @@ impl<A: Audit> Masters for Admin<A> {
         async move {
             let pools = self.pools().await.unwrap_or_default();
             let seen = self.look(|ledger, now| {
-                let skew = ledger.pair().peer().map(|peer| peer.skew.0);
-                (ledger.mode(), ledger.lsn(), ledger.pair().heard(now), skew)
+                let skew_ms = ledger.pair().peer().map(|peer| peer.skew.0);
+                metrics::Moment { mode: ledger.mode(), lsn: ledger.lsn(), peer_up: ledger.pair().heard(now), skew_ms }
             });
-            let mut text = String::new();
-            // Writing to a String cannot fail.
-            let _ = render(&mut text, &self.counters, seen.await.ok(), &pools);
-            if named {
-                let _ = axes::metrics(&mut text, &self.axes().await.unwrap_or_default(), &self.counters.axes);
-            }
+            let seen = seen.await.ok();
+            let axes = if named { self.axes().await.unwrap_or_default() } else { Vec::new() };
             let standing =
                 self.look_at_sections(|ledger, now, waiting| sequences::standing(ledger, now, waiting.len()));
-            let standing = standing.await.unwrap_or_default();
-            let _ = sequences::metrics(&mut text, &standing, &self.counters.sections.counts());
-            text.push_str(&log::metrics());
-            text.push_str(&common::rpc::ended::metrics());
-            text
+            metrics::page(&self.counters, seen.as_ref(), &pools, axes, &standing.await.unwrap_or_default())
         }
         .boxed()
     }
@@ -350,64 +338,4 @@ fn leased_types(ledger: &Ledger, now: WallMs) -> BTreeSet<TokenType> {
         _ => None,
     });
     held.collect()
-}
-
-fn render(
-    text: &mut String,
-    counters: &Counters,
-    seen: Option<(Mode, u64, bool, Option<i64>)>,
-    pools: &[PoolRow],
-) -> std::fmt::Result {
-    let mut counter = |name: &str, help: &str, value: u64| {
-        writeln!(text, "# HELP {name} {help}\n# TYPE {name} counter\n{name} {value}")
-    };
-    counter("uniq_master_commits_total", "Durable commits of the ledger.", counters.commits.load(Ordering::Relaxed))?;
-    counter("uniq_master_events_total", "Events the ledger took in.", counters.events.load(Ordering::Relaxed))?;
-    let lockouts = counters.lockouts.load(Ordering::Relaxed);
-    counter("uniq_master_lockouts_total", "Users and addresses that failed to log in too often.", lockouts)?;
-    let dropped = counters.messages_dropped.load(Ordering::Relaxed);
-    counter("uniq_master_mail_dropped_total", "Messages to the other master that found no place.", dropped)?;
-    writeln!(
-        text,
-        "# HELP uniq_master_renewals_refused_total Heartbeats of agents, and their renewals of leases and sections, that were refused.\n\
-         # TYPE uniq_master_renewals_refused_total counter"
-    )?;
-    for (why, count) in counters.renewals.all() {
-        writeln!(text, "uniq_master_renewals_refused_total{{why=\"{why}\"}} {count}")?;
-    }
-    let room = counters.room.load(Ordering::Relaxed);
-    if room < u64::MAX {
-        writeln!(
-            text,
-            "# HELP uniq_master_room_bytes Free on the disk under the store; below {ROOM_MIN} nothing is promised."
-        )?;
-        writeln!(text, "# TYPE uniq_master_room_bytes gauge\nuniq_master_room_bytes {room}")?;
-    }
-    if let Some((mode, lsn, heard, skew)) = seen {
-        writeln!(text, "# HELP uniq_master_mode What this master does; 1 for the mode it is in.")?;
-        writeln!(text, "# TYPE uniq_master_mode gauge")?;
-        for known in Mode::ALL {
-            writeln!(text, "uniq_master_mode{{mode=\"{known}\"}} {}", u8::from(known == mode))?;
-        }
-        let mut gauge = |name: &str, help: &str, value: i64| {
-            writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}")
-        };
-        gauge("uniq_master_lsn", "Number of the last durable change.", i64::try_from(lsn).unwrap_or(i64::MAX))?;
-        gauge("uniq_master_peer_up", "Whether the other master is heard.", heard.into())?;
-        if let Some(skew) = skew {
-            gauge("uniq_master_peer_clock_skew_ms", "The other master's clock minus this one's.", skew)?;
-        }
-    }
-    writeln!(text, "# HELP uniq_master_pool Values of a token type by stage.\n# TYPE uniq_master_pool gauge")?;
-    for pool in pools {
-        for (stage, count) in [("free", pool.free), ("held", pool.held), ("resting", pool.resting)] {
-            writeln!(text, "uniq_master_pool{{type=\"{}\",stage=\"{stage}\"}} {count}", pool.token_type)?;
-        }
-    }
-    writeln!(text, "# HELP uniq_master_pool_low Whether {POOL_LOW_PERCENT} % of a token type's values are in use.")?;
-    writeln!(text, "# TYPE uniq_master_pool_low gauge")?;
-    for pool in pools {
-        writeln!(text, "uniq_master_pool_low{{type=\"{}\"}} {}", pool.token_type, u8::from(pool.is_low()))?;
-    }
-    Ok(())
 }

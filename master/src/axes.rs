@@ -1,11 +1,11 @@
 //! What the console and the metrics show of axes.
 
 use crate::ledger::Ledger;
-use crate::tally::AxisTally;
+use crate::tally::{AxisCounts, AxisTally};
+use common::metrics::{Labels, Samples, Series, counters, gauges};
 use common::namespace::GeneratorName;
 use common::setting::Setting;
 use common::time::Now;
-use std::fmt::Write as _;
 use web::{AxisRow, ExtentRow};
 
 /// All axes, by their names: no more than there may be names.
@@ -51,33 +51,51 @@ fn other_holds(ledger: &Ledger, name: &GeneratorName, now: Now) -> Option<bool> 
     (axis.granted == axis.floor).then_some(false)
 }
 
-/// How axes stand and what was granted of them, in Prometheus' text format: one line a metric and name that is not retired, of which
-/// there are [`common::setting::NAMESPACES_MAX`] at most.
-pub(crate) fn metrics(text: &mut String, rows: &[AxisRow], tally: &AxisTally) -> std::fmt::Result {
+/// An axis, and what was granted of it.
+pub(crate) type Axis = (AxisCounts, AxisRow);
+
+/// Those of names that are not retired, of which there are [`common::setting::NAMESPACES_MAX`] at most.
+pub(crate) fn living(rows: Vec<AxisRow>, tally: &AxisTally) -> Vec<Axis> {
     let counted = tally.all();
-    let of = |row: &AxisRow| counted.get(&row.name).copied().unwrap_or_default();
-    let mut all = |name: &str, kind: &str, help: &str, value: &dyn Fn(&AxisRow) -> u64| {
-        let mut lines = rows.iter().filter(|row| !row.retired).peekable();
-        if lines.peek().is_some() {
-            writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}")?;
-        }
-        lines.try_for_each(|row| writeln!(text, "{name}{{name=\"{}\"}} {}", row.name, value(row)))
-    };
-    let help = "Below this place of an axis everything belongs to somebody, or to nobody for ever.";
-    all("uniq_master_axis_granted", "gauge", help, &|row| row.granted)?;
-    all("uniq_master_axis_free", "gauge", "Places of an axis that no master was granted yet.", &|row| row.free)?;
-    all("uniq_master_axis_left", "gauge", "Places that this master may still grant by itself.", &|row| row.left)?;
-    all("uniq_master_segments_total", "counter", "Segments granted to agents.", &|row| of(row).segments)?;
-    all("uniq_master_segment_places_total", "counter", "Places in these segments.", &|row| of(row).places)?;
-    let help = "Calls for a segment that had to wait for an extent.";
-    all("uniq_master_segment_waits_total", "counter", help, &|row| of(row).waited)?;
-    all("uniq_master_extents_total", "counter", "Extents that this master was granted.", &|row| of(row).extents)?;
-    all("uniq_master_axis_raises_total", "counter", "Raises of an axis by operators.", &|row| of(row).raises)
+    let of = |row: AxisRow| (counted.get(&row.name).copied().unwrap_or_default(), row);
+    rows.into_iter().filter(|row| !row.retired).map(of).collect()
 }
+
+fn each(axes: &[Axis], out: &mut Samples<'_>, value: fn(&Axis) -> u64) {
+    axes.iter().for_each(|axis| out.of([&axis.1.name], value(axis)));
+}
+
+/// How axes stand and what was granted of them, for whoever may see names.
+pub(crate) const SERIES: &[Series<[Axis]>] = &[
+    gauges("uniq_master_axis_granted", GRANTED, NAME, |axes, out| each(axes, out, |(_, row)| row.granted)),
+    gauges("uniq_master_axis_free", "Places of an axis that no master was granted yet.", NAME, |axes, out| {
+        each(axes, out, |(_, row)| row.free);
+    }),
+    gauges("uniq_master_axis_left", "Places that this master may still grant by itself.", NAME, |axes, out| {
+        each(axes, out, |(_, row)| row.left);
+    }),
+    counters("uniq_master_segments_total", "Segments granted to agents.", NAME, |axes, out| {
+        each(axes, out, |(counts, _)| counts.segments);
+    }),
+    counters("uniq_master_segment_places_total", "Places in these segments.", NAME, |axes, out| {
+        each(axes, out, |(counts, _)| counts.places);
+    }),
+    counters("uniq_master_segment_waits_total", WAITS, NAME, |axes, out| each(axes, out, |(counts, _)| counts.waited)),
+    counters("uniq_master_extents_total", "Extents that this master was granted.", NAME, |axes, out| {
+        each(axes, out, |(counts, _)| counts.extents);
+    }),
+    counters("uniq_master_axis_raises_total", "Raises of an axis by operators.", NAME, |axes, out| {
+        each(axes, out, |(counts, _)| counts.raises);
+    }),
+];
+const GRANTED: &str = "Below this place of an axis everything belongs to somebody, or to nobody for ever.";
+const WAITS: &str = "Calls for a segment that had to wait for an extent.";
+const NAME: Labels = &["name"];
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use common::metrics::write;
 
     fn row(name: &str, retired: bool) -> AxisRow {
         AxisRow {
@@ -103,9 +121,9 @@ mod tests {
     #[test]
     fn each_name_that_is_not_retired_has_its_lines() {
         let mut text = String::new();
-        metrics(&mut text, &[], &AxisTally::default()).unwrap();
-        assert_eq!(text, "");
-        metrics(&mut text, &[row("a", false), row("b", true)], &AxisTally::default()).unwrap();
+        assert!(living(vec![row("b", true)], &AxisTally::default()).is_empty());
+        let axes = living(vec![row("a", false), row("b", true)], &AxisTally::default());
+        write(&mut text, SERIES, &axes[..]);
         assert!(text.contains("uniq_master_axis_granted{name=\"a\"} 65\n"), "{text}");
         assert!(text.contains("uniq_master_axis_left{name=\"a\"} 7\n") && !text.contains("\"b\""), "{text}");
         assert_eq!(text.matches("# TYPE").count(), text.matches("{name=\"a\"}").count(), "{text}");

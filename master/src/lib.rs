@@ -18,6 +18,7 @@ pub mod config;
 pub mod driver;
 pub mod lease;
 pub mod ledger;
+pub mod metrics;
 pub mod policy;
 pub mod proof;
 pub mod registry;

@@ -3,13 +3,13 @@
 use crate::ledger::Ledger;
 use crate::section::{Held, Proposed};
 use crate::section_tally::{REASONS, SectionCounts};
+use common::metrics::{Series, counter, counters, gauges};
 use common::namespace::GeneratorName;
 use common::parameters::{AgentId, SessionId};
 use common::sequence::{Section, SectionKey, SequenceDefinition};
 use common::setting::SettingKey;
 use common::time::{BootMs, Now};
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use web::{
     AllocatorRow, BAR_PARTS_MAX, BarPart, SectionFilter, SectionHolder, SectionPage, SectionRow, SectionState,
     SequenceRow,
@@ -308,30 +308,35 @@ pub(crate) fn standing(ledger: &Ledger, now: Now, waiting: usize) -> Standing {
     standing
 }
 
-/// How sections stand and what was done about them, in Prometheus' text format. The labels are words of the program, so there are always
-/// as many lines.
-pub(crate) fn metrics(text: &mut String, standing: &Standing, counts: &SectionCounts) -> std::fmt::Result {
-    let mut labelled = |name: &str, kind: &str, help: &str, label: &str, values: &[(&str, u64)]| {
-        writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}")?;
-        values.iter().try_for_each(|(value, number)| writeln!(text, "{name}{{{label}=\"{value}\"}} {number}"))
-    };
-    let sections: Vec<_> = SectionState::ALL.iter().map(|it| it.name()).zip(standing.sections).collect();
-    labelled("uniq_master_sections", "gauge", "Sections of sequences, by how they are.", "state", &sections)?;
-    let Standing { heard, silent, drained, .. } = *standing;
-    let allocators = [("heard", heard), ("leaving", drained), ("silent", silent)];
-    let help = "Agents' sessions that serve sections or could; leaving: drained, or about to stop.";
-    labelled("uniq_master_allocators", "gauge", help, "state", &allocators)?;
-    let refused: Vec<_> = REASONS.into_iter().zip(counts.refused).collect();
-    let help = "Raises of sections that were refused.";
-    labelled("uniq_master_section_raises_refused_total", "counter", help, "why", &refused)?;
-    let mut counter = |name: &str, help: &str, value: u64| {
-        writeln!(text, "# HELP {name} {help}\n# TYPE {name} counter\n{name} {value}")
-    };
-    let help = "Sections at home at this master that got another owner.";
-    counter("uniq_master_section_moves_total", help, counts.moves)?;
-    counter("uniq_master_section_raises_total", "Bounds of sections that were raised.", counts.raises)?;
-    counter("uniq_master_keeps_total", "Calls by which agents keep their sections that were answered.", counts.keeps)
-}
+/// How sections and allocators stand. The labels are words of the program, so there are always as many lines.
+pub(crate) const STANDING: &[Series<Standing>] = &[
+    gauges("uniq_master_sections", "Sections of sequences, by how they are.", &["state"], |standing, out| {
+        SectionState::ALL.iter().zip(standing.sections).for_each(|(state, n)| out.of([&state.name()], n));
+    }),
+    gauges("uniq_master_allocators", ALLOCATORS, &["state"], |Standing { heard, silent, drained, .. }, out| {
+        out.of([&"heard"], heard);
+        out.of([&"leaving"], drained);
+        out.of([&"silent"], silent);
+    }),
+];
+const ALLOCATORS: &str = "Agents' sessions that serve sections or could; leaving: drained, or about to stop.";
+
+/// What was done about sections.
+pub(crate) const DONE: &[Series<SectionCounts>] = &[
+    counters(
+        "uniq_master_section_raises_refused_total",
+        "Raises of sections that were refused.",
+        &["why"],
+        |it, out| {
+            REASONS.iter().zip(it.refused).for_each(|(why, n)| out.of([why], n));
+        },
+    ),
+    counter("uniq_master_section_moves_total", "Sections at home at this master that got another owner.", |it| {
+        it.moves
+    }),
+    counter("uniq_master_section_raises_total", "Bounds of sections that were raised.", |it| it.raises),
+    counter("uniq_master_keeps_total", "Calls by which agents keep their sections that were answered.", |it| it.keeps),
+];
 
 #[cfg(test)]
 #[path = "sequences_tests.rs"]

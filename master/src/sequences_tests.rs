@@ -5,6 +5,7 @@ use crate::store::Store as _;
 use crate::store::memory::MemoryStore;
 use common::audit::Actor;
 use common::calendar::UtcOffset;
+use common::metrics::write;
 use common::namespace::{Definition, Namespace, SequenceSpec};
 use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId};
 use common::rpc::ranges::KeepRequest;
@@ -194,11 +195,15 @@ fn allocators_are_told_with_what_they_have_and_when_they_were_heard() {
 
 #[test]
 fn the_metrics_have_as_many_lines_whatever_there_is() {
-    let mut empty = String::new();
-    metrics(&mut empty, &Standing::default(), &SectionCounts::default()).unwrap();
-    let (mut text, standing) = (String::new(), standing(&some(), START, 0));
+    let page = |standing: &Standing, counts: &SectionCounts| {
+        let mut page = String::new();
+        write(&mut page, STANDING, standing);
+        write(&mut page, DONE, counts);
+        page
+    };
+    let empty = page(&Standing::default(), &SectionCounts::default());
     let counts = SectionCounts { keeps: 3, raises: 4, moves: 5, refused: [1, 0, 0, 2] };
-    metrics(&mut text, &standing, &counts).unwrap();
+    let text = page(&standing(&some(), START, 0), &counts);
     assert_eq!(text.lines().count(), empty.lines().count());
     for line in [
         "uniq_master_sections{state=\"served\"} 7",

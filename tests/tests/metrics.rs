@@ -1,9 +1,17 @@
 //! The metrics of both programs: the text is golden but for its values.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+use agent::embed::{Embedded, Namespace, Settings, UniqGenerator as _};
+use agent::plugin::Plugins;
+use agent::plugin::history::{History, HistorySettings};
+use common::metrics::rows;
+use common::process::log;
+use common::rpc::ended;
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tests::cluster::{Cluster, until};
 
 fn root() -> PathBuf {
@@ -65,5 +73,53 @@ async fn every_series_has_its_name_type_help_and_labels() {
         };
         let (page, _) = until("the master knows the name and the other master", whole).await.unwrap();
         assert_eq!(shape(&page), golden("master.txt"), "{page}");
+    }
+}
+
+/// An application that mints by itself shows what an agent shows of the same names.
+#[test]
+fn an_application_has_the_series_of_an_agent() {
+    let dir = tempfile::tempdir().unwrap();
+    let history =
+        History::start(&HistorySettings { folder: dir.path().to_owned(), file_len_max: 1 << 20, files_max: 2 })
+            .unwrap();
+    let settings = Settings::dev("app-1".parse().unwrap());
+    let embedded = Embedded::start_with(settings, Plugins::new().with_history(history)).unwrap();
+    embedded.wait_ready(Duration::from_secs(10)).unwrap();
+    let plugins = json!([{"plugin": "quota", "per_day": 5}, {"plugin": "stats"}]);
+    let few = serde_json::from_value(json!({"kind": "segment", "plugins": plugins})).unwrap();
+    let few = embedded.create_uniq_generator(Namespace::define("few".parse().unwrap(), &few).unwrap()).unwrap();
+    let mut numbers = Vec::new();
+    few.get_batch_segment(4, &mut numbers).unwrap();
+    assert!(few.get_batch_segment(4, &mut numbers).is_err(), "the quota is used up");
+    let page = embedded.metrics();
+    let agent = golden("agent.txt");
+    let of_the_program = agent.find("# HELP uniq_ids_minted_total").unwrap();
+    assert_eq!(shape(&page), agent[of_the_program..], "{page}");
+    assert!(page.contains("uniq_ids_minted_total{kind=\"segment\"} 4\n"), "{page}");
+}
+
+/// Series that pages show are all in the documents, and no others.
+#[test]
+fn the_documents_list_every_series() {
+    let docs = fs::read_to_string(root().join("docs/metrics.md")).unwrap() + "\n";
+    let both = rows(log::SERIES) + &rows(ended::SERIES);
+    let programs = [("agent.txt", agent::metrics::table()), ("master.txt", master::metrics::table())];
+    for table in programs.iter().map(|(_, table)| table).chain([&both]) {
+        assert!(
+            docs.contains(&format!("|---|---|---|---|\n{table}\n")),
+            "docs/metrics.md does not have this:\n{table}"
+        );
+    }
+    for (page, table) in &programs {
+        let page = golden(page);
+        let of = |text: &str, before: &str| -> BTreeSet<String> {
+            let names = text.lines().filter_map(|line| line.strip_prefix(before)?.split([' ', '`']).next());
+            names.map(str::to_owned).collect()
+        };
+        assert_eq!(of(&(both.clone() + table), "| `"), of(&page, "# HELP "));
+        for (name, kind) in page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')) {
+            assert_eq!(kind == "counter", name.ends_with("_total"), "{name}");
+        }
     }
 }

@@ -5,6 +5,7 @@ use crate::bootstrap::{Identity, Parts};
 use crate::dev::{Base, BaseError, Folder};
 use crate::extensions::Extensions;
 use crate::heartbeat::{MASTERS_MAX, Names, RENEW_INTERVALS};
+use crate::metrics;
 use crate::minter::Minter;
 use crate::plugin::{Plugins, Refusals};
 use crate::refusal::Refusal;
@@ -14,7 +15,7 @@ use common::clock::Clock;
 use common::namespace::{GeneratorName, Namespace};
 use common::parameters::AgentId;
 use common::sequence::{SET_DEFAULT, ServedAt};
-use common::time::SpanMs;
+use common::time::{BootMs, SECOND_MS, SpanMs};
 use common::token::TokenType;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -130,6 +131,8 @@ pub struct Embedded {
     names: Arc<Names>,
     sequences: Arc<Sequences>,
     process: Process,
+    /// Real machine time at the start.
+    started: BootMs,
     stop: CancellationToken,
     /// `None` once it has ended.
     runtime: Option<Runtime>,
@@ -159,6 +162,7 @@ impl Embedded {
         }
         let renew_interval = SpanMs(i64::try_from(settings.renew_interval.as_millis()).unwrap_or(i64::MAX));
         let clock = Clock::system();
+        let started = clock.link_now().boot;
         let mut base = settings.base(clock)?;
         let (folder, is_alone) = (base.folder.take(), base.own.is_some());
         let Settings { agent_id, token_types, .. } = settings;
@@ -187,7 +191,8 @@ impl Embedded {
         let (heartbeat, segments) = parts.tasks();
         runtime.spawn(segments.run(stop.clone()));
         let heartbeat = Some(runtime.spawn(heartbeat.run(stop.clone())));
-        Ok(Self { minter, names, sequences, process, stop, runtime: Some(runtime), heartbeat, folder })
+        let runtime = Some(runtime);
+        Ok(Self { minter, names, sequences, process, started, stop, runtime, heartbeat, folder })
     }
 
     /// Who is told of calls that get no IDs: a line of the log, until [`Refusals::set`] says otherwise.
@@ -198,6 +203,12 @@ impl Embedded {
     /// The plugins, and what `stats` and `history` say.
     pub fn plugins(&self) -> &Plugins {
         self.minter.plugins()
+    }
+
+    /// All metrics in Prometheus' text format: those of an agent's `/metrics`, without the ones of its log and its listeners.
+    pub fn metrics(&self) -> String {
+        let uptime = self.minter.clock().link_now().boot - self.started;
+        metrics::page(&self.minter, Some(&self.sequences), uptime.0 / SECOND_MS)
     }
 
     /// Waits until IDs of every wanted token type can be minted.

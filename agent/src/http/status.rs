@@ -4,8 +4,8 @@ use super::openapi::ProblemBody;
 use super::problem::Problem;
 use super::{Agent, body};
 use crate::holder::LeaseView;
-use crate::minter::{GeneratorView, SegmentCounters};
-use crate::plugin;
+use crate::metrics::page;
+use crate::minter::GeneratorView;
 use crate::serial_file::StartKind;
 use crate::years::{layout_ends, signed_end};
 use axum::extract::rejection::PathRejection;
@@ -15,18 +15,17 @@ use axum::response::Response;
 use common::encoding::Secrets;
 use common::kind::{Kind, Known, explain};
 use common::lease::Grant;
+use common::metrics;
 use common::namespace::Namespace;
 use common::parameters::ClusterParameters;
 use common::process::log;
+use common::rpc::ended;
 use common::time::SECOND_MS;
 use serde_json::{Value, json};
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
-/// Names whose segments have metrics of their own.
-const SEGMENT_NAMES_SHOWN_MAX: usize = 100;
 const PROMETHEUS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
 /// Whether this program is alive.
@@ -174,125 +173,15 @@ fn lease(view: &LeaseView) -> Option<Value> {
 /// Metrics in Prometheus' text format.
 #[utoipa::path(get, path = "/metrics", tag = "program", responses((status = 200, description = "All metrics")))]
 pub(super) async fn metrics(State(agent): State<Arc<Agent>>) -> Response {
-    body(StatusCode::OK, PROMETHEUS, agent.metrics().into())
+    let mut text = String::new();
+    metrics::write(&mut text, log::SERIES, &());
+    metrics::write(&mut text, ended::SERIES, &());
+    text += &page(&agent.minter, agent.sequences.as_deref(), agent.uptime_s());
+    body(StatusCode::OK, PROMETHEUS, text.into())
 }
 
 impl Agent {
     fn uptime_s(&self) -> i64 {
         (self.minter.clock().link_now().boot - self.started).0 / SECOND_MS
-    }
-
-    /// Prometheus' text format. Labels are our own words, nothing that a caller sent.
-    fn metrics(&self) -> String {
-        let minter = &self.minter;
-        let counters = minter.counters();
-        let mut out = log::metrics() + &common::rpc::ended::metrics();
-        let head = |out: &mut String, name: &str, kind: &str, help: &str| {
-            let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
-        };
-        head(&mut out, "uniq_ids_minted_total", "counter", "IDs minted.");
-        for (kind, n) in minter.minted() {
-            let _ = writeln!(out, "uniq_ids_minted_total{{kind=\"{}\"}} {n}", kind.name());
-        }
-        head(&mut out, "uniq_refusals_total", "counter", "Requests for IDs that were refused.");
-        for (code, n) in counters.refused() {
-            let _ = writeln!(out, "uniq_refusals_total{{code=\"{code}\"}} {n}");
-        }
-        head(&mut out, "uniq_lease_seconds_left", "gauge", "Time until a lease ends if it is not renewed.");
-        for grant in minter.leases().values().filter_map(LeaseView::grant) {
-            let left = (grant.until - minter.wall()).0.max(0) / SECOND_MS;
-            let _ = writeln!(out, "uniq_lease_seconds_left{{type=\"{}\"}} {left}", grant.token_type);
-        }
-        self.segment_metrics(&mut out);
-        if let Some(parameters) = minter.membership().parameters {
-            let help = "Time until the layout's last year is over; past it there are no such IDs.";
-            head(&mut out, "uniq_layout_seconds_left", "gauge", help);
-            for end in layout_ends(parameters.utc_offset()) {
-                let left = (end.at - minter.wall()).0.max(0) / SECOND_MS;
-                let _ = writeln!(out, "uniq_layout_seconds_left{{kind=\"{}\"}} {left}", end.kind);
-            }
-            let help = "Time until a uniq64 is larger than a signed integer of 64 bits holds (BIGINT).";
-            head(&mut out, "uniq_uniq64_signed_seconds_left", "gauge", help);
-            let left = signed_end(parameters.utc_offset()).map_or(0, |at| (at - minter.wall()).0.max(0) / SECOND_MS);
-            let _ = writeln!(out, "uniq_uniq64_signed_seconds_left {left}");
-        }
-        let plain: [(&str, &str, &str, i128); 6] = [
-            ("uniq_ready", "gauge", "Whether IDs of every wanted type can be minted.", minter.ready().is_ok().into()),
-            ("uniq_serial_file_writes_total", "counter", "Writes of the serial file.", counters.writes().into()),
-            (
-                "uniq_serial_file_write_failures_total",
-                "counter",
-                "Writes of the serial file that failed.",
-                counters.write_failures().into(),
-            ),
-            ("uniq_clock_offset_ms", "gauge", "Our time minus this machine's.", minter.clock_offset_ms().into()),
-            ("uniq_clock_steps_total", "counter", "Steps of this machine's calendar.", minter.jumps().into()),
-            ("uniq_uptime_seconds", "gauge", "Time since the start.", self.uptime_s().into()),
-        ];
-        for (name, kind, help, value) in plain {
-            head(&mut out, name, kind, help);
-            let _ = writeln!(out, "{name} {value}");
-        }
-        out += &self.plugin_metrics();
-        if let Some(sequences) = &self.sequences {
-            out += &sequences.counts().metrics(&sequences.view());
-        }
-        out
-    }
-
-    /// Segments of plain numbers; of each name, of so many names.
-    fn segment_metrics(&self, out: &mut String) {
-        let SegmentCounters { fetched, numbers, failed, waits, waited_us } = self.minter.segment_counters();
-        let all = [
-            ("uniq_segments_fetched_total", "Segments that masters granted.", fetched.to_string()),
-            ("uniq_segment_numbers_fetched_total", "Numbers in them.", numbers.to_string()),
-            (
-                "uniq_segment_rounds_failed_total",
-                "Rounds of all masters in which none granted one.",
-                failed.to_string(),
-            ),
-            ("uniq_segment_waits_total", "Requests that waited for a segment.", waits.to_string()),
-            (
-                "uniq_segment_wait_seconds_total",
-                "How long they waited, all together.",
-                format!("{}.{:06}", waited_us / 1_000_000, waited_us % 1_000_000),
-            ),
-        ];
-        for (name, help, value) in all {
-            let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} counter\n{name} {value}");
-        }
-        let (mut used, mut held) = (String::new(), String::new());
-        for name in self.minter.segments_in_use().take(SEGMENT_NAMES_SHOWN_MAX) {
-            let (share, left) = (name.used_hundredths, name.marked_left);
-            let _ = writeln!(used, "uniq_segment_window_used_ratio{{name=\"{}\"}} 0.{share:02}", name.name);
-            let _ = writeln!(held, "uniq_segment_window_numbers_left{{name=\"{}\"}} {left}", name.name);
-        }
-        if !used.is_empty() {
-            let _ = write!(
-                out,
-                "# HELP uniq_segment_window_used_ratio Share that is used of the numbers that are marked at the moment.\n\
-                 # TYPE uniq_segment_window_used_ratio gauge\n{used}\
-                 # HELP uniq_segment_window_numbers_left Numbers left of them.\n\
-                 # TYPE uniq_segment_window_numbers_left gauge\n{held}"
-            );
-        }
-    }
-
-    /// What plugins count.
-    fn plugin_metrics(&self) -> String {
-        let plugins = self.minter.plugins();
-        let mut out = plugin::metrics(&plugins.stats(self.minter.now().boot));
-        if let Some(history) = plugins.history() {
-            let failing = i32::from(history.failing().is_some());
-            let _ = write!(
-                out,
-                "# HELP uniq_history_failing Whether the disk takes no lines of history at the moment.\n\
-                 # TYPE uniq_history_failing gauge\nuniq_history_failing {failing}\n\
-                 # HELP uniq_history_dropped_lines_total Lines of history that were not written.\n\
-                 # TYPE uniq_history_dropped_lines_total counter\nuniq_history_dropped_lines_total {}\n",
-                history.dropped()
-            );
-        }
-        out
     }
 }

@@ -95,7 +95,8 @@ pub use registry::{Attached, Factory, Plugins};
 pub use rest::PANICS_MAX;
 pub(crate) use rest::Rest;
 pub(crate) use shares::Shares;
-pub use stats::{StatsSnapshot, metrics};
+pub(crate) use stats::SERIES as STATS;
+pub use stats::StatsSnapshot;
 
 use common::kind::Kind;
 

@@ -3,11 +3,11 @@
 use super::histogram::Histogram;
 use super::{Call, Failure, Outgoing, Plugin};
 use common::kind::Kind;
+use common::metrics::{Labels, Series, counters, summary};
 use common::namespace::GeneratorName;
 use common::rpc::mint::MintCode;
 use common::time::{BootMs, SECOND_MS};
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -162,35 +162,32 @@ impl Table {
     }
 }
 
-/// All of it in Prometheus' text format. Labels are kinds, names of generators and codes: nothing in them needs to be escaped.
-pub fn metrics(snapshots: &[StatsSnapshot]) -> String {
-    let mut out = String::new();
-    if snapshots.is_empty() {
-        return out;
-    }
-    let head = |out: &mut String, name: &str, kind: &str, help: &str| {
-        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
-    };
-    head(&mut out, "uniq_name_ids_total", "counter", "IDs that left, of names with stats.");
-    for StatsSnapshot { kind, name, ids, .. } in snapshots {
-        let _ = writeln!(out, "uniq_name_ids_total{{kind=\"{kind}\",name=\"{name}\"}} {ids}");
-    }
-    head(&mut out, "uniq_name_refusals_total", "counter", "Calls that got no IDs, of names with stats.");
-    for StatsSnapshot { kind, name, refused, .. } in snapshots {
-        for (code, n) in refused {
-            let _ = writeln!(out, "uniq_name_refusals_total{{kind=\"{kind}\",name=\"{name}\",code=\"{code}\"}} {n}");
+/// Series of the names that have `stats`.
+pub(crate) const SERIES: &[Series<[StatsSnapshot]>] = &[
+    counters("uniq_name_ids_total", "IDs that left, of names with stats.", &["kind", "name"], |names, out| {
+        names.iter().for_each(|it| out.of([&it.kind, &it.name], it.ids));
+    }),
+    counters("uniq_name_refusals_total", "Calls that got no IDs, of names with stats.", BY_CODE, |names, out| {
+        for StatsSnapshot { kind, name, refused, .. } in names {
+            refused.iter().for_each(|(code, n)| out.of([kind, name, code], n));
         }
-    }
-    head(&mut out, "uniq_name_seconds", "summary", "How long calls that got IDs took, of names with stats.");
-    for StatsSnapshot { kind, name, calls, p50, p99, p999, .. } in snapshots {
-        for (quantile, took) in [("0.5", p50), ("0.99", p99), ("0.999", p999)] {
-            let labels = format!("kind=\"{kind}\",name=\"{name}\",quantile=\"{quantile}\"");
-            let _ = writeln!(out, "uniq_name_seconds{{{labels}}} {:.9}", took.as_secs_f64());
-        }
-        let _ = writeln!(out, "uniq_name_seconds_count{{kind=\"{kind}\",name=\"{name}\"}} {calls}");
-    }
-    out
-}
+    }),
+    summary(
+        "uniq_name_seconds",
+        "How long calls that got IDs took, of names with stats.",
+        BY_QUANTILE,
+        |names, out| {
+            for StatsSnapshot { kind, name, calls, p50, p99, p999, .. } in names {
+                for (quantile, took) in [("0.5", p50), ("0.99", p99), ("0.999", p999)] {
+                    out.of([kind, name, &quantile], format_args!("{:.9}", took.as_secs_f64()));
+                }
+                out.count([kind, name], calls);
+            }
+        },
+    ),
+];
+const BY_CODE: Labels = &["kind", "name", "code"];
+const BY_QUANTILE: Labels = &["kind", "name", "quantile"];
 
 #[cfg(test)]
 mod tests {

@@ -452,10 +452,10 @@ fn what_cannot_be_attached_says_why_and_the_name_gives_nothing() {
 fn the_metrics_name_each_name() {
     let plugins = Plugins::new();
     let chain = plugins.chain(Kind::Uniq64, &name("orders"), &specs(r#"[{"plugin":"stats"}]"#)).unwrap().unwrap();
-    assert_eq!(metrics(&[]), "");
     mint(&chain, 0).unwrap();
     chain.before(call(0)).unwrap().failed(&Refusal::Overloaded("too much"));
-    let text = metrics(&plugins.stats(BootMs(0)));
+    let mut text = String::new();
+    common::metrics::write(&mut text, STATS, &plugins.stats(BootMs(0))[..]);
     for line in [
         r#"uniq_name_ids_total{kind="uniq64",name="orders"} 1"#,
         r#"uniq_name_refusals_total{kind="uniq64",name="orders",code="overloaded"} 1"#,

@@ -1,7 +1,7 @@
 //! What an agent counts of its sequences.
 
+use common::metrics::{Series, counter, gauge};
 use serde::Serialize;
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Since the start.
@@ -52,41 +52,36 @@ pub(super) fn add(counter: &AtomicU64, n: u64) {
     counter.fetch_add(n, Ordering::Relaxed);
 }
 
-impl Counts {
-    /// Prometheus' text format.
-    pub fn metrics(&self, view: &SequenceView) -> String {
-        let mut out = String::new();
-        let counters = [
-            ("uniq_sequence_calls_total", "Calls for numbers of keys.", &self.calls),
-            ("uniq_sequence_numbers_total", "Numbers of keys given here.", &self.numbers),
-            ("uniq_sequence_waits_total", "Calls that waited for a section or a bound.", &self.waits),
-            ("uniq_sequence_misdirected_total", "Keys refused because another agent serves them.", &self.misdirected),
-            ("uniq_sequence_forwarded_total", "Keys passed on to the agent that serves them.", &self.forwarded),
-            ("uniq_sequence_refused_total", "Keys that got no number for another reason.", &self.refused),
-            ("uniq_sequence_raises_total", "Bounds that a master raised.", &self.raises),
-            ("uniq_sequence_raises_failed_total", "Raises that were refused or not answered.", &self.raises_failed),
-            ("uniq_sequence_unloads_total", "Sections whose keys were forgotten to make room.", &self.unloads),
-            ("uniq_sequence_unwritten_total", "Writes of sections' bounds that failed.", &self.unwritten),
-        ];
-        for (name, help, counter) in counters {
-            let value = counter.load(Ordering::Relaxed);
-            let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} counter\n{name} {value}");
-        }
-        let gauges = [
-            ("uniq_sequence_sections", "Sections served now.", view.sections),
-            (
-                "uniq_sequence_sections_waiting",
-                "Sections that wait for the agent before to stop.",
-                view.sections_waiting,
-            ),
-            ("uniq_sequence_sections_loaded", "Sections whose bounds are in memory.", view.loaded),
-            ("uniq_sequence_masters_answering", "Masters that keep our sections.", view.masters_answering as u64),
-            ("uniq_sequence_memory_bytes", "Memory for keys that is used.", view.memory as u64),
-            ("uniq_sequence_memory_max_bytes", "Memory for keys that may be used.", view.memory_max),
-        ];
-        for (name, help, value) in gauges {
-            let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}");
-        }
-        out
-    }
+fn get(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
 }
+
+/// Series of what is counted.
+pub(crate) const COUNTED: &[Series<Counts>] = &[
+    counter("uniq_sequence_calls_total", "Calls for numbers of keys.", |it| get(&it.calls)),
+    counter("uniq_sequence_numbers_total", "Numbers of keys given here.", |it| get(&it.numbers)),
+    counter("uniq_sequence_waits_total", "Calls that waited for a section or a bound.", |it| get(&it.waits)),
+    counter("uniq_sequence_misdirected_total", "Keys refused because another agent serves them.", |it| {
+        get(&it.misdirected)
+    }),
+    counter("uniq_sequence_forwarded_total", "Keys passed on to the agent that serves them.", |it| get(&it.forwarded)),
+    counter("uniq_sequence_refused_total", "Keys that got no number for another reason.", |it| get(&it.refused)),
+    counter("uniq_sequence_raises_total", "Bounds that a master raised.", |it| get(&it.raises)),
+    counter("uniq_sequence_raises_failed_total", "Raises that were refused or not answered.", |it| {
+        get(&it.raises_failed)
+    }),
+    counter("uniq_sequence_unloads_total", "Sections whose keys were forgotten to make room.", |it| get(&it.unloads)),
+    counter("uniq_sequence_unwritten_total", "Writes of sections' bounds that failed.", |it| get(&it.unwritten)),
+];
+
+/// Series of how things stand.
+pub(crate) const STANDING: &[Series<SequenceView>] = &[
+    gauge("uniq_sequence_sections", "Sections served now.", |it| it.sections.into()),
+    gauge("uniq_sequence_sections_waiting", "Sections that wait for the agent before to stop.", |it| {
+        it.sections_waiting.into()
+    }),
+    gauge("uniq_sequence_sections_loaded", "Sections whose bounds are in memory.", |it| it.loaded.into()),
+    gauge("uniq_sequence_masters_answering", "Masters that keep our sections.", |it| it.masters_answering as i128),
+    gauge("uniq_sequence_memory_bytes", "Memory for keys that is used.", |it| it.memory as i128),
+    gauge("uniq_sequence_memory_max_bytes", "Memory for keys that may be used.", |it| it.memory_max.into()),
+];

@@ -21,6 +21,7 @@ pub(crate) mod tests;
 mod unload;
 mod waiting;
 
+pub(crate) use counts::{COUNTED, STANDING};
 pub use counts::{Counts, SequenceView};
 pub(crate) use name::Name;
 pub use serve::{Answer, Call, Outcome};

@@ -7,6 +7,7 @@
 
 use super::limit::Limit;
 use super::strike;
+use crate::metrics::{Series, counter};
 use crate::settings::LogFormat;
 use std::io::{IsTerminal as _, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -98,16 +99,12 @@ pub fn left_out() -> u64 {
     LOG.get().map_or(0, |log| log.limit.total())
 }
 
-/// Both counts, as a program's `/metrics` shows them.
-pub fn metrics() -> String {
-    let counters = [
-        ("uniq_log_lines_dropped_total", "Log lines that could not be written.", dropped()),
-        ("uniq_log_lines_left_out_total", "Log lines left out because there were too many of their kind.", left_out()),
-    ];
-    let lines =
-        counters.map(|(name, help, count)| format!("# HELP {name} {help}\n# TYPE {name} counter\n{name} {count}\n"));
-    lines.concat()
-}
+/// Both counts.
+pub const SERIES: &[Series<()>] = &[
+    counter("uniq_log_lines_dropped_total", "Log lines that could not be written.", |()| dropped()),
+    counter("uniq_log_lines_left_out_total", LEFT_OUT, |()| left_out()),
+];
+const LEFT_OUT: &str = "Log lines left out because there were too many of their kind.";
 
 /// Waits until the lines so far are written, if that can be in time.
 pub fn flush() {

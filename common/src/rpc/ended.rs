@@ -1,7 +1,7 @@
 //! Why RPC connections were ended, counted.
 
+use crate::metrics::{Series, counter, counters};
 use crate::net::listener;
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Why a connection was ended although its other end had not closed it.
@@ -52,12 +52,10 @@ impl Ended {
     }
 }
 
-/// The counts, as a program's `/metrics` shows them.
-pub fn metrics() -> String {
-    let name = "uniq_rpc_connections_ended_total";
-    let mut text = format!("# HELP {name} RPC connections that were ended, by reason.\n# TYPE {name} counter\n");
-    for why in Ended::ALL {
-        let _ = writeln!(text, "{name}{{why=\"{}\"}} {}", why.as_str(), why.total());
-    }
-    text + &listener::metrics()
-}
+/// The counts, and the connections that were never taken in.
+pub const SERIES: &[Series<()>] = &[
+    counters("uniq_rpc_connections_ended_total", "RPC connections that were ended, by reason.", &["why"], |(), out| {
+        Ended::ALL.iter().for_each(|why| out.of([&why.as_str()], why.total()));
+    }),
+    counter("uniq_accept_failures_total", "Connections that could not be accepted.", |()| listener::accepts_failed()),
+];

@@ -28,6 +28,7 @@ pub use line::{Form, Line};
 use super::limiter::Limiter;
 use super::{Call, Mode, Needs, Outgoing, Plugin, PluginRefusal};
 use common::kind::{Form as KindForm, Kind};
+use common::metrics::{Series, counter, gauge};
 use files::Files;
 use line::Writer;
 use std::io;
@@ -120,6 +121,14 @@ impl Shared {
         self.dropped.fetch_add(u64::try_from(lines).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 }
+
+/// Series of what writes history.
+pub(crate) const SERIES: &[Series<History>] = &[
+    gauge("uniq_history_failing", "Whether the disk takes no lines of history at the moment.", |history| {
+        history.failing().is_some().into()
+    }),
+    counter("uniq_history_dropped_lines_total", "Lines of history that were not written.", History::dropped),
+];
 
 /// What writes history. Dropped, it writes what waits, as [`end`](Self::end) does.
 #[derive(Debug)]
