@@ -2,7 +2,7 @@
 //! before. An ID beyond it is refused (`clock_skew`), never wrapped.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use common::calendar::{Civil, UtcOffset};
+use common::calendar::UtcOffset;
 use common::kind::{Form, Kind, Uniq64};
 use common::time::{SpanMs, WallMs};
 
@@ -25,17 +25,14 @@ pub struct LayoutEnd {
 pub fn layout_ends(offset: UtcOffset) -> impl Iterator<Item = LayoutEnd> {
     Kind::ALL.into_iter().filter_map(move |kind| {
         let Form::Number { year_last: last, .. } = kind.spec().form else { return None };
-        let new_year =
-            Civil { year: last.saturating_add(1), month: 1, day: 1, hour: 0, minute: 0, second: 0, millisecond: 0 };
-        offset.instant(&new_year).map(|at| LayoutEnd { kind, at })
+        offset.new_year(last.saturating_add(1)).map(|at| LayoutEnd { kind, at })
     })
 }
 
 /// The first instant whose Uniq64 are larger than a signed integer of 64 bits holds (`BIGINT`, `long`): their highest bit
 /// is that of the year, and is set from 2064 on.
 pub fn signed_end(offset: UtcOffset) -> Option<WallMs> {
-    let new_year = Civil { year: SIGNED_YEAR_END, month: 1, day: 1, hour: 0, minute: 0, second: 0, millisecond: 0 };
-    offset.instant(&new_year)
+    offset.new_year(SIGNED_YEAR_END)
 }
 
 /// Whether Uniq64 outgrow a signed integer within [`WARN_AHEAD`], or have: from when on.

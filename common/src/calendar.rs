@@ -128,6 +128,19 @@ impl UtcOffset {
         })
     }
 
+    /// The first instant of that year, or `None` outside chrono's range of years.
+    pub fn new_year(self, year: i32) -> Option<WallMs> {
+        self.instant(&Civil { year, month: 1, day: 1, hour: 0, minute: 0, second: 0, millisecond: 0 })
+    }
+
+    /// The day of an instant, also beyond the year 9999.
+    pub fn day_text(self, at: WallMs) -> String {
+        match self.civil(at) {
+            Some(civil) => format!("{:04}-{:02}-{:02}", civil.year, civil.month, civil.day),
+            None => at.to_string(),
+        }
+    }
+
     /// The instant that `civil` names, or `None` if there is no such date or time of day.
     pub fn instant(self, civil: &Civil) -> Option<WallMs> {
         let date = NaiveDate::from_ymd_opt(civil.year, civil.month.into(), civil.day.into())?;

@@ -1,6 +1,6 @@
 //! `PUT /generators/NAME`: registering what a name stands for.
 
-use super::openapi::{Defined, ProblemBody};
+use super::openapi::ProblemBody;
 use super::problem::Problem;
 use super::{Agent, CallerAddress, body};
 use crate::refusal::Refusal;
@@ -11,9 +11,7 @@ use axum::extract::{Extension, Path, State};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use common::encoding::EncodingForm;
-use common::namespace::{Definition, GeneratorName, Namespace};
-use common::sequence::Width;
-use serde_json::json;
+use common::namespace::{At, Definition, GeneratorName, Namespace, Preview};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,8 +25,8 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(10);
     put, path = "/generators/{name}", tag = "ids", request_body = Definition,
     params(("name" = String, Path, description = "1..=63 of a-z 0-9 . _ -, without a dot in front")),
     responses(
-        (status = 201, description = "Registered; with a `warning` if this agent leases no tokens of its type, does not serve its set, or one caller can use up within a day what all have", body = Defined),
-        (status = 200, description = "It was so before; the same", body = Defined),
+        (status = 201, description = "Registered; with a `warning` if this agent leases no tokens of its type, does not serve its set, or one caller can use up within a day what all have", body = Preview),
+        (status = 200, description = "It was so before; the same", body = Preview),
         (status = 400, description = "`bad_parameter`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 409, description = "`generator_exists` with another definition, or retired; `generator_conflict`: another name may give the same strings", body = ProblemBody, content_type = "application/problem+json"),
         (status = 429, description = "`quota_exceeded`: too many names from one address", body = ProblemBody, content_type = "application/problem+json"),
@@ -77,19 +75,17 @@ pub(super) async fn define(
     // As it is served, which may be as it was registered long ago.
     let known = known_as(namespace.kind(), namespace.name());
     let namespace = known.unwrap_or(namespace);
-    let mut shown = json!({
-        "name": namespace.name().as_str(),
-        "definition": namespace.definition(),
-        "capacity": namespace.capacity(),
-        "per": namespace.kind().spec().unit.name(),
-    });
-    let warning = agent.minter.warning(agent.sequences.as_deref().map(|sequences| sequences.sets()), &namespace);
-    if let Some(shown) = shown.as_object_mut() {
-        shown.extend(warning.map(|why| ("warning".to_owned(), why.into())));
-        let width = namespace.sequences().map(|definition| definition.width());
-        shown.extend(width.and_then(Width::per_hour).map(|most| ("key_per_hour".to_owned(), most.into())));
-        shown.extend(width.and_then(caller_per_hour).map(|most| ("key_per_hour_by_caller".to_owned(), most.into())));
-    }
+    let minter = &agent.minter;
+    let warning = minter.warning(agent.sequences.as_deref().map(|sequences| sequences.sets()), &namespace);
+    let width = namespace.sequences().map(|definition| definition.width());
+    let offset = minter.membership().parameters.map(|parameters| parameters.utc_offset()).unwrap_or_default();
+    let at = At { now: minter.wall(), offset, secrets: minter.secrets(), strategies: minter.strategies() };
+    let key_per_hour_by_caller = width.and_then(caller_per_hour);
+    let shown = Preview { is_new, warning, key_per_hour_by_caller, ..namespace.preview(&at) };
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
-    Ok(body(status, HeaderValue::from_static("application/json"), shown.to_string().into()))
+    Ok(body(
+        status,
+        HeaderValue::from_static("application/json"),
+        serde_json::to_string(&shown).unwrap_or_default().into(),
+    ))
 }

@@ -4,7 +4,6 @@ use super::{body, generators, mint, sequence, status};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use common::kind::{Form, Kind};
-use common::namespace::Definition;
 use std::sync::OnceLock;
 use utoipa::openapi::path::{HttpMethod, Operation, Parameter, ParameterIn};
 use utoipa::openapi::response::Responses;
@@ -101,25 +100,6 @@ pub(super) struct KeyRoute {
     rpc: String,
 }
 
-/// What a name stands for.
-#[derive(ToSchema)]
-#[allow(dead_code, reason = "generators.rs writes it; here it is described")]
-pub(super) struct Defined {
-    name: String,
-    /// With nothing left out.
-    definition: Definition,
-    /// How many IDs one token gives in an hour or a day.
-    capacity: u64,
-    /// `hour` or `day`.
-    per: String,
-    /// Only of a sequence of 32 bits: numbers that a key is given in an hour at most.
-    key_per_hour: Option<u64>,
-    /// Only of a sequence of 32 bits: those that one caller is given at most.
-    key_per_hour_by_caller: Option<u64>,
-    /// Only if this agent does not serve the name, or one caller can use up within a day what all have.
-    warning: Option<String>,
-}
-
 /// An error (RFC 9457). It never contains an ID.
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "problem.rs writes it; here it is described")]
@@ -179,7 +159,7 @@ pub(super) enum Minted {
         sequence::current,
         sequence::routes
     ),
-    components(schemas(Ids, Numbers, KeyError, KeyRoute, Defined, ProblemBody))
+    components(schemas(Ids, Numbers, KeyError, KeyRoute, ProblemBody))
 )]
 struct Description;
 

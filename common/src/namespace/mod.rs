@@ -6,6 +6,7 @@
 
 mod definition;
 mod name;
+mod preview;
 mod used_up;
 
 pub use crate::layout::LayoutSpec;
@@ -14,11 +15,11 @@ pub use crate::segment::SegmentSpec;
 pub use crate::sequence::SequenceSpec;
 pub use definition::{Definition, NamespaceError, StringSpec, Uniq64Spec};
 pub use name::{GeneratorName, NameError};
+pub use preview::{At, Preview};
 pub use used_up::SHARED_MIN;
 
-use crate::calendar::UtcOffset;
 use crate::encoding::{Encoding, EncodingForm, EncodingSource, InvalidEncoding, Secrets, WrittenAs};
-use crate::kind::{Form, Kind, UNIQ64_SERIALS_PER_HOUR};
+use crate::kind::{Kind, UNIQ64_SERIALS_PER_HOUR};
 use crate::layout::{InvalidDefinition, InvalidLayout, LayoutDefinition};
 use crate::parameters::ClusterId;
 use crate::plugin::{self, PluginSpec};
@@ -27,7 +28,7 @@ use crate::sequence::SequenceDefinition;
 use crate::strategy::Strategies;
 use crate::template::{DEFAULT_TEMPLATE, Overlap, Template};
 use crate::time::WallMs;
-use crate::token::{TokenKey, TokenType, TokenValue};
+use crate::token::TokenType;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -270,34 +271,6 @@ impl Namespace {
         }
         let Of::Layout(_, definition) = &self.of else { return Ok(()) };
         definition.layout().check_life(now).map_err(|e: InvalidLayout| InvalidDefinition::from(e).into())
-    }
-
-    /// An ID of that instant, token and serial, as this namespace writes it; the caller's parts are letters. `None` if they
-    /// do not fit.
-    pub fn example(&self, offset: UtcOffset, at: WallMs, token: TokenValue, serial: u32) -> Option<String> {
-        let template = match &self.of {
-            Of::Uniq64(_, written) => {
-                let Form::Number { decimal, .. } = &self.kind().spec().form else { return None };
-                let number = decimal(offset, at, token, serial).ok()?;
-                let Some(written) = written else { return Some(number) };
-                return written.plain(Secrets::NONE).ok()?.text(number.parse().ok()?);
-            }
-            Of::Layout(_, definition) => {
-                let layout = definition.layout();
-                let prefix = layout.prefix(layout.tick(at)?, token)?;
-                return definition.text(layout.fill(prefix, serial, 0));
-            }
-            Of::String(_, template) => template,
-            Of::Segment(_) | Of::Sequence(_) => return None,
-        };
-        let token = TokenKey { family: template.family(), value: token };
-        let bound = template.bind(offset, offset.day_bucket(at), token).ok()?;
-        let letters = |len: Option<u32>| len.map(|len| "A".repeat(len as usize));
-        let (biz, custom) = (letters(template.biz_len()), letters(template.custom_len()));
-        let caller = template.check_caller(biz.as_deref(), custom.as_deref()).ok()?;
-        let mut text = Vec::new();
-        bound.write(&caller, serial.into(), &mut text);
-        String::from_utf8(text).ok()
     }
 
     /// The definition as a person writes it, with nothing left out.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::calendar::UtcOffset;
 use crate::template::DEFAULT_TEMPLATE;
 
 fn name(text: &str) -> GeneratorName {
@@ -400,8 +401,10 @@ fn the_encoding_of_a_uniq64_is_a_part_of_what_the_name_stands_for() {
         assert_eq!((record(&decimal), &decimal), (record(&plain), &plain));
     }
     let at = WallMs(1_700_000_000_000);
-    let example = |of: &Namespace| of.example(UtcOffset::default(), at, TokenValue(7), 3).unwrap();
-    assert_eq!((example(&all[1]).len(), example(&all[2]).len()), (11, 20));
+    let (offset, secrets, strategies) = (UtcOffset::default(), Secrets::NONE, Strategies::NONE);
+    let at = At { now: at, offset, secrets, strategies };
+    let lens = |of: &Namespace| of.examples(&at).iter().map(String::len).collect::<Vec<_>>();
+    assert_eq!((lens(&all[1]), lens(&all[2])), (vec![11; 3], vec![20; 3]));
 
     for (of_name, definition, said) in [
         ("default", of(r#""hex""#), "takes no encoding"),
@@ -457,4 +460,51 @@ fn names_whose_numbers_come_in_ranges_are_defined_and_kept_whole() {
         assert!(refusal.contains(why), "{json}: {refusal}");
     }
     assert!(Namespace::define(name("default"), &serde_json::from_str(r#"{"kind":"segment"}"#).unwrap()).is_err());
+}
+
+/// What each gives in 2026 in China, as people would work it out.
+#[test]
+fn a_preview_shows_three_ids_and_how_many_there_are_and_until_when() {
+    let (offset, secrets, strategies) = (UtcOffset::from_minutes(480).unwrap(), Secrets::NONE, Strategies::NONE);
+    // 2026-11-20T23:05:06Z.
+    let at = At { now: WallMs(1_795_215_906_000), offset, secrets, strategies };
+    for (json, examples, per_day, last_day) in [
+        (
+            r#"{"kind":"string","template":"A{date:%Y%m%d}{token}{serial:6}"}"#,
+            vec!["A2026112112000042", "A2026112112000043", "A2026112113000042"],
+            Some(1_000_000),
+            Some("9999-12-31"),
+        ),
+        (
+            r#"{"kind":"layout","layout":"snowflake"}"#,
+            // (1795215906000 - 1288834974657) << 22 | token << 12 | serial.
+            vec!["2123915565855674410", "2123915565855674411", "2123915565855678506"],
+            Some(4_096 * 86_400_000),
+            Some("2080-07-10"),
+        ),
+        (
+            r#"{"kind":"layout","layout":"uuid7","encoding":{"form":"strategy","strategy":"own"}}"#,
+            vec![],
+            Some(5_798_205_849_600_000),
+            Some("10889-08-02"),
+        ),
+        (r#"{"kind":"segment","first":5,"last":6,"increment":10,"offset":1}"#, vec!["51", "61"], None, None),
+        (r#"{"kind":"sequence","width":32}"#, vec!["1", "2", "3"], None, None),
+    ] {
+        let namespace = layout(json).unwrap();
+        let preview = namespace.preview(&at);
+        assert_eq!(preview.examples, examples, "{json}");
+        assert_eq!((preview.per_day, preview.last_day.as_deref()), (per_day, last_day), "{json}");
+        assert_eq!((&preview.definition, preview.capacity), (&namespace.definition(), namespace.capacity()));
+        // Clients read what agents write.
+        let text = serde_json::to_string(&preview).unwrap();
+        assert_eq!(crate::json::read::<Preview>(text.as_bytes()).unwrap(), preview, "{text}");
+    }
+    let uniq64 = Namespace::default_of(Kind::Uniq64).preview(&at);
+    assert_eq!((uniq64.per_day, uniq64.last_day.as_deref()), (Some(24 << 31), Some("2127-12-31")));
+    let read = |text: &String| crate::kind::Uniq64::parse(text).unwrap().fields().unwrap();
+    let fields: Vec<_> = uniq64.examples.iter().map(read).collect();
+    let tokens_and_serials = fields.iter().map(|of| (of.token.0, of.serial)).collect::<Vec<_>>();
+    assert_eq!(tokens_and_serials, [(38, 42), (38, 43), (39, 42)]);
+    assert_eq!(layout(r#"{"kind":"sequence","width":32}"#).unwrap().preview(&at).key_per_hour, Some(67_108_863));
 }

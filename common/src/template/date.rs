@@ -27,7 +27,7 @@ enum Atom {
 }
 
 /// The years that four digits write, as far as buckets reach back.
-pub(super) const YEARS: std::ops::RangeInclusive<i32> = 1970..=9999;
+pub(crate) const YEARS: std::ops::RangeInclusive<i32> = 1970..=9999;
 
 /// What dates name, and what they say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

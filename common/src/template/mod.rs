@@ -25,6 +25,7 @@ mod parse;
 mod read;
 
 pub use bound::{BoundTemplate, CallerParts};
+pub(crate) use date::YEARS;
 pub use error::{CallerError, TakeApartError, TemplateError};
 pub use overlap::Overlap;
 pub use read::{Part, PartKind, TakenApart};

@@ -168,7 +168,7 @@ impl Facts {
             per_tick: layout.serials_per_tick(),
             per_second,
             per_second_all: agents.saturating_mul(per_second),
-            last_day: day(layout.end() + SpanMs(-1)),
+            last_day: UtcOffset::default().day_text(layout.end() + SpanMs(-1)),
             sorts_by_time,
             safe_for_javascript,
             fits_bigint,
@@ -177,14 +177,6 @@ impl Facts {
             definition: Definition::Layout(said),
             warnings: warnings.into_iter().filter(|(_, holds)| *holds).map(|(warning, _)| warning).collect(),
         }
-    }
-}
-
-/// The day of an instant in UTC, also beyond the year 9999.
-fn day(at: WallMs) -> String {
-    match UtcOffset::default().civil(at) {
-        Some(civil) => format!("{:04}-{:02}-{:02}", civil.year, civil.month, civil.day),
-        None => at.to_string(),
     }
 }
 

@@ -14,15 +14,12 @@ use crate::words::{Words, fill};
 use askama::Template;
 use common::about::About;
 use common::calendar::UtcOffset;
-use common::encoding::EncodingSource;
+use common::encoding::{EncodingSource, Secrets};
 use common::kind::Kind;
-use common::namespace::{Namespace, Scope};
+use common::namespace::{At, Namespace, Scope};
+use common::strategy::Strategies;
 use common::time::WallMs;
-use common::token::{TokenType, TokenValue};
-
-/// The token and the serial of an example: the token is `12` as characters, which every type of string has.
-const EXAMPLE_TOKEN: u32 = 38;
-const EXAMPLE_SERIAL: u32 = 42;
+use common::token::TokenType;
 
 #[derive(Template)]
 #[template(path = "namespaces.html")]
@@ -177,9 +174,10 @@ fn drawing_of(namespace: &Namespace, w: &'static Words) -> Option<String> {
     }
 }
 
-/// An ID of today as this namespace writes it.
+/// An ID of today as this namespace writes it. Masters have neither secrets nor strategies.
 fn example(namespace: &Namespace, now: WallMs, offset: UtcOffset) -> Option<String> {
-    namespace.example(offset, now, TokenValue(EXAMPLE_TOKEN), EXAMPLE_SERIAL)
+    let at = At { now, offset, secrets: Secrets::NONE, strategies: Strategies::NONE };
+    namespace.examples(&at).into_iter().next()
 }
 
 #[cfg(test)]

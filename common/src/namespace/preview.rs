@@ -1,0 +1,157 @@
+//! What a definition would give: examples, how many a day, how long.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use super::{Definition, GeneratorName, Namespace, Of};
+use crate::calendar::UtcOffset;
+use crate::encoding::Secrets;
+use crate::kind::{Bucket, Form};
+use crate::strategy::Strategies;
+use crate::template::YEARS;
+use crate::time::{DAY_MS, HOUR_MS, SpanMs, WallMs};
+use crate::token::{TokenKey, TokenValue};
+use serde::{Deserialize, Serialize};
+
+/// Tokens of examples: as characters `12` and `13`, which every type of string has.
+const TEXT_TOKENS: [TokenValue; 2] = [TokenValue(38), TokenValue(39)];
+/// Those of layouts, which may have few bits for them.
+const LAYOUT_TOKENS: [TokenValue; 2] = [TokenValue(1), TokenValue(2)];
+/// The first serial of examples, where there are so many.
+const SERIAL: u32 = 42;
+/// How many examples there are.
+const EXAMPLES: u64 = 3;
+
+/// What a definition gives, or would give.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Preview {
+    /// The name.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub name: GeneratorName,
+    /// The definition with nothing left out.
+    pub definition: Definition,
+    /// Three IDs of now, the first two of one agent; none where whoever answers lacks the secret or the strategy to write them.
+    pub examples: Vec<String>,
+    /// How many IDs one token gives in the unit of time; of plain numbers how many there are, of a sequence its last number.
+    pub capacity: u64,
+    /// The unit of time: `hour`, `day`, `tick` or `ever`.
+    pub per: String,
+    /// How many IDs one token gives in a day.
+    #[serde(default, with = "crate::json::whole", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub per_day: Option<u64>,
+    /// The last day that its IDs can carry: by the cluster's offset, of a layout in UTC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_day: Option<String>,
+    /// Only of a sequence of 32 bits: numbers that a key is given in an hour at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_per_hour: Option<u64>,
+    /// Only of a sequence of 32 bits: those that one caller is given at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_per_hour_by_caller: Option<u64>,
+    /// Whether the name was free.
+    #[serde(rename = "new")]
+    pub is_new: bool,
+    /// Only if whoever answers does not serve the name, or one caller can use up within a day what all have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
+}
+
+/// When and by whom a definition is tried.
+#[derive(Clone, Copy, Debug)]
+pub struct At<'a> {
+    /// The time of the examples.
+    pub now: WallMs,
+    /// The cluster's.
+    pub offset: UtcOffset,
+    /// Those that are known there.
+    pub secrets: &'a Secrets,
+    /// Those that are known there.
+    pub strategies: &'a Strategies,
+}
+
+impl Namespace {
+    /// What its definition gives.
+    pub fn preview(&self, at: &At<'_>) -> Preview {
+        Preview {
+            name: self.name.clone(),
+            definition: self.definition(),
+            examples: self.examples(at),
+            capacity: self.capacity(),
+            per: self.kind().spec().unit.name().to_owned(),
+            per_day: self.per_day(),
+            last_day: self.end(at.offset).map(|end| {
+                // Layouts are read by those who know of no offset.
+                let offset = if self.layout().is_some() { UtcOffset::default() } else { at.offset };
+                offset.day_text(end + SpanMs(-1))
+            }),
+            key_per_hour: self.sequences().and_then(|definition| definition.width().per_hour()),
+            key_per_hour_by_caller: None,
+            is_new: false,
+            warning: self.used_up_in_a_day(),
+        }
+    }
+
+    /// IDs as it writes them, of two tokens; the caller's parts are letters.
+    pub fn examples(&self, at: &At<'_>) -> Vec<String> {
+        let [one, other] = match &self.of {
+            Of::Segment(definition) => {
+                let places = (definition.axis().from..definition.axis().to).take(EXAMPLES as usize);
+                return places.map(|place| definition.number(place).to_string()).collect();
+            }
+            Of::Sequence(_) => return (1..=EXAMPLES).map(|number| number.to_string()).collect(),
+            Of::Layout(..) => LAYOUT_TOKENS,
+            Of::Uniq64(..) | Of::String(..) => TEXT_TOKENS,
+        };
+        let serial = u32::try_from(self.capacity().saturating_sub(2)).map_or(SERIAL, |last| last.min(SERIAL));
+        let of = [(one, serial), (one, serial + 1), (other, serial)];
+        of.into_iter().filter_map(|(token, serial)| self.example(at, token, serial)).collect()
+    }
+
+    /// An ID of that token and serial; `None` if they do not fit, or it cannot be written there.
+    fn example(&self, at: &At<'_>, token: TokenValue, serial: u32) -> Option<String> {
+        let (offset, encoding) = (at.offset, self.written_by(at.secrets, at.strategies).ok()?);
+        let template = match &self.of {
+            Of::Uniq64(..) => {
+                let Form::Number { decimal, .. } = &self.kind().spec().form else { return None };
+                let number = decimal(offset, at.now, token, serial).ok()?;
+                let Some(encoding) = encoding else { return Some(number) };
+                return encoding.text(number.parse().ok()?);
+            }
+            Of::Layout(_, definition) => {
+                let layout = definition.layout();
+                let prefix = layout.prefix(layout.tick(at.now)?, token)?;
+                return encoding?.text(layout.fill(prefix, serial, 0));
+            }
+            Of::String(_, template) => template,
+            Of::Segment(_) | Of::Sequence(_) => return None,
+        };
+        let token = TokenKey { family: template.family(), value: token };
+        let bound = template.bind(offset, offset.day_bucket(at.now), token).ok()?;
+        let letters = |len: Option<u32>| len.map(|len| "A".repeat(len as usize));
+        let (biz, custom) = (letters(template.biz_len()), letters(template.custom_len()));
+        let caller = template.check_caller(biz.as_deref(), custom.as_deref()).ok()?;
+        let mut text = Vec::new();
+        bound.write(&caller, serial.into(), &mut text);
+        String::from_utf8(text).ok()
+    }
+
+    fn per_day(&self) -> Option<u64> {
+        let unit = match self.kind().spec().unit {
+            Bucket::Hour => HOUR_MS,
+            Bucket::Day => DAY_MS,
+            Bucket::Tick => self.layout()?.layout().unit().0,
+            Bucket::Millisecond | Bucket::Ever => return None,
+        };
+        Some(self.capacity().saturating_mul(u64::try_from(DAY_MS / unit.max(1)).ok()?))
+    }
+
+    /// The first instant that its IDs cannot carry.
+    pub fn end(&self, offset: UtcOffset) -> Option<WallMs> {
+        match (&self.of, &self.kind().spec().form) {
+            (Of::Layout(_, definition), _) => Some(definition.layout().end()),
+            (_, Form::Number { year_last, .. }) => offset.new_year(year_last.saturating_add(1)),
+            (_, Form::Template { .. }) => offset.new_year(YEARS.end().saturating_add(1)),
+            (_, Form::Layout { .. } | Form::Plain | Form::Keyed) => None,
+        }
+    }
+}
