@@ -443,7 +443,7 @@ fn names_whose_numbers_come_in_ranges_are_defined_and_kept_whole() {
     assert_ne!(one.checksum(), moved.checksum());
     for (json, why) in [
         (r#"{"kind":"segment","width":32}"#, "kind segment: width: unknown field"),
-        (r#"{"kind":"sequence","first":1}"#, "kind sequence: first: unknown field"),
+        (r#"{"kind":"sequence","last":1}"#, "kind sequence: last: unknown field"),
         (r#"{"kind":"uniq64","threshold":5}"#, "kind uniq64: threshold: unknown field"),
         (r#"{"kind":"string","set":"a"}"#, "kind string: set: unknown field"),
         (r#"{"kind":"segment","token_type":"uint2"}"#, "kind segment: token_type: unknown field"),
