@@ -85,6 +85,11 @@ impl<A: Audit> Commands for Admin<A> {
         .boxed()
     }
 
+    fn would_change(&self, change: Change) -> BoxFuture<'_, Result<Changed, Refusal>> {
+        let judged = self.look(move |ledger, now| ledger.would_change(now, &change));
+        async move { judged.await.map_err(|_| Refusal::ShuttingDown)? }.boxed()
+    }
+
     fn move_section(&self, key: SectionKey, to: AgentId, by: Actor) -> BoxFuture<'_, Result<SectionMoved, Refusal>> {
         async move {
             let (asked, order) = (key.clone(), SectionOrder::Move(to.clone()));

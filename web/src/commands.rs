@@ -38,6 +38,12 @@ pub trait Commands: Send + Sync + 'static {
     /// The masters' reason.
     fn change(&self, change: Change, by: Actor) -> BoxFuture<'_, Result<Changed, Refusal>>;
 
+    /// Tells what would become of a change, and makes none: nothing is written, nor is the other master asked.
+    ///
+    /// # Errors
+    /// The reason by which it would be refused.
+    fn would_change(&self, change: Change) -> BoxFuture<'_, Result<Changed, Refusal>>;
+
     /// Gives a section of a sequence to another agent. Returns when that is begun.
     ///
     /// # Errors

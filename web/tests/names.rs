@@ -188,3 +188,27 @@ async fn a_names_page_shows_what_is_noted_and_what_agents_say_of_it() {
     assert!(!html.contains("data-open=\"retire\"") && !html.contains("id=\"note\""), "{html}");
     assert!(html.contains("No agent holds a token of type"), "{html}");
 }
+
+#[tokio::test]
+async fn a_dry_run_tells_what_a_name_would_give_and_registers_nothing() {
+    let (_, accounts, router) = console(Role::Operator);
+    let (address, dry) = ("/api/generators/bills", "/api/generators/bills?dry_run=true");
+    let bills = json!({"kind": "string", "template": "B{date:%Y%m%d}{token}{serial:6}"});
+    let (status, answer) = put(&router, dry, &bills).await;
+    assert_eq!((status, &answer["new"], &answer["per_day"]), (StatusCode::OK, &json!(true), &json!("1000000")));
+    assert_eq!(answer["examples"], json!(["B2026112012000042", "B2026112012000043", "B2026112013000042"]));
+    assert_eq!((&answer["definition"]["step"], &answer["last_day"]), (&json!(15_625), &json!("9999-12-31")));
+    assert_eq!(*accounts.done.lock().unwrap(), Vec::<String>::new(), "nothing was asked to be done");
+    let repeats = json!({"kind": "string", "template": "B{date:%Y%m%d}{token}"});
+    assert_eq!(put(&router, dry, &repeats).await, put(&router, address, &repeats).await);
+    for refusal in [Refusal::NameTaken, Refusal::NameRetired, Refusal::PeerAway, Refusal::TooMany { max: 9 }] {
+        *accounts.refusal.lock().unwrap() = Some(refusal);
+        let (status, problem) = put(&router, dry, &bills).await;
+        assert_eq!(put(&router, address, &bills).await, (status, problem.clone()));
+        assert!(!status.is_success(), "{problem}");
+    }
+    // It would be the real call to whoever does not know that spelling.
+    assert_eq!(put(&router, "/api/generators/bills?dry-run=true", &bills).await.0, StatusCode::BAD_REQUEST);
+    let (_, _, router) = console(Role::Viewer);
+    assert_eq!(put(&router, dry, &bills).await.0, StatusCode::FORBIDDEN);
+}

@@ -18,7 +18,7 @@ const LAYOUT_TOKENS: [TokenValue; 2] = [TokenValue(1), TokenValue(2)];
 /// The first serial of examples, where there are so many.
 const SERIAL: u32 = 42;
 /// How many examples there are.
-const EXAMPLES: u64 = 3;
+const EXAMPLES: usize = 3;
 
 /// What a definition gives, or would give.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,6 +69,13 @@ pub struct At<'a> {
     pub strategies: &'a Strategies,
 }
 
+impl At<'static> {
+    /// The same where there are neither secrets nor strategies, as at masters.
+    pub const fn keyless(now: WallMs, offset: UtcOffset) -> Self {
+        Self { now, offset, secrets: Secrets::NONE, strategies: Strategies::NONE }
+    }
+}
+
 impl Namespace {
     /// What its definition gives.
     pub fn preview(&self, at: &At<'_>) -> Preview {
@@ -95,10 +102,13 @@ impl Namespace {
     pub fn examples(&self, at: &At<'_>) -> Vec<String> {
         let [one, other] = match &self.of {
             Of::Segment(definition) => {
-                let places = (definition.axis().from..definition.axis().to).take(EXAMPLES as usize);
+                let places = (definition.axis().from..definition.axis().to).take(EXAMPLES);
                 return places.map(|place| definition.number(place).to_string()).collect();
             }
-            Of::Sequence(_) => return (1..=EXAMPLES).map(|number| number.to_string()).collect(),
+            Of::Sequence(definition) => {
+                let numbers = (definition.first()..=definition.width().last()).take(EXAMPLES);
+                return numbers.map(|number| number.to_string()).collect();
+            }
             Of::Layout(..) => LAYOUT_TOKENS,
             Of::Uniq64(..) | Of::String(..) => TEXT_TOKENS,
         };

@@ -401,8 +401,7 @@ fn the_encoding_of_a_uniq64_is_a_part_of_what_the_name_stands_for() {
         assert_eq!((record(&decimal), &decimal), (record(&plain), &plain));
     }
     let at = WallMs(1_700_000_000_000);
-    let (offset, secrets, strategies) = (UtcOffset::default(), Secrets::NONE, Strategies::NONE);
-    let at = At { now: at, offset, secrets, strategies };
+    let at = At::keyless(at, UtcOffset::default());
     let lens = |of: &Namespace| of.examples(&at).iter().map(String::len).collect::<Vec<_>>();
     assert_eq!((lens(&all[1]), lens(&all[2])), (vec![11; 3], vec![20; 3]));
 
@@ -465,9 +464,8 @@ fn names_whose_numbers_come_in_ranges_are_defined_and_kept_whole() {
 /// What each gives in 2026 in China, as people would work it out.
 #[test]
 fn a_preview_shows_three_ids_and_how_many_there_are_and_until_when() {
-    let (offset, secrets, strategies) = (UtcOffset::from_minutes(480).unwrap(), Secrets::NONE, Strategies::NONE);
     // 2026-11-20T23:05:06Z.
-    let at = At { now: WallMs(1_795_215_906_000), offset, secrets, strategies };
+    let at = At::keyless(WallMs(1_795_215_906_000), UtcOffset::from_minutes(480).unwrap());
     for (json, examples, per_day, last_day) in [
         (
             r#"{"kind":"string","template":"A{date:%Y%m%d}{token}{serial:6}"}"#,
@@ -489,7 +487,7 @@ fn a_preview_shows_three_ids_and_how_many_there_are_and_until_when() {
             Some("10889-08-02"),
         ),
         (r#"{"kind":"segment","first":5,"last":6,"increment":10,"offset":1}"#, vec!["51", "61"], None, None),
-        (r#"{"kind":"sequence","width":32}"#, vec!["1", "2", "3"], None, None),
+        (r#"{"kind":"sequence","width":32,"first":7}"#, vec!["7", "8", "9"], None, None),
     ] {
         let namespace = layout(json).unwrap();
         let preview = namespace.preview(&at);

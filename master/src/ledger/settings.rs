@@ -36,33 +36,60 @@ where
     }
 
     pub(super) fn on_change(&mut self, now: Now, id: RequestId, change: Change, actor: Actor, fx: &mut Effects) {
-        if let (Ok(()), Err(why)) = (self.serves(), self.policy().may_name())
-            && let Outcome::Becomes(value) = self.settings_table.outcome(&change)
-            // Until agents have shown what they use nobody knows whether a name is free, or to be freed, or gone.
-            && (value.is_living() || value == SettingValue::Free || matches!(change, Change::Restore { .. }))
-        {
-            return fx.reply(id, Reply::Change(Err(why)));
+        match self.may_name(&change) {
+            Ok(()) => self.change(now, id, change, actor, fx),
+            Err(why) => fx.reply(id, Reply::Change(Err(why))),
         }
-        self.change(now, id, change, actor, fx);
     }
 
     /// As [`on_change`](Self::on_change), also of what this master may have forgotten.
     pub(super) fn change(&mut self, now: Now, id: RequestId, change: Change, actor: Actor, fx: &mut Effects) {
-        let refused = match self.settings_table.outcome(&change) {
-            _ if self.serves().is_err() => self.serves().err(),
-            Outcome::AlreadySo => return fx.reply(id, Reply::Change(Ok(Changed::AlreadySo))),
-            Outcome::Becomes(_) if self.is_not_shown(&change).is_some() => self.is_not_shown(&change),
+        match self.judged(now, &change) {
+            Ok(Changed::Done) => {
+                self.set(now, &change, &actor, fx);
+                self.settings_table.changes.wait(now, id, Wish { change, actor });
+            }
+            answer => fx.reply(id, Reply::Change(answer)),
+        }
+    }
+
+    /// The answer to an operator's change if it were asked for now, as far as one master knows: what both are agreeing on in this moment
+    /// may be in its way, and the other one may be lost meanwhile.
+    ///
+    /// # Errors
+    /// The reason by which it would be refused.
+    pub fn would_change(&self, now: Now, change: &Change) -> Result<Changed, Refusal> {
+        self.may_name(change).and_then(|()| self.judged(now, change))
+    }
+
+    /// Until agents have shown what they use nobody knows whether a name is free, or to be freed, or gone.
+    fn may_name(&self, change: &Change) -> Result<(), Refusal> {
+        match self.settings_table.outcome(change) {
+            Outcome::Becomes(value)
+                if self.serves().is_ok()
+                    && (value.is_living()
+                        || value == SettingValue::Free
+                        || matches!(change, Change::Restore { .. })) =>
+            {
+                self.policy().may_name()
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What becomes of a change that is asked for now; [`Changed::Done`] if it can be proposed.
+    fn judged(&self, now: Now, change: &Change) -> Result<Changed, Refusal> {
+        self.serves()?;
+        let refused = match self.settings_table.outcome(change) {
+            Outcome::AlreadySo => return Ok(Changed::AlreadySo),
+            Outcome::Becomes(_) if self.is_not_shown(change).is_some() => self.is_not_shown(change),
             // The first admin is still being agreed on.
             Outcome::LastAdmin if self.settings_table.users().is_none() => Some(Refusal::Retry),
             Outcome::Becomes(_) if self.may_set(now).is_err() => self.may_set(now).err(),
             Outcome::Becomes(_) if self.settings_table.changes.waiting() >= WAITING_MAX => Some(Refusal::Overloaded),
-            outcome => refusal(outcome, &change),
+            outcome => refusal(outcome, change),
         };
-        if let Some(refusal) = refused {
-            return fx.reply(id, Reply::Change(Err(refusal)));
-        }
-        self.set(now, &change, &actor, fx);
-        self.settings_table.changes.wait(now, id, Wish { change, actor });
+        refused.map_or(Ok(Changed::Done), Err)
     }
 
     /// Why nothing of that kind can be said not to be true: it has to be just what is shown.

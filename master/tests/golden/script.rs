@@ -4,7 +4,7 @@ use super::show::{show_axis, show_floor, show_message, show_reply, show_setting,
 use common::audit::Actor;
 use common::lease::{Generation, Grant, Lease, Prep};
 use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
-use common::rpc::lease::TokenRequest;
+use common::rpc::lease::{Changed, TokenRequest};
 use common::rpc::peer::{JoinReply, JoinStep, PeerFrame, PeerMessage};
 use common::rpc::ranges::{Raised, SegmentGrant, ShownReceipt};
 use common::segment::Shown;
@@ -357,7 +357,23 @@ impl Script {
     }
 
     pub(super) fn change(&mut self, at: MasterId, change: Change) -> Result<String, Fail> {
-        self.ask("the operator", at, |id| Event::Change { id, change, actor: operator() })
+        let now = self.now_of(at)?;
+        let would = self
+            .master(at)?
+            .ledger
+            .as_ref()
+            .map(|ledger| ledger.would_change(Now { wall: ledger.calendar().shown(now), ..now }, &change));
+        let out = self.ask("the operator", at, |id| Event::Change { id, change, actor: operator() })?;
+        // A dry run says what becomes of it.
+        let told = match &would {
+            Some(Ok(Changed::Done)) | None => !out.contains("refused: ") && !out.contains("AlreadySo"),
+            Some(Ok(Changed::AlreadySo)) => out.contains("AlreadySo"),
+            Some(Err(why)) => out.contains(&format!("refused: {why}")),
+        };
+        if !told {
+            return Err(format!("a dry run says {would:?}, and it is: {out}").into());
+        }
+        Ok(out)
     }
 
     /// What becomes of so many new agents that ask from one address, counted by the answer.

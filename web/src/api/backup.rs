@@ -30,14 +30,14 @@ const IMPORT_MAX: Duration = Duration::from_secs(45);
 /// Bytes of a file that are handed over at a time.
 const PIECE_LEN: usize = 64 * 1024;
 
-/// Parameters of an import.
+/// Parameters of what can be tried first.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct ImportQuery {
+pub(crate) struct DryRun {
     /// Only say what would be done, and what is wrong.
     #[serde(default)]
-    dry_run: bool,
+    pub(crate) dry_run: bool,
 }
 
 /// All that is set, but for secrets, as one file for `POST /api/import`: what names stand for with their notes, networks, and users without
@@ -80,7 +80,7 @@ pub(crate) async fn export(
 /// what was begun and not ended goes on when the same file is sent again. Names come in as used; those of kind `segment` begin at the `first` that
 /// each needs, and those of kind `sequence` come in retired. Users come in with passwords that nobody knows.
 #[utoipa::path(
-    post, path = "/api/import", tag = "settings", request_body = File, params(ImportQuery),
+    post, path = "/api/import", tag = "settings", request_body = File, params(DryRun),
     responses(
         (status = 200, description = "Both masters hold all of it, or what would be done", body = Imported),
         (status = 409, description = "`generator_exists`, `generator_conflict`, `name_taken`, `too_many`: what only the masters can say; what was done before stays", body = ProblemBody, content_type = "application/problem+json"),
@@ -95,12 +95,12 @@ pub(crate) async fn import(
     State(turn): State<Turn>,
     who: Who,
     from: From,
-    asked: Result<Query<ImportQuery>, QueryRejection>,
+    asked: Result<Query<DryRun>, QueryRejection>,
     body: Body,
 ) -> Result<Json<Imported>, Problem> {
     // Nothing is read of somebody who may not, or whose turn it is not.
     let caller = caller(who, Role::Admin, from)?;
-    let ImportQuery { dry_run } = query(asked)?;
+    let DryRun { dry_run } = query(asked)?;
     let until = Instant::now() + IMPORT_MAX;
     let _turn = turn.take().await?;
     let file = to_bytes(body, LEN_MAX).await.map_err(|_| {

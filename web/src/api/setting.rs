@@ -1,5 +1,6 @@
 //! Namespaces, what is noted about them, and the whitelist.
 
+use super::backup::DryRun;
 use super::{Caller, From, ProblemBody, Refused, Sent, body, caller, query, read_as};
 use crate::agents::CutOff;
 use crate::ask;
@@ -15,7 +16,7 @@ use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, Uri};
 use common::about::{About, AboutSource};
 use common::json;
-use common::namespace::{Definition, GeneratorName, Namespace};
+use common::namespace::{At, Definition, GeneratorName, Namespace, Preview};
 use common::rpc::lease::{Changed, Refusal};
 use common::setting::Change;
 use ipnet::IpNet;
@@ -77,10 +78,10 @@ pub(crate) async fn namespaces(
 
 /// Registers what a name stands for, for ever.
 #[utoipa::path(
-    post, path = "/api/namespaces", tag = "settings", request_body = Named,
+    post, path = "/api/namespaces", tag = "settings", request_body = Named, params(DryRun),
     responses(
         (status = 201, description = "Registered: both masters hold it", body = Registered),
-        (status = 200, description = "It was so before", body = Registered),
+        (status = 200, description = "It was so before; with `dry_run`, what it would be", body = Answer),
         (status = 409, description = "`generator_exists` with another definition, or retired; `generator_conflict`: another name may give the same strings; `too_many`", body = ProblemBody, content_type = "application/problem+json"),
         Refused
     ),
@@ -91,21 +92,23 @@ pub(crate) async fn define(
     State(masters): State<Arc<dyn Masters>>,
     who: Who,
     from: From,
+    asked: Result<Query<DryRun>, QueryRejection>,
     form: Sent,
-) -> Result<(StatusCode, Json<Registered>), Problem> {
+) -> Result<(StatusCode, Json<Answer>), Problem> {
     let caller = caller(who, Role::Operator, from)?;
+    let DryRun { dry_run } = query(asked)?;
     let Named { name, definition } = body(form)?;
     let name = read_as("name", &name)?;
-    registered(&auth, masters.as_ref(), &caller, name, &definition).await
+    registered(&auth, masters.as_ref(), &caller, name, &definition, dry_run).await
 }
 
 /// Registers what a name stands for, for ever, by a definition as agents take it.
 #[utoipa::path(
     put, path = "/api/generators/{name}", tag = "settings", request_body = Definition,
-    params(("name" = String, Path, description = "The name")),
+    params(("name" = String, Path, description = "The name"), DryRun),
     responses(
         (status = 201, description = "Registered: both masters hold it", body = Registered),
-        (status = 200, description = "It was so before", body = Registered),
+        (status = 200, description = "It was so before; with `dry_run`, what it would be", body = Answer),
         (status = 409, description = "`generator_exists` with another definition, or retired; `generator_conflict`: another name may give the same strings; `too_many`", body = ProblemBody, content_type = "application/problem+json"),
         Refused
     ),
@@ -117,11 +120,13 @@ pub(crate) async fn register(
     who: Who,
     from: From,
     name: Result<Path<String>, PathRejection>,
+    asked: Result<Query<DryRun>, QueryRejection>,
     definition: Sent,
-) -> Result<(StatusCode, Json<Registered>), Problem> {
+) -> Result<(StatusCode, Json<Answer>), Problem> {
     let caller = caller(who, Role::Operator, from)?;
+    let DryRun { dry_run } = query(asked)?;
     let name = read_as("name", &super::path(name)?)?;
-    registered(&auth, masters.as_ref(), &caller, name, &body(definition)?).await
+    registered(&auth, masters.as_ref(), &caller, name, &body(definition)?, dry_run).await
 }
 
 async fn registered(
@@ -130,26 +135,43 @@ async fn registered(
     caller: &Caller,
     name: GeneratorName,
     definition: &Definition,
-) -> Result<(StatusCode, Json<Registered>), Problem> {
+    dry_run: bool,
+) -> Result<(StatusCode, Json<Answer>), Problem> {
     let namespace = Namespace::define(name, definition);
     let namespace = namespace.and_then(|namespace| namespace.check_new(masters.now()).map(|()| namespace));
     let namespace = Box::new(namespace.map_err(|e| Problem::bad_parameter(e.to_string()))?);
-    let changed = auth.commands().change(Change::Define(namespace.clone()), caller.actor()).await;
-    let status = match changed {
-        Ok(Changed::Done) => StatusCode::CREATED,
-        Ok(Changed::AlreadySo) => StatusCode::OK,
+    let (commands, change) = (auth.commands(), Change::Define(namespace.clone()));
+    let changed =
+        if dry_run { commands.would_change(change).await } else { commands.change(change, caller.actor()).await };
+    let is_new = match changed {
+        Ok(changed) => changed == Changed::Done,
         Err(Refusal::NameTaken) => {
             let why = Refusal::NameTaken.to_string();
             return Err(Problem::new(StatusCode::CONFLICT, "generator_exists", why));
         }
         Err(other) => return Err(other.into()),
     };
+    if dry_run {
+        let offset = ask::within(masters.settings()).await?.utc_offset.parse().unwrap_or_default();
+        let preview = Preview { is_new, ..namespace.preview(&At::keyless(masters.now(), offset)) };
+        return Ok((StatusCode::OK, Json(Answer::WouldBe(Box::new(preview)))));
+    }
+    let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
     let all = ask::within(masters.namespaces()).await?;
     let registered =
         |row: &NamespaceRow| (row.namespace.name(), row.namespace.kind()) == (namespace.name(), namespace.kind());
     let row = all.into_iter().find(registered).ok_or(Refusal::Retry)?;
     let warning = row.namespace.used_up_in_a_day();
-    Ok((status, Json(Registered { row, warning })))
+    Ok((status, Json(Answer::Is(Box::new(Registered { row, warning })))))
+}
+
+/// A name that was registered, or what it would be.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+pub(crate) enum Answer {
+    Is(Box<Registered>),
+    /// With `dry_run`.
+    WouldBe(Box<Preview>),
 }
 
 /// A name that was registered.

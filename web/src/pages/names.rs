@@ -14,10 +14,9 @@ use crate::words::{Words, fill};
 use askama::Template;
 use common::about::About;
 use common::calendar::UtcOffset;
-use common::encoding::{EncodingSource, Secrets};
+use common::encoding::EncodingSource;
 use common::kind::Kind;
 use common::namespace::{At, Namespace, Scope};
-use common::strategy::Strategies;
 use common::time::WallMs;
 use common::token::TokenType;
 
@@ -174,10 +173,9 @@ fn drawing_of(namespace: &Namespace, w: &'static Words) -> Option<String> {
     }
 }
 
-/// An ID of today as this namespace writes it. Masters have neither secrets nor strategies.
+/// An ID of today as this namespace writes it.
 fn example(namespace: &Namespace, now: WallMs, offset: UtcOffset) -> Option<String> {
-    let at = At { now, offset, secrets: Secrets::NONE, strategies: Strategies::NONE };
-    namespace.examples(&at).into_iter().next()
+    namespace.examples(&At::keyless(now, offset)).into_iter().next()
 }
 
 #[cfg(test)]

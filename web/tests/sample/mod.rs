@@ -322,6 +322,11 @@ impl Commands for SampleAccounts {
         Box::pin(std::future::ready(answer))
     }
 
+    fn would_change(&self, _: Change) -> BoxFuture<'_, Result<Changed, Refusal>> {
+        let refusal = self.refusal.lock().unwrap().clone();
+        Box::pin(std::future::ready(refusal.map_or(Ok(Changed::Done), Err)))
+    }
+
     fn move_section(&self, key: SectionKey, to: AgentId, by: Actor) -> BoxFuture<'_, Result<SectionMoved, Refusal>> {
         self.done.lock().unwrap().push(format!("{} moves {key} to {to}", by.who()));
         let refusal = self.refusal.lock().unwrap().clone();
