@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use common::calendar::{Civil, UtcOffset};
-use common::kind::{Known, TextForm, Uniq64, Uniq96, Ymd, explain};
+use common::kind::{Known, TextForm, TokenText, Uniq64, Uniq96, Ymd, explain};
 use common::time::WallMs;
 use common::token::TokenValue;
 use proptest::prelude::*;
@@ -220,4 +220,48 @@ fn no_second_spelling_is_taken() {
             assert!(Uniq64::parse(bad).is_err(), "{bad} was taken");
         }
     }
+}
+
+/// IDs that another program worked out from the tables of bits in docs/kinds.md: offset in minutes, instant, token, serial, and the
+/// four texts.
+const WORKED_OUT: &str = include_str!("ids.txt");
+
+/// The edges of every field and any other IDs, packed, written, read and told as that other program has it.
+#[test]
+fn ids_are_what_another_program_makes_of_the_tables() {
+    for line in WORKED_OUT.lines() {
+        let [kind, minutes, ms, token, serial, texts @ ..] = &line.split(' ').collect::<Vec<_>>()[..] else {
+            panic!("{line}")
+        };
+        let offset = UtcOffset::from_minutes(minutes.parse().unwrap()).unwrap();
+        let (ms, token, serial) = (ms.parse().unwrap(), token.parse().unwrap(), serial.parse().unwrap());
+        let bits = u128::from_str_radix(texts[1], 16).unwrap();
+        let written = match *kind {
+            "uniq64" => {
+                let id = uniq64(offset, ms, token, serial);
+                assert_eq!(u128::from(id.bits()), bits, "{line}");
+                assert!(TextForm::ALL.iter().zip(texts).all(|(form, text)| Uniq64::parse_form(text, *form) == Ok(id)));
+                TextForm::ALL.map(|form| id.text(form))
+            }
+            _ => {
+                let id = uniq96(offset, ms, token, serial);
+                assert_eq!(id.bits(), bits, "{line}");
+                assert!(texts.iter().all(|text| Uniq96::parse(text) == Ok(id)));
+                TextForm::ALL.map(|form| id.text(form))
+            }
+        };
+        assert_eq!(written, texts, "{line}");
+        let told = explain(texts[3], &Known::NONE).unwrap();
+        let time = offset.civil(WallMs(ms)).unwrap();
+        let hour = format!("{:04}-{:02}-{:02}T{:02}:", time.year, time.month, time.day, time.hour);
+        let minutes = match *kind {
+            "uniq64" => "00:00".to_owned(),
+            _ => format!("{:02}:{:02}.{:03}", time.minute, time.second, time.millisecond),
+        };
+        assert_eq!(told.reading.time, Some(hour + &minutes), "{line}");
+        assert_eq!((told.reading.kind.name(), told.reading.serial), (*kind, Some(serial.into())), "{line}");
+        assert_eq!(told.reading.token, Some(TokenText::Number(token)), "{line}");
+        assert!(told.also.is_empty());
+    }
+    assert_eq!(WORKED_OUT.lines().count(), 128);
 }
