@@ -6,7 +6,7 @@
 
 use crate::refusal::{ClockFault, Refusal};
 use common::calendar::{DayBucket, UtcOffset};
-use common::kind::{Bucket as Unit, Kind, LayoutError, Numbers as Numbers64, Uniq96};
+use common::kind::{Bucket as Unit, Kind, LayoutError, Numbers as Numbers64, UNIQ96};
 use common::layout::LayoutDefinition;
 use common::lease::Grant;
 use common::namespace::Namespace;
@@ -119,7 +119,7 @@ impl Layout {
         match (namespace.template(), namespace.layout()) {
             (Some(template), _) => Some(Self::Text(Arc::new(template.clone()))),
             (None, Some(layout)) => Some(Self::Ticks(Arc::new(layout.clone()))),
-            (None, None) => namespace.kind().spec().numbers.map(Self::Number),
+            (None, None) => namespace.kind().numbers().map(Self::Number),
         }
     }
 
@@ -189,8 +189,9 @@ impl Layout {
     /// [`Refusal::TokenOutOfRange`], or [`Refusal::ClockSkew`] if the year does not fit.
     pub fn prefix(&self, offset: UtcOffset, lease: &Grant, bucket: &Bucket) -> Result<Prefix, Refusal> {
         match self {
-            Self::Number(numbers) => (numbers.prefix)(offset, bucket.number, lease.key.value)
-                .map(|prefix| Prefix::Number { prefix, numbers })
+            Self::Number(numbers) => numbers
+                .prefix(offset, self.start(offset, bucket.number), lease.key.value)
+                .map(|prefix| Prefix::Number { prefix: prefix as u64, numbers })
                 .map_err(|e| layout(&e, lease)),
             Self::Text(template) => template
                 .bind(offset, DayBucket(bucket.number), lease.key)
@@ -236,7 +237,8 @@ pub fn gate_ticks(
 /// # Errors
 /// [`Refusal::ClockSkew`] if the year does not fit.
 pub fn prefix_of_uniq96(offset: UtcOffset, lease: &Grant, ms: WallMs) -> Result<Prefix, Refusal> {
-    Uniq96::prefix(offset, ms, lease.key.value).map(|prefix| Prefix::Uniq96 { prefix }).map_err(|e| layout(&e, lease))
+    let prefix = UNIQ96.prefix(offset, ms, lease.key.value).map_err(|e| layout(&e, lease))?;
+    Ok(Prefix::Uniq96 { prefix: (prefix >> UNIQ96.layout().serial_bits()) as u64 })
 }
 
 fn expired(lease: &Grant) -> Refusal {

@@ -161,7 +161,7 @@ impl Run {
 /// The Uniq64 of that prefix and counter: the serial is the counter modulo what an hour has.
 #[inline]
 pub fn uniq64(prefix: u64, counter: u64) -> Uniq64 {
-    Uniq64::with_serial(prefix, (counter % UNIQ64_SERIALS_PER_HOUR) as u32)
+    Uniq64::from_bits(prefix | (counter & (UNIQ64_SERIALS_PER_HOUR - 1)))
 }
 
 /// The numbers of `len` counters from `start` on, as stretches of consecutive ones: the first of each, and how many. The

@@ -3,14 +3,11 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use common::calendar::UtcOffset;
-use common::kind::{Form, Kind, Uniq64};
+use common::kind::{Kind, UNIQ64};
 use common::time::{SpanMs, WallMs};
 
 /// How long before its end a layout is warned about.
 pub const WARN_AHEAD: SpanMs = SpanMs::days(366);
-
-/// The first year of the upper half of those that a Uniq64 has room for.
-const SIGNED_YEAR_END: i32 = Uniq64::YEAR_LAST - 63;
 
 /// The end of a layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,16 +20,14 @@ pub struct LayoutEnd {
 
 /// The ends of all layouts with a field for the year, by the calendar of that offset.
 pub fn layout_ends(offset: UtcOffset) -> impl Iterator<Item = LayoutEnd> {
-    Kind::ALL.into_iter().filter_map(move |kind| {
-        let Form::Number { year_last: last, .. } = kind.spec().form else { return None };
-        offset.new_year(last.saturating_add(1)).map(|at| LayoutEnd { kind, at })
-    })
+    Kind::ALL.into_iter().filter_map(move |kind| Some(LayoutEnd { kind, at: kind.numbers()?.end(offset) }))
 }
 
 /// The first instant whose Uniq64 are larger than a signed integer of 64 bits holds (`BIGINT`, `long`): their highest bit
 /// is that of the year, and is set from 2064 on.
 pub fn signed_end(offset: UtcOffset) -> Option<WallMs> {
-    offset.new_year(SIGNED_YEAR_END)
+    // The first year of the upper half of those that there is room for.
+    offset.new_year(UNIQ64.year_last() - 63)
 }
 
 /// Whether Uniq64 outgrow a signed integer within [`WARN_AHEAD`], or have: from when on.
@@ -48,7 +43,7 @@ pub fn ending(offset: UtcOffset, now: WallMs) -> impl Iterator<Item = LayoutEnd>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use common::kind::Uniq96;
+    use common::kind::UNIQ96;
     use common::token::TokenValue;
 
     #[test]
@@ -58,9 +53,9 @@ mod tests {
             let ends: Vec<LayoutEnd> = layout_ends(offset).collect();
             assert_eq!(ends.iter().map(|end| end.kind).collect::<Vec<_>>(), [Kind::Uniq64, Kind::Uniq96]);
             let before = |at: WallMs| WallMs(at.0 - 1);
-            let hour = |at| Uniq64::prefix(offset, offset.hour_bucket(at), TokenValue(1));
+            let hour = |at| UNIQ64.prefix(offset, at, TokenValue(1));
             assert!(hour(before(ends[0].at)).is_ok() && hour(ends[0].at).is_err());
-            let ms = |at| Uniq96::prefix(offset, at, TokenValue(1));
+            let ms = |at| UNIQ96.prefix(offset, at, TokenValue(1));
             assert!(ms(before(ends[1].at)).is_ok() && ms(ends[1].at).is_err());
         }
     }
@@ -71,10 +66,7 @@ mod tests {
             let offset = UtcOffset::from_minutes(minutes).unwrap();
             let at = signed_end(offset).unwrap();
             assert_eq!(offset.civil(at).unwrap().year, 2064);
-            let largest = |at| {
-                let prefix = Uniq64::prefix(offset, offset.hour_bucket(at), TokenValue(Uniq64::TOKEN_MAX)).unwrap();
-                prefix | (common::kind::UNIQ64_SERIALS_PER_HOUR - 1)
-            };
+            let largest = |at| UNIQ64.prefix(offset, at, TokenValue(4_095)).unwrap() | u128::from(UNIQ64.serial_mask);
             assert!(i64::try_from(largest(WallMs(at.0 - 1))).is_ok() && i64::try_from(largest(at)).is_err());
             assert_eq!(signed_ending(offset, WallMs(at.0 - WARN_AHEAD.0 - 1)), None);
             assert_eq!(signed_ending(offset, WallMs(at.0 - WARN_AHEAD.0)), Some(at));

@@ -4,11 +4,14 @@
 //! hour that repeats every autumn would be an ID that repeats every autumn.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use crate::time::{DAY_MS, HOUR_MS, SpanMs, WallMs};
-use chrono::{Datelike as _, NaiveDate, Timelike as _};
+use crate::time::{DAY_MS, HOUR_MS, SECOND_MS, SpanMs, WallMs};
+use chrono::{Datelike as _, NaiveDate};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
+
+/// Days from the day before 1 January of the year 1 to 1970-01-01.
+const DAYS_BEFORE_1970: i64 = 719_163;
 
 /// A fixed offset from UTC in whole minutes, -23:59 to +23:59.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -43,6 +46,29 @@ pub struct Civil {
     pub millisecond: u16,
 }
 
+/// Bits that name no instant, e.g. a month 13: whatever they are, no generator minted them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("there is no {field} {value} ({date})")]
+pub struct CalendarError {
+    /// Which field: month, day, hour, minute, second or millisecond.
+    pub field: &'static str,
+    /// What stands in it.
+    pub value: u16,
+    /// The date it stands in.
+    pub date: Ymd,
+}
+
+/// Year, month and day as they stand in the bits, whether they exist or not; prints as 2026-11-20.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ymd {
+    /// Of the Common Era.
+    pub year: i32,
+    /// 1..=12 if it exists.
+    pub month: u8,
+    /// 1..=31 if it exists.
+    pub day: u8,
+}
+
 /// Why a text is not a UTC offset.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is not a UTC offset: write it as +08:00 or -03:30, at most 23:59")]
@@ -64,6 +90,16 @@ impl UtcOffset {
 
     fn ms(self) -> i64 {
         i64::from(self.minutes) * 60_000
+    }
+
+    /// The instant at which UTC has the date and the time of day that this offset has at `t`.
+    pub fn to_local(self, t: WallMs) -> WallMs {
+        t + SpanMs(self.ms())
+    }
+
+    /// The instant that [`to_local`](Self::to_local) gives this one of.
+    pub fn from_local(self, local: WallMs) -> WallMs {
+        local + SpanMs(-self.ms())
     }
 
     /// The first instant of the day in which `t` lies.
@@ -115,16 +151,19 @@ impl UtcOffset {
     }
 
     /// The calendar fields of `t`, or `None` outside chrono's range of years.
+    #[inline]
     pub fn civil(self, t: WallMs) -> Option<Civil> {
-        let local = chrono::DateTime::from_timestamp_millis(t.0.checked_add(self.ms())?)?.naive_utc();
+        let local = t.0.checked_add(self.ms())?;
+        let (day, rest) = (local.div_euclid(DAY_MS), local.rem_euclid(DAY_MS));
+        let date = NaiveDate::from_num_days_from_ce_opt(i32::try_from(day + DAYS_BEFORE_1970).ok()?)?;
         Some(Civil {
-            year: local.year(),
-            month: u8::try_from(local.month()).ok()?,
-            day: u8::try_from(local.day()).ok()?,
-            hour: u8::try_from(local.hour()).ok()?,
-            minute: u8::try_from(local.minute()).ok()?,
-            second: u8::try_from(local.second()).ok()?,
-            millisecond: u16::try_from(local.and_utc().timestamp_subsec_millis()).ok()?,
+            year: date.year(),
+            month: date.month() as u8,
+            day: date.day() as u8,
+            hour: (rest / HOUR_MS) as u8,
+            minute: (rest / (60 * SECOND_MS) % 60) as u8,
+            second: (rest / SECOND_MS % 60) as u8,
+            millisecond: (rest % SECOND_MS) as u16,
         })
     }
 
@@ -157,6 +196,40 @@ impl UtcOffset {
     /// The date of `day`, for templates; `None` outside chrono's range of years.
     pub fn date(self, day: DayBucket) -> Option<NaiveDate> {
         chrono::DateTime::UNIX_EPOCH.date_naive().checked_add_days(chrono::Days::new(day.0.into()))
+    }
+}
+
+impl Civil {
+    /// Checks that the calendar has that instant. Leap seconds are not on the axis of the IDs.
+    ///
+    /// # Errors
+    /// [`CalendarError`] with the first field that is none.
+    pub fn check(&self) -> Result<(), CalendarError> {
+        let date = Ymd { year: self.year, month: self.month, day: self.day };
+        let refuse = |field, value| Err(CalendarError { field, value, date });
+        if !(1..=12).contains(&self.month) {
+            return refuse("month", self.month.into());
+        }
+        if chrono::NaiveDate::from_ymd_opt(self.year, self.month.into(), self.day.into()).is_none() {
+            return refuse("day", self.day.into());
+        }
+        for (field, value, count) in [
+            ("hour", self.hour.into(), 24),
+            ("minute", self.minute.into(), 60),
+            ("second", self.second.into(), 60),
+            ("millisecond", self.millisecond, 1_000),
+        ] {
+            if value >= count {
+                return refuse(field, value);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Ymd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:04}-{:02}-{:02}", self.year, self.month, self.day)
     }
 }
 

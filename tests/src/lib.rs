@@ -20,6 +20,7 @@ pub mod netns;
 pub mod operator;
 pub mod oracle;
 pub mod plain;
+pub mod plain_ids;
 pub mod ports;
 pub mod programs;
 pub mod ranges_model;

@@ -8,7 +8,7 @@
 use agent::serial_file::{Contents, decode};
 use common::calendar::{DayBucket, UtcOffset};
 use common::clock::{Clock, TestClock};
-use common::kind::{self, TextForm, Uniq64, Uniq96};
+use common::kind;
 use common::time::{DAY_MS, HOUR_MS, SECOND_MS, SpanMs, WallMs};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tests::client::{Kind, Media};
 use tests::cluster::{Cluster, PATIENCE, until, until_status};
 use tests::oracle::{Ids, Oracle};
-use tests::programs;
+use tests::{plain_ids, programs};
 use uniq_embed::{Embedded, Settings, UniqGenerator as _};
 
 /// The types of token that all three kinds need.
@@ -37,14 +37,9 @@ fn offset_of_midnight(instant: WallMs) -> UtcOffset {
 fn own_time(offset: UtcOffset, id: &str, kind: Kind) -> (WallMs, WallMs) {
     let of_length = |start: WallMs, length: i64| (start, start + SpanMs(length));
     match kind {
-        Kind::Uniq64 => {
-            let hour = Uniq64::parse_form(id, TextForm::Decimal).unwrap().fields().unwrap().bucket().unwrap();
-            of_length(offset.hour_start(hour), HOUR_MS)
-        }
-        Kind::Uniq96 => {
-            let civil = Uniq96::parse_form(id, TextForm::Decimal).unwrap().fields().unwrap().civil;
-            of_length(offset.instant(&civil).unwrap(), 1)
-        }
+        Kind::Uniq64 => of_length(offset.instant(&plain_ids::uniq64(id.parse().unwrap())).unwrap(), HOUR_MS),
+        // The upper 64 bits stand in the first 20 digits.
+        Kind::Uniq96 => of_length(offset.instant(&plain_ids::uniq96(id[..20].parse().unwrap())).unwrap(), 1),
         _ => {
             let days = (0..).map(|back| offset.day_bucket(os_now()).0 + 40 - back).map(DayBucket);
             let written = |day: &DayBucket| offset.date(*day).unwrap().format("%Y%m%d").to_string() == id[..8];
@@ -88,9 +83,8 @@ fn on_disk(serial_file: &Path) -> Contents {
 fn is_below_the_mark(contents: &Contents, offset: UtcOffset, id: &str, kind: Kind) -> bool {
     let (of_kind, bucket, serial) = match kind {
         Kind::Uniq64 => {
-            let id = Uniq64::parse_form(id, TextForm::Decimal).unwrap();
-            let fields = id.fields().unwrap();
-            (kind::Kind::Uniq64, fields.bucket().unwrap().0, fields.serial.into())
+            let hour = offset.hour_bucket(own_time(offset, id, kind).0);
+            (kind::Kind::Uniq64, hour.0, plain_ids::serial64(id.parse().unwrap()))
         }
         Kind::Uniq96 => return own_time(offset, id, kind).0 < contents.header.uniq96_mark,
         Kind::String => {

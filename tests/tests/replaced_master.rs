@@ -1,7 +1,6 @@
 //! A master is lost for good, or believed to be, and replaced: nothing is repeated, leases go on, new ones are granted.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
-use common::kind::Uniq96;
 use common::rpc::lease::{Mode, RetiredProof};
 use common::token::TokenType;
 use std::collections::BTreeSet;
@@ -13,7 +12,7 @@ use tests::lessee::Lessee;
 use tests::load::{Load, Pace};
 use tests::operator::{join, keep, peer_lost, put_back, remedy};
 use tests::oracle::{Ids, Oracle};
-use tests::programs;
+use tests::{plain_ids, programs};
 
 /// Ten kinds of requests at an agent that must mint.
 async fn mints(cluster: &Cluster, nth: usize) {
@@ -326,7 +325,7 @@ async fn latest_written(client: Client, url: String, oracle: Arc<Oracle>) -> Str
 
 /// The time in a Uniq96, as the masters write theirs.
 fn written(id: u128) -> String {
-    let at = Uniq96::from_bits(id).unwrap().fields().unwrap().civil;
+    let at = plain_ids::uniq96((id >> 32) as u64);
     let day = format!("{:04}-{:02}-{:02}", at.year, at.month, at.day);
     format!("{day}T{:02}:{:02}:{:02}.{:03}Z", at.hour, at.minute, at.second, at.millisecond)
 }

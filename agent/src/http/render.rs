@@ -7,7 +7,7 @@ use crate::gate::{Prefix, plain};
 use crate::run::{Run, Runs, stretches, uniq96};
 use crate::ticks::Numbers;
 use common::encoding::Encoding;
-use common::kind::TextForm;
+use common::kind::{TextForm, UNIQ96};
 use common::template::CallerParts;
 use std::sync::Arc;
 
@@ -208,7 +208,7 @@ impl Style {
                     match (media, form) {
                         (Media::Packed, _) => lines::packed(first, n, out),
                         (_, TextForm::Decimal) => lines::numbers(first, n, after, out),
-                        (_, form) => (numbers.write)(first, n, form, after, out),
+                        (_, form) => numbers.write_run(first.into(), n, form, after, out),
                     }
                 }
             }
@@ -223,10 +223,7 @@ impl Style {
                 lines::fields::<SERIAL96_DIGITS>(&high, run.start, run.len, after, out);
             }
             (Prefix::Uniq96 { prefix }, _, form) => {
-                for counter in run.counters() {
-                    uniq96(*prefix, counter).write_text(form, out);
-                    out.extend_from_slice(after);
-                }
+                UNIQ96.write_run(uniq96(*prefix, run.start).bits(), run.len, form, after, out);
             }
             (Prefix::Ticks { tick, numbers }, media, _) => self.write_layout(*tick, numbers, run, media, after, out),
             (Prefix::Plain { first, increment: 1 }, Media::Packed, _) => {
@@ -309,7 +306,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn number(prefix: u64) -> Prefix {
-        Prefix::Number { prefix, numbers: Kind::Uniq64.spec().numbers.unwrap() }
+        Prefix::Number { prefix, numbers: Kind::Uniq64.numbers().unwrap() }
     }
 
     fn style(media: Media, form: TextForm) -> Style {

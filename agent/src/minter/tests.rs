@@ -2,7 +2,8 @@ use super::kit::{Kit, held, set_wall};
 use super::*;
 use crate::holder::LeaseView;
 use crate::run::Runs;
-use common::kind::{UNIQ64_SERIALS_PER_HOUR, Uniq64Fields};
+use common::kind::UNIQ64_SERIALS_PER_HOUR;
+use common::layout::Parts;
 use common::rpc::mint::MintCode;
 use common::time::{DAY_MS, HOUR_MS, SpanMs};
 use common::token::{TokenType, TokenValue};
@@ -12,7 +13,7 @@ use std::collections::HashSet;
 /// The first step.
 const STEP: u32 = Namespace::STEP_DEFAULT;
 
-async fn uniq64(minter: &Arc<Minter>, n: u32) -> Result<Vec<Uniq64Fields>, Refusal> {
+async fn uniq64(minter: &Arc<Minter>, n: u32) -> Result<Vec<Parts>, Refusal> {
     let runs = minter.mint(minter.source(Kind::Uniq64, "default").unwrap(), n).await?;
     assert_eq!(runs.len(), n as usize);
     Ok(runs.uniq64().map(|id| id.fields().unwrap()).collect())
@@ -52,7 +53,7 @@ async fn ids_carry_the_token_the_hour_and_serials_in_order() {
     let kit = Kit::new();
     let (minter, _) = start_at_noon(&kit);
     let ids = uniq64(&minter, 2 * STEP + 1).await.unwrap();
-    assert!(ids.iter().all(|id| (id.hour, id.token) == (12, TokenValue(7))));
+    assert!(ids.iter().all(|id| (id.tick % 24, id.token) == (12, TokenValue(7))));
     assert!(ids.iter().zip(0..).all(|(id, serial)| id.serial == serial), "a batch beyond the first step");
     let texts = strings(&minter, 2).await.unwrap();
     assert!(texts[0].ends_with("TEST070000000000") && texts[1].ends_with("TEST070000000100"), "{texts:?}");
@@ -98,7 +99,7 @@ async fn the_last_serials_of_an_hour_are_given_and_then_none() {
     assert_eq!(code(uniq64(&minter, 1).await), MintCode::SerialExhausted);
     set_wall(&minter, noon + SpanMs(HOUR_MS));
     let next = uniq64(&minter, 1).await.unwrap()[0];
-    assert_eq!((next.hour, next.serial), (13, 1_000), "the next hour has all of them again");
+    assert_eq!((next.tick % 24, next.serial), (13, 1_000), "the next hour has all of them again");
 }
 
 #[tokio::test]
@@ -107,7 +108,7 @@ async fn the_hour_goes_forward_with_the_clock_and_never_back() {
     let (minter, noon) = start_at_noon(&kit);
     let hour = async |at: i64| {
         set_wall(&minter, noon + SpanMs(at));
-        uniq64(&minter, 1).await.map(|ids| (ids[0].hour, ids[0].serial))
+        uniq64(&minter, 1).await.map(|ids| (ids[0].tick % 24, ids[0].serial))
     };
     assert_eq!(hour(HOUR_MS - 60_000).await, Ok((12, 0)));
     assert_eq!(hour(HOUR_MS).await, Ok((13, 1)));
@@ -280,8 +281,8 @@ async fn uniq96_follow_the_clock_and_wait_for_the_mark_after_a_crash() {
     let minter = kit.start();
     let place = |runs: &Runs| {
         let id = runs.uniq96().last().unwrap();
-        let civil = id.fields().unwrap().civil;
-        (common::calendar::UtcOffset::default().instant(&civil).unwrap(), id.fields().unwrap().serial)
+        let fields = id.fields().unwrap();
+        (fields.time, fields.serial)
     };
     let before = minter.wall();
     let first = place(&minter.mint(Source::Uniq96, 100_000).await.unwrap());

@@ -142,10 +142,25 @@ impl Digits {
         // By a number that the compiler knows it divides several times faster.
         match self.radix() {
             10 => self.fill(number, field, || 10),
-            16 => self.fill(number, field, || 16),
-            32 => self.fill(number, field, || 32),
+            16 => self.fill_bits::<4, 16>(number, field),
+            32 => self.fill_bits::<5, 32>(number, field),
             62 => self.fill(number, field, || 62),
             radix => self.fill(number, field, || radix),
+        }
+    }
+
+    /// Digits of so many bits each, which takes no division at all.
+    fn fill_bits<const BITS: u32, const RADIX: usize>(&self, number: u128, field: &mut [u8]) {
+        const { assert!(1 << BITS == RADIX, "a character for every digit") };
+        let Some(characters) = self.alphabet.characters.first_chunk::<RADIX>() else { return };
+        let (digits, mut rest) = (u64::BITS / BITS, number);
+        for chunk in field.rchunks_mut(digits as usize) {
+            let mut word = rest as u64;
+            for place in chunk.iter_mut().rev() {
+                *place = characters.get(word as usize % RADIX).copied().unwrap_or(b'0');
+                word >>= BITS;
+            }
+            rest >>= digits * BITS;
         }
     }
 

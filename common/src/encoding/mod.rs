@@ -24,17 +24,18 @@ mod base32hex;
 mod error;
 mod ff1;
 mod ksuid;
+mod plain;
 mod secret;
 mod written;
 
 pub use alphabet::{Alphabet, InvalidAlphabet};
 pub use error::{InvalidEncoding, UnknownEncoding};
 pub use ff1::Key;
+pub use plain::{TextForm, UnknownTextForm};
 pub use secret::{InvalidMark, InvalidSecrets, SECRETS_MAX, Secret, SecretMark, Secrets};
 pub use written::WrittenAs;
 
-use crate::digits::shown;
-use crate::kind::TextForm;
+use crate::digits::{fill_decimal, read_decimal, shown};
 use crate::layout::Layout;
 use crate::plugin::Parameters;
 use crate::strategy::{self, Defined, Own, STRATEGY_PARAMETERS_LEN_MAX, STRATEGY_TEXT_LEN_MAX, Strategies};
@@ -257,6 +258,11 @@ enum Way {
     /// As few digits as there are.
     Decimal,
     Fixed(Digits),
+    /// In decimal what is above so many bits, and then what is in them. No definition can say it.
+    Split {
+        bits: u32,
+        digits: [usize; 2],
+    },
     Base32hex(Base32hex),
     Uuid(Digits),
     Ksuid,
@@ -399,21 +405,6 @@ impl Encoding {
         matches!(self.way, Way::Decimal) && self.prefix.is_empty()
     }
 
-    /// The encoding of the same numbers in one of the forms that every number has; `uri` is none of them, and is decimal here.
-    #[must_use]
-    pub fn plain(&self, form: TextForm) -> Self {
-        let alphabet = match form {
-            TextForm::Hex => Alphabet::hex(),
-            TextForm::Base32 => Alphabet::crockford(),
-            TextForm::Decimal | TextForm::Uri => {
-                return Self { bits: self.bits, prefix: Box::default(), respelled: None, way: Way::Decimal };
-            }
-        };
-        let needed = alphabet.digits_for(self.bits);
-        let way = Way::Fixed(Digits::new(alphabet, needed));
-        Self { bits: self.bits, prefix: Box::default(), respelled: None, way }
-    }
-
     /// Bits of the numbers.
     pub fn bits(&self) -> u32 {
         self.bits
@@ -429,6 +420,7 @@ impl Encoding {
         let own = match &self.way {
             Way::Decimal | Way::Sqids(..) | Way::Own(_) => return None,
             Way::Fixed(digits) => digits.len(),
+            Way::Split { digits: [high, low], .. } => high + low,
             Way::Base32hex(digits) => digits.len(),
             Way::Uuid(_) => UUID_LEN,
             Way::Ksuid => ksuid::LEN,
@@ -467,6 +459,14 @@ impl Encoding {
                 Err(_) => out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes()),
             },
             Way::Fixed(digits) => digits.write(number, out),
+            Way::Split { bits, digits: [high, low] } => {
+                let start = out.len();
+                out.resize(start + high + low, b'0');
+                if let Some((above, below)) = out.get_mut(start..).and_then(|field| field.split_at_mut_checked(*high)) {
+                    fill_decimal(above, (number >> bits) as u64);
+                    fill_decimal(below, (number & ones(*bits)) as u64);
+                }
+            }
             Way::Base32hex(digits) => digits.write(number, out),
             Way::Ksuid => ksuid::write(number, out),
             Way::Uuid(digits) => {
@@ -494,6 +494,37 @@ impl Encoding {
         true
     }
 
+    /// Appends the texts of `n` numbers from `first` on, none above its bits, each with `after` behind it; what cannot be written is left
+    /// out. Of digits that stand side by side mostly the last one changes, and the rest is copied.
+    pub fn write_run(&self, first: u128, n: u32, after: &[u8], out: &mut Vec<u8>) {
+        let digits = match &self.way {
+            Way::Fixed(digits) => Some(digits),
+            _ => None,
+        };
+        // The line before, how long it is, and what its last digit is worth.
+        let (mut line, mut len, mut value) = (0, 0, u64::MAX);
+        for number in (0..n).map(|nth| first.saturating_add(nth.into())) {
+            let start = out.len();
+            match digits {
+                Some(digits) if value.saturating_add(1) < digits.radix() => {
+                    value += 1;
+                    out.extend_from_within(line..line + len);
+                    if let Some(last) = out.get_mut(start + len - after.len() - 1) {
+                        *last = digits.character(value);
+                    }
+                }
+                _ => {
+                    let _ = self.write(number, out);
+                    out.extend_from_slice(after);
+                    len = out.len() - start;
+                    let last = out.len().checked_sub(after.len() + 1).and_then(|last| out.get(last));
+                    value = digits.zip(last).and_then(|(digits, last)| digits.value(*last)).map_or(u64::MAX, u64::from);
+                }
+            }
+            line = start;
+        }
+    }
+
     /// The text of a number; `None` as for [`write`](Self::write).
     pub fn text(&self, number: u128) -> Option<String> {
         let mut out = Vec::new();
@@ -509,6 +540,10 @@ impl Encoding {
         let number = match &self.way {
             Way::Decimal => own.bytes().all(|b| b.is_ascii_digit()).then(|| own.parse().ok()).flatten()?,
             Way::Fixed(digits) => digits.read(own.as_bytes())?,
+            Way::Split { bits, digits: [high, _] } => {
+                let (above, below) = own.split_at_checked(*high)?;
+                u128::from(read_decimal(above)?) << bits | u128::from(read_decimal(below)?)
+            }
             Way::Base32hex(digits) => digits.read(own)?,
             Way::Uuid(digits) => digits.read(own.replace('-', "").as_bytes())?,
             Way::Ksuid => ksuid::read(own)?,

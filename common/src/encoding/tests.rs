@@ -162,6 +162,27 @@ proptest! {
     }
 
     #[test]
+    fn numbers_in_a_row_are_written_as_each_of_them(
+        first: u128, n in 0u32..200, bits in 53u32..=128, after in proptest::sample::select(vec!["", "\n", "\",\""]),
+        json in proptest::sample::select(vec![
+            r#""decimal""#, r#"{"form":"decimal","length":40}"#, r#""hex""#, r#""base32""#, r#""base62""#, r#""base32hex""#,
+            r#"{"form":"hex","case":"upper","prefix":"ord_"}"#, r#""sqids""#, r#""ff1""#,
+        ]),
+    ) {
+        let first = (first & ones(bits)).min(ones(bits) - 200);
+        for encoding in [encoding(json, bits), Encoding::split(bits.min(96), 32)] {
+            let first = first & ones(encoding.bits() - 1);
+            let (mut all, mut each) = (b"before".to_vec(), b"before".to_vec());
+            encoding.write_run(first, n, after.as_bytes(), &mut all);
+            for number in first..first + u128::from(n) {
+                prop_assert!(encoding.write(number, &mut each));
+                each.extend_from_slice(after.as_bytes());
+            }
+            prop_assert!(all == each, "{} of {} from {}", n, json, first);
+        }
+    }
+
+    #[test]
     fn what_is_not_written_is_not_read(text in ".{0,50}", bits in 1u32..=128) {
         for json in [r#""decimal""#, r#""hex""#, r#""base32""#, r#""base62""#, r#""sqids""#, r#""ff1""#] {
             let encoding = encoding(json, bits);

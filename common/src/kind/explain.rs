@@ -16,6 +16,7 @@ use super::{Bucket, Form, Kind, LayoutReading, ParseError, TextForm};
 use crate::calendar::{Civil, UtcOffset};
 use crate::digits::shown;
 use crate::encoding::{EncodingForm, Secrets, WrittenAs};
+use crate::layout::Parts;
 use crate::namespace::{GeneratorName, Namespace};
 use crate::segment::NUMBER_MAX;
 use crate::strategy::Strategies;
@@ -205,7 +206,7 @@ pub enum ExplainError {
 
 /// The kinds that are numbers.
 fn numbers() -> String {
-    let numbers = Kind::ALL.into_iter().filter(|kind| matches!(kind.spec().form, Form::Number { .. }));
+    let numbers = Kind::ALL.into_iter().filter(|kind| kind.numbers().is_some());
     numbers.map(Kind::name).collect::<Vec<_>>().join(" or ")
 }
 
@@ -274,10 +275,7 @@ fn reason(text: &str, templates: usize) -> ExplainError {
     if plain.is_some() {
         return ExplainError::Plain { text: text.to_owned(), templates };
     }
-    let refusals = Kind::ALL.into_iter().filter_map(|kind| match kind.spec().form {
-        Form::Number { refusal, .. } => refusal(text),
-        Form::Template { .. } | Form::Layout { .. } | Form::Plain | Form::Keyed => None,
-    });
+    let refusals = Kind::ALL.into_iter().filter_map(|kind| kind.numbers()?.parse(text).err());
     let near = |e: &ParseError| match e {
         ParseError::Calendar { .. } => true,
         ParseError::Form { kind, .. } => text.starts_with(&format!("{kind}:")),
@@ -378,10 +376,10 @@ impl Reading {
         }
     }
 
-    /// That of a number.
-    pub(super) fn integer(kind: Kind, form: TextForm, time: String, token: u32, serial: u32, texts: TextForms) -> Self {
-        let (token, serial) = (Some(TokenText::Number(token)), Some(serial.into()));
-        Self { form: Some(form), time: Some(time), token, serial, texts: Some(texts), ..Self::of(kind) }
+    /// That of a number, in none of its forms.
+    pub(super) fn of_number(kind: Kind, parts: &Parts, time: String, texts: TextForms) -> Self {
+        let (token, serial) = (Some(TokenText::Number(parts.token.0)), Some(parts.serial.into()));
+        Self { time: Some(time), token, serial, texts: Some(texts), ..Self::of(kind) }
     }
 
     /// That of a text which may be one of that name's, and cannot be read here.

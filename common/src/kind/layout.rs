@@ -1,7 +1,7 @@
 //! Layouts: numbers whose bits a definition says, one token's serials per tick.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::{Bucket, Definable, Durable, Form, Kind, Known, Reading, Right, Spec, TextForm, TextForms, TokenText};
+use super::{Bucket, Definable, Durable, Form, Kind, Known, Reading, Right, Spec, TextForm, TextForms};
 use crate::encoding::{Encoding, EncodingForm};
 use crate::layout::{LayoutDefinition, Preset};
 use crate::namespace::Namespace;
@@ -27,7 +27,6 @@ pub(super) const SPEC: Spec = Spec {
     // The block has no serials: it says by which definition the name was minted. Time is durable in the header.
     durable: Durable::Block { number: 3 },
     form: Form::Layout { example: Preset::Snowflake },
-    numbers: None,
     definition: Some(Definable { everyday_reset: false, shared_serials: false }),
     readings: |text, known| known.of(Kind::Layout).flat_map(|namespace| readings(text, namespace, known)).collect(),
 };
@@ -103,20 +102,14 @@ fn readings(text: &str, namespace: &Namespace, known: &Known<'_>) -> Vec<Reading
 fn reading(read: &Read, namespace: &Namespace, definition: &LayoutDefinition, encoding: &Encoding) -> Option<Reading> {
     let (layout, Read { number, form, is_plain }) = (definition.layout(), *read);
     let parts = layout.parts(number)?;
-    let plain = |form| encoding.plain(form).text(number).unwrap_or_default();
+    let plain = |form| match form {
+        TextForm::Uri => String::new(),
+        form => encoding.plain(form).text(number).unwrap_or_default(),
+    };
     Some(Reading {
         names: vec![namespace.name().clone()],
         form: PLAIN.iter().find_map(|(plain, encoding)| (is_plain && *encoding == form).then_some(*plain)),
         hidden: form.hides(),
-        time: Some(parts.time.to_string()),
-        token: Some(TokenText::Number(parts.token.0)),
-        serial: Some(parts.serial.into()),
-        texts: Some(TextForms {
-            decimal: plain(TextForm::Decimal),
-            hex: plain(TextForm::Hex),
-            base32: plain(TextForm::Base32),
-            uri: String::new(),
-        }),
         layout: Some(LayoutReading {
             preset: definition.preset().map(Preset::name),
             bits: layout.bits(),
@@ -127,6 +120,6 @@ fn reading(read: &Read, namespace: &Namespace, definition: &LayoutDefinition, en
             has_spellings: form == EncodingForm::Uuid && is_plain,
             strategy: encoding.own().map(|own| own.name().to_owned()),
         }),
-        ..Reading::of(Kind::Layout)
+        ..Reading::of_number(Kind::Layout, &parts, parts.time.to_string(), TextForms::of(plain))
     })
 }

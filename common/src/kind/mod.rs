@@ -1,10 +1,10 @@
 //! The kinds of IDs: what each of them is, how it is written, and how it is taken apart again.
 //!
 //! What differs from kind to kind stands in a module of the kind's own, as a constant [`Spec`] and the functions in it:
-//! others ask [`Kind::spec`]. A further kind of numbers of 64 bits ([`Numbers`]) is such a module and a line in each of the
-//! lists here: agents mint it, HTTP, metrics, `explain` and the console know it by that. What is typed for each kind (calls by
-//! RPC, of clients, and in process) is written for it, and so is how a kind is minted that is neither numbers of 64 bits, nor
-//! a template, nor numbered by the clock.
+//! others ask [`Kind::spec`]. A further kind of numbers ([`Numbers`]) is a layout with a calendar, and a line in each of the
+//! lists here: HTTP, metrics, `explain` and the console know it by that. What is typed for each kind (calls by RPC, of clients,
+//! and in process) is written for it, and so is how a kind is minted that is neither numbers of 64 bits, nor a template, nor
+//! numbered by the clock.
 //!
 //! | kind | right | unit of time | durable in the serial file | definition |
 //! |---|---|---|---|---|
@@ -33,28 +33,22 @@ mod explain;
 mod layout;
 mod plain;
 mod string;
-mod text;
-mod uniq64;
-mod uniq96;
+mod uniq;
 
 pub use explain::{ExplainError, Explained, Known, Reading, TEXT_LEN_MAX, TextForms, TokenText, explain};
 pub use layout::LayoutReading;
-pub use text::{ParseError, TextForm, UnknownTextForm};
-pub use uniq64::{UNIQ64_SERIALS_PER_HOUR, Uniq64, Uniq64Fields};
-pub use uniq96::{Uniq96, Uniq96Fields};
+pub use uniq::{Numbers, ParseError, UNIQ64, UNIQ64_SERIALS_PER_HOUR, UNIQ96, Uniq64, Uniq96};
 
-use crate::calendar::{Civil, UtcOffset};
+pub use crate::calendar::{CalendarError, Ymd};
+pub use crate::encoding::{TextForm, UnknownTextForm};
+
 use crate::digits::shown;
-use crate::layout::Preset;
-
-use crate::time::{DAY_MS, HOUR_MS, SpanMs, WallMs};
-use crate::token::{TokenType, TokenValue};
+use crate::layout::{Preset, YEAR_FIRST};
+use crate::time::{DAY_MS, HOUR_MS, SpanMs};
+use crate::token::TokenType;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
-
-/// The year that both layouts count from.
-pub const YEAR_FIRST: i32 = 2000;
 
 /// A kind of ID. Those that have names come first: records keep a kind by its place here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -91,8 +85,6 @@ pub struct Spec {
     pub durable: Durable,
     /// How an ID is written.
     pub form: Form,
-    /// What its IDs are made by, if they are numbers of 64 bits that end with the serial of a block.
-    pub numbers: Option<&'static Numbers>,
     /// What a definition may say; `None`: there are no names of this kind.
     pub definition: Option<Definable>,
     /// Every way in which a text is an ID of this kind, by one of the names if it takes one.
@@ -131,18 +123,7 @@ pub enum Durable {
 #[derive(Debug)]
 pub enum Form {
     /// As numbers.
-    Number {
-        /// The last year that fits; what comes after it is refused.
-        year_last: i32,
-        /// Its fields and their bits, from the highest on.
-        fields: &'static [(Field, u32)],
-        /// IDs that one token has in a unit of time.
-        serials: u64,
-        /// The ID of an instant, a token and a serial, in decimal.
-        decimal: fn(UtcOffset, WallMs, TokenValue, u32) -> Result<String, LayoutError>,
-        /// Why a text is none in any form; `None` if it is one.
-        refusal: fn(&str) -> Option<ParseError>,
-    },
+    Number(fn() -> &'static Numbers),
     /// As a template says, which has a capacity of its own.
     Template {
         /// The template of `default`.
@@ -157,43 +138,6 @@ pub enum Form {
     Plain,
     /// The same, a sequence for each key. A request names the key.
     Keyed,
-}
-
-/// A field of a number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Field {
-    /// Of the Common Era, less [`YEAR_FIRST`].
-    Year,
-    /// 1..=12.
-    Month,
-    /// Of the month, from 1 on.
-    Day,
-    /// Of the day.
-    Hour,
-    /// Of the hour.
-    Minute,
-    /// Of the minute.
-    Second,
-    /// Of the second.
-    Millisecond,
-    /// The leased token.
-    Token,
-    /// What counts within token and unit of time.
-    Serial,
-}
-
-/// How numbers of 64 bits are minted whose lowest bits are a serial. What is called here is called once a window or once
-/// a request, never once an ID.
-#[derive(Debug)]
-pub struct Numbers {
-    /// The kind.
-    pub kind: Kind,
-    /// The bits of the ID of that unit of time and token whose serial is 0.
-    pub prefix: fn(UtcOffset, u32, TokenValue) -> Result<u64, LayoutError>,
-    /// The bits of the serial: one less than a token has IDs in a unit of time.
-    pub serial_mask: u64,
-    /// Appends the texts of that many IDs, from the one with these bits on, each with what stands behind it.
-    pub write: fn(u64, u32, TextForm, &[u8], &mut Vec<u8>),
 }
 
 /// What a definition of a kind may say.
@@ -221,12 +165,12 @@ impl Kind {
     /// What it is.
     pub const fn spec(self) -> &'static Spec {
         match self {
-            Self::Uniq64 => &uniq64::SPEC,
+            Self::Uniq64 => &uniq::UNIQ64_SPEC,
             Self::String => &string::SPEC,
             Self::Layout => &layout::SPEC,
             Self::Segment => &plain::SEGMENT,
             Self::Sequence => &plain::SEQUENCE,
-            Self::Uniq96 => &uniq96::SPEC,
+            Self::Uniq96 => &uniq::UNIQ96_SPEC,
         }
     }
 
@@ -240,6 +184,14 @@ impl Kind {
         match self.spec().durable {
             Durable::Block { number } | Durable::Ranges { number } => number,
             Durable::Mark => 0,
+        }
+    }
+
+    /// The numbers that its IDs are, if they are of a form of our own.
+    pub fn numbers(self) -> Option<&'static Numbers> {
+        match self.spec().form {
+            Form::Number(numbers) => Some(numbers()),
+            _ => None,
         }
     }
 
@@ -347,58 +299,6 @@ pub enum LayoutError {
     },
 }
 
-/// Bits that name no instant, e.g. a month 13: whatever they are, no generator minted them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("there is no {field} {value} ({date})")]
-pub struct CalendarError {
-    /// Which field: month, day, hour, minute, second or millisecond.
-    pub field: &'static str,
-    /// What stands in it.
-    pub value: u16,
-    /// The date it stands in.
-    pub date: Ymd,
-}
-
-/// Year, month and day as they stand in the bits, whether they exist or not; prints as 2026-11-20.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ymd {
-    /// Of the Common Era.
-    pub year: i32,
-    /// 1..=12 if it exists.
-    pub month: u8,
-    /// 1..=31 if it exists.
-    pub day: u8,
-}
-
-/// Whether the calendar has that instant. Leap seconds are not on the axis of the IDs.
-fn exists(civil: &Civil) -> Result<(), CalendarError> {
-    let date = Ymd { year: civil.year, month: civil.month, day: civil.day };
-    let refuse = |field, value| Err(CalendarError { field, value, date });
-    if !(1..=12).contains(&civil.month) {
-        return refuse("month", civil.month.into());
-    }
-    if chrono::NaiveDate::from_ymd_opt(civil.year, civil.month.into(), civil.day.into()).is_none() {
-        return refuse("day", civil.day.into());
-    }
-    for (field, value, count) in [
-        ("hour", civil.hour.into(), 24),
-        ("minute", civil.minute.into(), 60),
-        ("second", civil.second.into(), 60),
-        ("millisecond", civil.millisecond, 1_000),
-    ] {
-        if value >= count {
-            return refuse(field, value);
-        }
-    }
-    Ok(())
-}
-
-impl fmt::Display for Ymd {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:04}-{:02}-{:02}", self.year, self.month, self.day)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -440,23 +340,16 @@ mod tests {
         named.retain(|kind| kind.spec().definition.is_some());
         assert_eq!(named, Kind::NAMED);
         for kind in Kind::ALL {
-            let Spec { right, durable, definition, unit, form, numbers, .. } = kind.spec();
+            let Spec { right, durable, definition, unit, .. } = kind.spec();
             assert!(right.as_ref().is_none_or(|right| right.token_types.contains(&right.token_type)), "{kind}");
             assert_eq!(matches!(durable, Durable::Ranges { .. }), right.is_none(), "{kind}: a token or ranges");
             let kept = matches!(durable, Durable::Block { .. } | Durable::Ranges { .. });
             assert_eq!(kept, definition.is_some(), "{kind}: a name is a series, or has ranges");
             assert!(*unit == Bucket::Ever || DAY_MS % unit.span().0 == 0, "{kind}: no unit crosses a day");
-            if let Form::Number { serials, fields, .. } = form {
-                let serial_bits = fields.last().map(|(_, bits)| 1u64 << bits);
-                assert_eq!(serial_bits, Some(*serials), "{kind}: the serial stands last");
-            }
-            if let Some(numbers) = numbers {
-                let Form::Number { serials, fields, .. } = form else { panic!("{kind} is no number") };
-                assert_eq!(
-                    (numbers.kind, numbers.serial_mask, fields.iter().map(|(_, bits)| bits).sum::<u32>()),
-                    (kind, serials - 1, 64)
-                );
-            }
+            let Some(numbers) = kind.numbers() else { continue };
+            assert_eq!(numbers.kind, kind);
+            // A tick is what their serials are unique in, and an agent has a block of it or a mark.
+            assert_eq!(numbers.layout().unit(), unit.span(), "{kind}");
         }
     }
 }

@@ -11,7 +11,6 @@ pub(super) const SEGMENT: Spec = Spec {
     unit: Bucket::Ever,
     durable: Durable::Ranges { number: 4 },
     form: Form::Plain,
-    numbers: None,
     definition: Some(Definable { everyday_reset: false, shared_serials: false }),
     readings: |text, known| {
         readings(text, known, Kind::Segment, |namespace, number| {
@@ -27,7 +26,6 @@ pub(super) const SEQUENCE: Spec = Spec {
     unit: Bucket::Ever,
     durable: Durable::Ranges { number: 5 },
     form: Form::Keyed,
-    numbers: None,
     definition: Some(Definable { everyday_reset: false, shared_serials: false }),
     readings: |text, known| {
         readings(text, known, Kind::Sequence, |namespace, number| {

@@ -23,7 +23,6 @@ pub(super) const SPEC: Spec = Spec {
     unit: Bucket::Day,
     durable: Durable::Block { number: 2 },
     form: Form::Template { default: DEFAULT_TEMPLATE },
-    numbers: None,
     // People read strings and expect the serial to start anew.
     definition: Some(Definable { everyday_reset: true, shared_serials: false }),
     readings: |text, known| known.of(Kind::String).filter_map(|namespace| reading(text, namespace)).collect(),

@@ -1,6 +1,7 @@
 //! The fields of a layout: what stands in so many bits, and where.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use super::Unit;
 use crate::digits::shown;
 use std::fmt;
 use std::str::FromStr;
@@ -12,6 +13,8 @@ pub enum Part {
     Const(u64),
     /// Ticks since the epoch.
     Time,
+    /// A field of the calendar that stands for ticks. No definition can say it.
+    Calendar(Unit),
     /// The leased token.
     Token,
     /// What counts within tick and token.
@@ -53,22 +56,17 @@ pub(super) const fn mask(bits: u32) -> u128 {
     if bits >= u128::BITS { u128::MAX } else { (1 << bits) - 1 }
 }
 
-impl Part {
-    const fn name(self) -> &'static str {
-        match self {
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
             Self::Const(0) => "zero",
             Self::Const(_) => "const",
             Self::Time => "time",
+            Self::Calendar(unit) => return unit.fmt(f),
             Self::Token => "token",
             Self::Serial => "serial",
             Self::Random => "random",
-        }
-    }
-}
-
-impl fmt::Display for Part {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        })
     }
 }
 
@@ -159,46 +157,54 @@ impl Constant {
 /// Where the bits of one number stand in an ID.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Placement {
+    /// In all pieces.
+    bits: u32,
     /// The least significant first.
     pieces: Vec<Piece>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Piece {
-    bits: u32,
-    /// Where it begins in the number, and in the ID.
-    low: u32,
-    shift: u32,
+    /// Its bits in the ID.
+    mask: u128,
+    /// How much higher they stand there than in the number.
+    up: u32,
 }
 
 impl Placement {
     /// A further piece, which stands below those that there are, in the number and in the ID.
     pub(super) fn add_below(&mut self, bits: u32, shift: u32) {
         for piece in &mut self.pieces {
-            piece.low += bits;
+            piece.up -= bits;
         }
-        self.pieces.insert(0, Piece { bits, low: 0, shift });
+        self.bits += bits;
+        let mask = mask(bits) << shift;
+        match self.pieces.first_mut() {
+            // The fields of a calendar stand side by side.
+            Some(above) if above.up == shift => above.mask |= mask,
+            _ => self.pieces.insert(0, Piece { mask, up: shift }),
+        }
     }
 
     /// In all pieces.
     pub(super) fn bits(&self) -> u32 {
-        self.pieces.iter().map(|piece| piece.bits).sum()
+        self.bits
     }
 
     /// The place of its lowest bit in the ID; of none, above all.
     pub(super) fn lowest(&self) -> u32 {
-        self.pieces.first().map_or(u32::MAX, |piece| piece.shift)
+        self.pieces.first().map_or(u32::MAX, |piece| piece.mask.trailing_zeros())
     }
 
     /// The place after its highest bit in the ID; of none, 0.
     pub(super) fn end(&self) -> u32 {
-        self.pieces.last().map_or(0, |piece| piece.shift + piece.bits)
+        self.pieces.last().map_or(0, |piece| u128::BITS - piece.mask.leading_zeros())
     }
 
     /// Where it begins in the ID, if it stands there in one piece.
     pub(super) fn shift(&self) -> Option<u32> {
         match self.pieces[..] {
-            [Piece { shift, .. }] => Some(shift),
+            [Piece { up, .. }] => Some(up),
             _ => None,
         }
     }
@@ -206,12 +212,15 @@ impl Placement {
     /// The number in its place; what does not fit is cut off.
     #[inline]
     pub(super) fn put(&self, number: u128) -> u128 {
-        self.pieces.iter().fold(0, |id, piece| id | ((number >> piece.low) & mask(piece.bits)) << piece.shift)
+        match self.pieces.as_slice() {
+            [piece] => number << piece.up & piece.mask,
+            pieces => pieces.iter().fold(0, |id, piece| id | number << piece.up & piece.mask),
+        }
     }
 
     /// The number that stands in its place.
     #[inline]
     pub(super) fn get(&self, id: u128) -> u128 {
-        self.pieces.iter().fold(0, |number, piece| number | ((id >> piece.shift) & mask(piece.bits)) << piece.low)
+        self.pieces.iter().fold(0, |number, piece| number | (id & piece.mask) >> piece.up)
     }
 }

@@ -17,21 +17,26 @@
 //! UUID's version stands between them; the first piece has the most significant bits. Pieces that continue each other are one
 //! field, however they are written, and constants side by side are one constant: two layouts are equal if they write all numbers alike.
 //!
-//! Times are UTC, whatever the cluster's offset is: those who take such a number apart know of none.
+//! Times are UTC, whatever the cluster's offset is: those who take such a number apart know of none. But a layout that no definition can
+//! say may have a [`Calendar`] where others have one field `time`: its ticks are counted from 1970 on in the cluster's offset, so whoever
+//! asks for the tick of an instant hands over [the local one](crate::calendar::UtcOffset::to_local).
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod calendar;
 mod definition;
 mod field;
 mod presets;
 mod random;
 mod spread;
 
+pub use calendar::{Calendar, Unit, YEAR_FIRST};
 pub use definition::{AHEAD_MAX_DEFAULT, AHEAD_MAX_LIMIT, InvalidDefinition, LayoutDefinition, TICK_MAX};
 pub use field::{Field, FieldError, Part};
 pub use presets::Preset;
 pub use random::{RANDOM_KEY_LEN, RandomBits};
 pub use spread::Spread;
 
+use crate::calendar::Civil;
 use crate::digits::shown;
 use crate::encoding::EncodingSource;
 use crate::plugin::PluginSpec;
@@ -40,6 +45,7 @@ use crate::time::{DAY_MS, SECOND_MS, SpanMs, WallMs};
 use crate::token::TokenValue;
 use field::Placement;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// Fields of a layout at most.
 pub const FIELDS_MAX: usize = 16;
@@ -62,8 +68,8 @@ pub const LIFE_MIN: SpanMs = SpanMs::days(365);
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct LayoutSpec {
-    /// The name of a preset (`snowflake`, `leaf`, `uidgenerator`, `sonyflake`, `instagram`, `discord`, `js53`, `uuid7`, `ulid`, `typeid`,
-    /// `objectid`, `xid`, `ksuid`); without it, `bits`, `epoch`, `unit_ms` and `fields`.
+    /// The name of a preset, such as `snowflake`, `js53`, `uuid7` or `ulid` (docs/kinds.md has them all); without it, `bits`, `epoch`,
+    /// `unit_ms` and `fields`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layout: Option<String>,
     /// How wide the number is: 53, 63, 64, 96 or 128.
@@ -196,6 +202,10 @@ pub struct Layout {
     bits: u32,
     epoch: WallMs,
     unit: SpanMs,
+    /// Those that can be written.
+    ticks: Range<u64>,
+    /// The calendar that they are written by, if they are not numbers.
+    calendar: Option<Calendar>,
     fields: Vec<Field>,
     /// What is constant.
     fixed: u128,
@@ -212,7 +222,7 @@ pub struct Layout {
 pub struct Parts {
     /// Ticks since the epoch.
     pub tick: u64,
-    /// When the tick began.
+    /// When the tick began; by a calendar [the local instant](crate::calendar::UtcOffset::to_local).
     pub time: WallMs,
     /// Whose it is.
     pub token: TokenValue,
@@ -270,6 +280,37 @@ impl Layout {
         if sum != bits {
             return Err(InvalidLayout::Sum { sum, bits });
         }
+        let layout = Self::placed(bits, epoch, unit, fields);
+        for (part, bits, max) in [
+            (Part::Time, layout.time.bits(), TIME_BITS_MAX),
+            (Part::Token, layout.token.bits(), TOKEN_BITS_MAX),
+            (Part::Serial, layout.serial.bits(), SERIAL_BITS_MAX),
+        ] {
+            if bits == 0 {
+                return Err(InvalidLayout::Missing(part));
+            }
+            if bits > max {
+                return Err(InvalidLayout::TooWide { part, bits, max });
+            }
+        }
+        let per_second = layout.serials_per_second();
+        if per_second < SERIALS_PER_SECOND_MIN {
+            return Err(InvalidLayout::SerialTooSmall { bits: layout.serial.bits(), unit_ms: unit.0, per_second });
+        }
+        Ok(layout)
+    }
+
+    /// A layout of a calendar, a token and a serial, from the most significant bit on.
+    pub(crate) fn by_calendar(calendar: Calendar, token_bits: u32, serial_bits: u32) -> Self {
+        let behind = [(Part::Token, token_bits), (Part::Serial, serial_bits)].map(|(part, bits)| Field { part, bits });
+        let fields: Vec<_> = calendar.fields().chain(behind).collect();
+        let bits = fields.iter().map(|field| field.bits).sum();
+        let ticks = calendar.ticks();
+        Self { ticks, calendar: Some(calendar), ..Self::placed(bits, WallMs(0), calendar.unit(), fields) }
+    }
+
+    /// The fields in their places, whether they go together or not.
+    fn placed(bits: u32, epoch: WallMs, unit: SpanMs, fields: Vec<Field>) -> Self {
         // Before anything is compared: how a person cuts a field says nothing of the numbers.
         let fields = field::joined(&fields);
         let (mut fixed, mut fixed_mask, mut above) = (0, 0, bits);
@@ -281,29 +322,14 @@ impl Layout {
                 fixed |= u128::from(value) << above;
                 fixed_mask |= field::mask(field.bits) << above;
             }
-            for (_, placement) in placed.iter_mut().filter(|(part, _)| *part == field.part) {
+            let place = if let Part::Calendar(_) = field.part { Part::Time } else { field.part };
+            for (_, placement) in placed.iter_mut().filter(|(part, _)| *part == place) {
                 placement.add_below(field.bits, above);
             }
         }
         let [(_, time), (_, token), (_, serial), (_, random)] = placed;
-        for (part, bits, max) in [
-            (Part::Time, time.bits(), TIME_BITS_MAX),
-            (Part::Token, token.bits(), TOKEN_BITS_MAX),
-            (Part::Serial, serial.bits(), SERIAL_BITS_MAX),
-        ] {
-            if bits == 0 {
-                return Err(InvalidLayout::Missing(part));
-            }
-            if bits > max {
-                return Err(InvalidLayout::TooWide { part, bits, max });
-            }
-        }
-        let layout = Self { bits, epoch, unit, fields, fixed, fixed_mask, time, token, serial, random };
-        let per_second = layout.serials_per_second();
-        if per_second < SERIALS_PER_SECOND_MIN {
-            return Err(InvalidLayout::SerialTooSmall { bits: layout.serial.bits(), unit_ms: unit.0, per_second });
-        }
-        Ok(layout)
+        let ticks = 0..1u64.checked_shl(time.bits()).unwrap_or(u64::MAX);
+        Self { bits, epoch, unit, ticks, calendar: None, fields, fixed, fixed_mask, time, token, serial, random }
     }
 
     /// Whether its time has begun, and goes on for a year from `now` at least.
@@ -369,7 +395,12 @@ impl Layout {
 
     /// The first instant that does not fit.
     pub fn end(&self) -> WallMs {
-        self.epoch + SpanMs(self.unit.0.saturating_mul(1 << self.time.bits()))
+        self.starts_at(self.ticks.end)
+    }
+
+    /// The calendar that its ticks are written by, if they are not numbers.
+    pub fn calendar(&self) -> Option<&Calendar> {
+        self.calendar.as_ref()
     }
 
     /// Bits of the serial.
@@ -395,9 +426,12 @@ impl Layout {
     }
 
     /// The tick in which `at` lies; `None` before the epoch and where it does not fit any more.
+    #[inline]
     pub fn tick(&self, at: WallMs) -> Option<u64> {
-        let tick = u64::try_from((at - self.epoch).0).ok()? / u64::try_from(self.unit.0).ok()?;
-        (tick < 1 << self.time.bits()).then_some(tick)
+        let since = u64::try_from((at - self.epoch).0).ok()?;
+        // A division costs as much as all the rest.
+        let tick = if self.unit.0 == 1 { since } else { since / u64::try_from(self.unit.0).ok()? };
+        self.ticks.contains(&tick).then_some(tick)
     }
 
     /// When a tick begins.
@@ -406,14 +440,22 @@ impl Layout {
     }
 
     /// Whether that token can be written.
+    #[inline]
     pub fn admits(&self, token: TokenValue) -> bool {
         u64::from(token.0) < self.tokens()
     }
 
     /// The number of that tick and token whose serial is 0 and whose random bits are. `None` if one of them does not fit.
+    #[inline]
     pub fn prefix(&self, tick: u64, token: TokenValue) -> Option<u128> {
-        let fits = tick < 1 << self.time.bits() && self.admits(token);
-        fits.then(|| self.fixed | self.time.put(tick.into()) | self.token.put(token.0.into()))
+        if !self.ticks.contains(&tick) || !self.admits(token) {
+            return None;
+        }
+        let time = match &self.calendar {
+            None => tick,
+            Some(calendar) => calendar.pack(tick)?,
+        };
+        Some(self.fixed | self.time.put(time.into()) | self.token.put(token.0.into()))
     }
 
     /// A [`prefix`](Self::prefix) with that serial, and with the lowest of those random bits. What is too large is cut off: the
@@ -431,12 +473,21 @@ impl Layout {
         Some(Narrow { fixed, time: self.time.shift()?, serial: self.serial.shift()? })
     }
 
-    /// What a number says. `None` if it is not of this layout: too large, or something else stands where it is constant.
+    /// The date that stands in a number by a calendar, which may be none that exists.
+    pub fn civil(&self, id: u128) -> Option<Civil> {
+        Some(self.calendar.as_ref()?.unpack(u64::try_from(self.time.get(id)).ok()?))
+    }
+
+    /// What a number says. `None` if it is not of this layout: too large, something else stands where it is constant, or a date
+    /// that does not exist.
     pub fn parts(&self, id: u128) -> Option<Parts> {
         if id & !field::mask(self.bits) != 0 || id & self.fixed_mask != self.fixed {
             return None;
         }
-        let tick = u64::try_from(self.time.get(id)).ok()?;
+        let tick = match &self.calendar {
+            None => u64::try_from(self.time.get(id)).ok()?,
+            Some(calendar) => calendar.tick(&self.civil(id)?)?,
+        };
         Some(Parts {
             tick,
             time: self.starts_at(tick),

@@ -1,4 +1,5 @@
 use super::*;
+use crate::time::HOUR_MS;
 use proptest::prelude::*;
 
 const EPOCH: &str = "2024-01-01T00:00:00Z";
@@ -82,6 +83,7 @@ fn what_is_of_no_use_is_refused_with_the_reason() {
         (source(96, 1, &["time:40", "token:16", "serial:20", "serial:20"]), "serial has 40 bits: at most 32"),
         (source(64, 1, &["time", "token:10"]), "'time' is not a field"),
         (source(64, 1, &["time:41=3"]), "is not a field"),
+        (source(64, 1, &["year:7"]), "'year:7' is not a field"),
         (source(64, 1, &["const:2=4"]), "does not fit its bits"),
         (source(64, 1, &["const:2=0"]), "written zero:N"),
         (source(64, 1, &["time:+4"]), "no width that fits"),
@@ -197,6 +199,14 @@ fn any_layout() -> impl Strategy<Value = Layout> {
     (proptest::collection::vec(pieces, 4..12), bits).prop_filter_map("no layout", filled)
 }
 
+/// Layouts of every calendar that ends with a unit of fixed length.
+fn any_calendar() -> impl Strategy<Value = Layout> {
+    let unit = proptest::sample::select(vec![DAY_MS, HOUR_MS, 60 * SECOND_MS, SECOND_MS, 1]).prop_map(SpanMs);
+    (unit, 1u32..=12, 1..=TOKEN_BITS_MAX, 1..=SERIAL_BITS_MAX).prop_map(|(unit, year_bits, token_bits, serial_bits)| {
+        Layout::by_calendar(Calendar::new(year_bits, unit), token_bits, serial_bits)
+    })
+}
+
 /// The same layout with each field of more than one bit in two pieces, as far as there may be fields.
 fn respelled(layout: &Layout) -> Layout {
     let mut fields = Vec::new();
@@ -224,9 +234,10 @@ fn those_of_databases_have_a_fast_way_and_others_none() {
 proptest! {
     #[test]
     fn what_is_put_together_comes_apart_again(
-        layout in any_layout(), tick: u64, token: u32, serial: u32, random: u128
+        layout in prop_oneof![any_layout(), any_calendar()], nth: u64, token: u32, serial: u32, random: u128
     ) {
-        let (tick, token) = (tick % (layout.end().0 as u64), TokenValue((u64::from(token) % layout.tokens()) as u32));
+        let Range { start, end } = layout.ticks;
+        let (tick, token) = (start + nth % (end - start), TokenValue((u64::from(token) % layout.tokens()) as u32));
         let serial = (u64::from(serial) % layout.serials_per_tick()) as u32;
         let id = layout.fill(layout.prefix(tick, token).unwrap(), serial, random);
         let parts = layout.parts(id).unwrap();
@@ -236,7 +247,9 @@ proptest! {
         if let Some(narrow) = layout.narrow(token) {
             prop_assert_eq!(u128::from(narrow.number(tick, serial.into())), id);
         }
-        if layout.sorts_by_time() && tick > 0 {
+        prop_assert_eq!((layout.prefix(end, token), layout.tick(layout.end())), (None, None));
+        prop_assert_eq!(start.checked_sub(1).and_then(|tick| layout.prefix(tick, token)), None);
+        if layout.sorts_by_time() && tick > start {
             let before = layout.fill(layout.prefix(tick - 1, TokenValue((layout.tokens() - 1) as u32)).unwrap(), u32::MAX, u128::MAX);
             prop_assert!(before < id);
         }

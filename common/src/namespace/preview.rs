@@ -4,7 +4,7 @@
 use super::{Definition, GeneratorName, Namespace, Of};
 use crate::calendar::UtcOffset;
 use crate::encoding::Secrets;
-use crate::kind::{Bucket, Form};
+use crate::kind::{Bucket, Form, TextForm, UNIQ64};
 use crate::strategy::Strategies;
 use crate::template::YEARS;
 use crate::time::{DAY_MS, HOUR_MS, SpanMs, WallMs};
@@ -122,10 +122,9 @@ impl Namespace {
         let (offset, encoding) = (at.offset, self.written_by(at.secrets, at.strategies).ok()?);
         let template = match &self.of {
             Of::Uniq64(..) => {
-                let Form::Number { decimal, .. } = &self.kind().spec().form else { return None };
-                let number = decimal(offset, at.now, token, serial).ok()?;
-                let Some(encoding) = encoding else { return Some(number) };
-                return encoding.text(number.parse().ok()?);
+                let number = UNIQ64.layout().fill(UNIQ64.prefix(offset, at.now, token).ok()?, serial, 0);
+                let Some(encoding) = encoding else { return Some(UNIQ64.text(number, TextForm::Decimal)) };
+                return encoding.text(number);
             }
             Of::Layout(_, definition) => {
                 let layout = definition.layout();
@@ -159,7 +158,7 @@ impl Namespace {
     pub fn end(&self, offset: UtcOffset) -> Option<WallMs> {
         match (&self.of, &self.kind().spec().form) {
             (Of::Layout(_, definition), _) => Some(definition.layout().end()),
-            (_, Form::Number { year_last, .. }) => offset.new_year(year_last.saturating_add(1)),
+            (_, Form::Number(numbers)) => Some(numbers().end(offset)),
             (_, Form::Template { .. }) => offset.new_year(YEARS.end().saturating_add(1)),
             (_, Form::Layout { .. } | Form::Plain | Form::Keyed) => None,
         }

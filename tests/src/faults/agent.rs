@@ -3,6 +3,7 @@
 use super::disk::{Call, FaultyDisk, Lie, Struck};
 use super::ledger::Ledger;
 use super::op::{Ended, Op};
+use crate::plain_ids;
 use agent::holder::{Holder, LeaseView, Leases};
 use agent::minter::{Generator, Minter, Source};
 use agent::refusal::Refusal;
@@ -13,7 +14,6 @@ use anyhow::{Context as _, Result};
 use common::calendar::UtcOffset;
 use common::clock::Clock;
 use common::kind::Kind;
-use common::kind::{Uniq64, Uniq96};
 use common::lease::{Generation, Grant};
 use common::namespace::Namespace;
 use common::parameters::{ClusterId, ClusterParameters, SessionId};
@@ -561,12 +561,11 @@ fn mark(contents: &Contents, kind: Kind) -> (u32, u64) {
 
 /// The hour that a Uniq64 carries.
 fn hour(prefix: u64) -> Option<u32> {
-    Some(Uniq64::with_serial(prefix, 0).fields().ok()?.bucket()?.0)
+    let offset = UtcOffset::default();
+    offset.instant(&plain_ids::uniq64(prefix)).map(|hour| offset.hour_bucket(hour).0)
 }
 
 /// The instant that a Uniq96 carries.
 fn milliseconds(prefix: u64) -> WallMs {
-    let fields = Uniq96::with_serial(prefix, 0).fields();
-    let instant = fields.ok().and_then(|fields| UtcOffset::default().instant(&fields.civil));
-    instant.unwrap_or(WallMs(i64::MAX))
+    UtcOffset::default().instant(&plain_ids::uniq96(prefix)).unwrap_or(WallMs(i64::MAX))
 }

@@ -6,6 +6,7 @@ use super::kind::Kind;
 use super::mutation::{Mutation, Mutations};
 use super::rng::Rng;
 use super::views::{bent, long_over, unbent, views};
+use crate::plain_ids;
 use agent::engine::{
     Effects, Engine, Part, Published, RESUME_WAIT, Refilled, Taken, TakenTicks, UNIQ96_AXIS, take, take_ticks,
 };
@@ -397,14 +398,8 @@ impl Minter {
         for agent::run::Run { prefix, start, len } in runs.iter().cloned() {
             let lease = self.own.lease.clone().expect("nothing is minted without a lease");
             let (high, time) = match &prefix {
-                Prefix::Number { prefix: high, .. } => {
-                    let civil = agent::run::uniq64(*high, 0).fields().expect("an ID").civil();
-                    (*high, offset.instant(&civil))
-                }
-                Prefix::Uniq96 { prefix: high } => {
-                    let civil = agent::run::uniq96(*high, 0).fields().expect("an ID").civil;
-                    (*high, offset.instant(&civil))
-                }
+                Prefix::Number { prefix: high, .. } => (*high, offset.instant(&plain_ids::uniq64(*high))),
+                Prefix::Uniq96 { prefix: high } => (*high, offset.instant(&plain_ids::uniq96(*high))),
                 Prefix::Text { .. } => of_text(&prefix, offset),
                 Prefix::Ticks { tick, numbers } => {
                     out.extend(by_tick(*tick, numbers, start..start + u64::from(len), &lease));

@@ -3,8 +3,8 @@
 
 use crate::words::{Words, fill};
 use askama::Template;
-use common::kind::{Field, Form, Kind};
-use common::layout::{Layout, Part};
+use common::kind::Kind;
+use common::layout::{Field, Layout, Part};
 
 /// Parts of a whole that positions are told in: 100 % with four digits behind the point.
 const WHOLE: u64 = 1_000_000;
@@ -30,6 +30,13 @@ impl Piece {
             "token" => ("token", w.field_token),
             "serial" => ("serial", w.field_serial),
             "random" => ("random", w.part_random),
+            "year" => ("date", w.field_year),
+            "month" => ("date", w.field_month),
+            "day" => ("date", w.field_day),
+            "hour" => ("date", w.field_hour),
+            "minute" => ("date", w.field_minute),
+            "second" => ("date", w.field_second),
+            "millisecond" => ("date", w.field_ms),
             "zero" => ("literal", w.part_zero),
             _ => ("literal", w.part_const),
         };
@@ -110,10 +117,9 @@ pub(super) fn bits_told(bits: u32, w: &'static Words) -> String {
 
 /// The picture of a layout, and of what stands in `id` if there is one.
 pub(super) fn layout_picture(layout: &Layout, id: Option<u128>, w: &'static Words) -> Picture {
-    let piece = |field: &common::layout::Field| Piece::of_part(&field.part.to_string(), field.bits, w);
-    let pieces: Vec<Piece> = layout.fields().iter().map(piece).collect();
+    let pieces = pieces(layout, w);
     let mut above = layout.bits();
-    let value = |field: &common::layout::Field| {
+    let value = |field: &Field| {
         above = above.saturating_sub(field.bits);
         let shifted = |id: u128| id.checked_shr(above).unwrap_or(0);
         let ones = if field.bits >= u128::BITS { u128::MAX } else { (1 << field.bits) - 1 };
@@ -136,28 +142,12 @@ pub(super) fn layout_picture(layout: &Layout, id: Option<u128>, w: &'static Word
 
 /// The drawing of the numbers of a kind, as HTML; `None` if it writes no numbers.
 pub(super) fn kind_drawing(kind: Kind, w: &'static Words) -> Option<String> {
-    let Form::Number { fields, .. } = kind.spec().form else { return None };
-    let piece = |(field, bits): &(Field, u32)| {
-        let (kind, name) = field_shown(*field, w);
-        Piece { kind, name, bits: *bits }
-    };
-    let pieces: Vec<Piece> = fields.iter().map(piece).collect();
-    Some(drawing(&pieces, pieces.iter().map(|piece| piece.bits).sum(), w))
+    let layout = kind.numbers()?.layout();
+    Some(drawing(&pieces(layout, w), layout.bits(), w))
 }
 
-/// The colour and the name of a field of a kind.
-pub(super) fn field_shown(field: Field, w: &'static Words) -> (&'static str, &'static str) {
-    match field {
-        Field::Year => ("date", w.field_year),
-        Field::Month => ("date", w.field_month),
-        Field::Day => ("date", w.field_day),
-        Field::Hour => ("date", w.field_hour),
-        Field::Minute => ("date", w.field_minute),
-        Field::Second => ("date", w.field_second),
-        Field::Millisecond => ("date", w.field_ms),
-        Field::Token => ("token", w.field_token),
-        Field::Serial => ("serial", w.field_serial),
-    }
+fn pieces(layout: &Layout, w: &'static Words) -> Vec<Piece> {
+    layout.fields().iter().map(|field| Piece::of_part(&field.part.to_string(), field.bits, w)).collect()
 }
 
 #[cfg(test)]

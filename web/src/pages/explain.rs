@@ -1,6 +1,6 @@
 //! What an ID says, and who held its token when it was made.
 
-use super::bits::{bits_told, field_shown, kind_drawing, layout_picture};
+use super::bits::{self, bits_told, kind_drawing, layout_picture};
 use super::{Frame, lease_href, rows};
 use crate::masters::{AuditRow, LeaseFilter, LeaseRow, LeaseStage, Masters, NamespaceRow, Order, Page as Cut};
 use crate::problem::Problem;
@@ -9,7 +9,7 @@ use crate::words::{Words, fill};
 use askama::Template;
 use common::audit::Action;
 use common::calendar::UtcOffset;
-use common::kind::{ExplainError, Explained, Field, Form, Known, Reading, TokenText, explain};
+use common::kind::{ExplainError, Explained, Kind, Known, Reading, TokenText, explain};
 use common::layout::{Layout, LayoutSpec};
 use common::namespace::GeneratorName;
 use common::template::PartKind;
@@ -208,37 +208,29 @@ fn pieces(reading: &Reading, w: &'static Words) -> Vec<Piece> {
         };
         return reading.parts.iter().map(piece).collect();
     }
-    if let Some(layout) = &reading.layout {
-        let piece = |field: &String| {
-            let (part, bits) = field.split_once(':').unwrap_or((field, ""));
-            let (kind, name, text) = match part {
-                "time" => ("date", w.field_time, time.to_owned()),
-                "token" => ("token", w.field_token, token.clone()),
-                "serial" => ("serial", w.field_serial, serial.clone()),
-                "random" => ("custom", w.field_random, String::new()),
-                _ => ("literal", w.field_literal, bits.split_once('=').map_or("0", |(_, value)| value).to_owned()),
-            };
-            let bits = bits.split('=').next().unwrap_or_default();
-            Piece { kind, name, text, bits: Some(fill(w.bits, &[bits])) }
-        };
-        return layout.fields.iter().map(piece).collect();
-    }
-    let Form::Number { fields, .. } = reading.kind.spec().form else { return Vec::new() };
+    let kind = |kind: Kind| Some(kind.numbers()?.layout().fields().iter().map(ToString::to_string).collect());
+    let of_layout = reading.layout.as_ref().map(|layout| layout.fields.clone());
+    let fields: Vec<String> = of_layout.or_else(|| kind(reading.kind)).unwrap_or_default();
     let digits = |from: usize, to: usize| time.get(from..to).unwrap_or_default().to_owned();
-    let piece = |(field, bits): &(Field, u32)| {
-        let (kind, name) = field_shown(*field, w);
-        let text = match field {
-            Field::Year => digits(0, 4),
-            Field::Month => digits(5, 7),
-            Field::Day => digits(8, 10),
-            Field::Hour => digits(11, 13),
-            Field::Minute => digits(14, 16),
-            Field::Second => digits(17, 19),
-            Field::Millisecond => digits(20, 23),
-            Field::Token => token.clone(),
-            Field::Serial => serial.clone(),
+    let piece = |field: &String| {
+        let (part, width) = field.split_once(':').unwrap_or((field, ""));
+        let (width, constant) = width.split_once('=').unwrap_or((width, "0"));
+        let drawn = bits::Piece::of_part(part, width.parse().unwrap_or_default(), w);
+        let (kind, name, text) = match part {
+            "time" => ("date", w.field_time, time.to_owned()),
+            "token" => (drawn.kind, drawn.name, token.clone()),
+            "serial" => (drawn.kind, drawn.name, serial.clone()),
+            "random" => ("custom", w.field_random, String::new()),
+            "year" => (drawn.kind, drawn.name, digits(0, 4)),
+            "month" => (drawn.kind, drawn.name, digits(5, 7)),
+            "day" => (drawn.kind, drawn.name, digits(8, 10)),
+            "hour" => (drawn.kind, drawn.name, digits(11, 13)),
+            "minute" => (drawn.kind, drawn.name, digits(14, 16)),
+            "second" => (drawn.kind, drawn.name, digits(17, 19)),
+            "millisecond" => (drawn.kind, drawn.name, digits(20, 23)),
+            _ => ("literal", w.field_literal, constant.to_owned()),
         };
-        Piece { kind, name, text, bits: Some(bits_told(*bits, w)) }
+        Piece { kind, name, text, bits: Some(bits_told(drawn.bits, w)) }
     };
     fields.iter().map(piece).collect()
 }

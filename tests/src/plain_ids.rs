@@ -1,0 +1,34 @@
+//! The time in a Uniq64 and a Uniq96, by the tables in docs/kinds.md and not by what wrote them: the oracles go by it.
+
+use common::calendar::Civil;
+
+/// The hour that a Uniq64 carries.
+pub fn uniq64(id: u64) -> Civil {
+    Civil {
+        year: 2000 + (id >> 57) as i32,
+        month: (id >> 53 & 0xf) as u8,
+        day: (id >> 48 & 0x1f) as u8,
+        hour: (id >> 43 & 0x1f) as u8,
+        minute: 0,
+        second: 0,
+        millisecond: 0,
+    }
+}
+
+/// The serial of a Uniq64.
+pub fn serial64(id: u64) -> u64 {
+    id & 0x7fff_ffff
+}
+
+/// The millisecond that a Uniq96 carries, of its upper 64 bits.
+pub fn uniq96(high: u64) -> Civil {
+    Civil {
+        year: 2000 + (high >> 52) as i32,
+        month: (high >> 48 & 0xf) as u8,
+        day: (high >> 43 & 0x1f) as u8,
+        hour: (high >> 38 & 0x1f) as u8,
+        minute: (high >> 32 & 0x3f) as u8,
+        second: (high >> 26 & 0x3f) as u8,
+        millisecond: (high >> 16 & 0x3ff) as u16,
+    }
+}
