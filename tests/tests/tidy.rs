@@ -1,6 +1,7 @@
 //! What no compiler checks: the pure rooms stay pure, the documents name every endpoint, files stay of a readable size.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+use common::layout::Preset;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -247,6 +248,13 @@ fn members() -> Vec<String> {
     let manifest = read("Cargo.toml");
     let list = manifest.split_once("members = [").unwrap().1.split_once(']').unwrap().0;
     list.split(',').map(|name| name.trim().trim_matches('"').to_owned()).filter(|name| !name.is_empty()).collect()
+}
+
+#[test]
+fn every_preset_is_in_the_documents() {
+    let kinds = read("docs/kinds.md");
+    let missing = Preset::ALL.map(Preset::name).into_iter().filter(|name| !kinds.contains(&format!("`{name}`")));
+    assert_eq!(missing.collect::<Vec<_>>(), Vec::<&str>::new());
 }
 
 #[test]

@@ -87,7 +87,7 @@ impl Calendar {
         u64::try_from(UtcOffset::default().instant(civil)?.0 / self.unit.0.max(1)).ok()
     }
 
-    /// The fields of a tick side by side. The caller knows that it fits.
+    /// The fields, side by side, of a tick that fits.
     #[inline]
     pub(super) fn pack(&self, tick: u64) -> Option<u64> {
         let begins = WallMs(i64::try_from(tick).ok()?.checked_mul(self.unit.0)?);

@@ -2,9 +2,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{InvalidLayout, Layout, LayoutSpec, Part, Preset, Spread};
-use crate::encoding::{
-    Case, Encoding, EncodingForm, EncodingParameters, EncodingSource, InvalidEncoding, Secrets, WrittenAs,
-};
+use crate::encoding::{Encoding, EncodingForm, EncodingSource, InvalidEncoding, Secrets, WrittenAs};
 use crate::strategy::Strategies;
 use crate::time::{SECOND_MS, SpanMs};
 use crate::token::TokenType;
@@ -86,7 +84,8 @@ impl LayoutDefinition {
             Some(name) => Some(name.parse()?),
             None => Preset::of(&layout),
         };
-        let encoding = said.encoding.clone().unwrap_or_else(|| own_encoding(preset));
+        let own = || preset.map(Preset::encoding).unwrap_or_default();
+        let encoding = said.encoding.clone().unwrap_or_else(own);
         // Records of other encodings are as they were written.
         let encoding = if encoding.form() == EncodingForm::Strategy { encoding.shortened() } else { encoding };
         let written = WrittenAs::new(encoding, layout.bits())?;
@@ -191,7 +190,7 @@ impl Preset {
     /// A number as the preset's own encoding writes it, if no form that every layout has does.
     pub fn own_text(self, number: u128) -> Option<String> {
         let bits = self.layout().ok()?.bits();
-        let own = own_encoding(Some(self));
+        let own = self.encoding();
         let known = [EncodingForm::Decimal, EncodingForm::Hex, EncodingForm::Base32, EncodingForm::Uuid]
             .map(EncodingSource::Name);
         if known.contains(&own) {
@@ -199,22 +198,6 @@ impl Preset {
         }
         Encoding::of(&own, bits, None, &[]).ok()?.text(number)
     }
-}
-
-/// The encoding by which those write a preset's numbers that it comes from.
-fn own_encoding(preset: Option<Preset>) -> EncodingSource {
-    EncodingSource::Name(match preset {
-        Some(Preset::TypeId) => {
-            let (form, case) = (EncodingForm::Base32, Some(Case::Lower));
-            return EncodingSource::Parameters(EncodingParameters { form, case, ..EncodingParameters::default() });
-        }
-        Some(Preset::Uuid7) => EncodingForm::Uuid,
-        Some(Preset::Ulid) => EncodingForm::Base32,
-        Some(Preset::ObjectId) => EncodingForm::Hex,
-        Some(Preset::Xid) => EncodingForm::Base32hex,
-        Some(Preset::Ksuid) => EncodingForm::Ksuid,
-        _ => EncodingForm::Decimal,
-    })
 }
 
 #[cfg(test)]
