@@ -2,13 +2,13 @@
 
 use crate::heartbeat::{Names, kind_of, source_of};
 use crate::minter::{Given, Leaves, Minter, Source, SourceRef};
-use crate::plugin::{Caller, Needs, TEXT_LEN_MAX};
+use crate::plugin::Caller;
 use crate::refusal::Refusal;
 use crate::run::{Runs, TEXT_LEN_USUAL};
 use crate::sequences::Sequences;
 use common::clock::Clock;
 use common::encoding;
-use common::kind::Kind;
+use common::kind::{self, Kind};
 use common::namespace::{GeneratorName, Namespace};
 use common::net::places::{Place, Places};
 use common::rpc::connection::{Bounds, CALL_LEN_MAX};
@@ -46,7 +46,7 @@ const ENCODED_LEN_MAX: usize = encoding::LEN_MAX as usize;
 /// What an allocation takes beside what was asked for, in bytes: allocators round up, and have a head of their own.
 const ALLOCATION_SLACK: usize = 32;
 /// What a string takes at most until it is sent, in bytes: in memory and in the frame,
-const TEXT_WEIGHT: usize = 3 * TEXT_LEN_MAX;
+const TEXT_WEIGHT: usize = 3 * kind::TEXT_LEN_MAX;
 /// and all strings of an answer, which are shorter the more there are.
 const TEXTS_WEIGHT_MAX: usize = 4 * FRAME_LEN_MAX;
 
@@ -184,7 +184,7 @@ impl Server {
         let Some(template) = source.namespace().and_then(Namespace::template) else {
             return Err(Refusal::BadParameter("this generator has no template".to_owned()));
         };
-        self.check(n, text_len_max(source, template.len()) + TEXT_HEAD_LEN_MAX)?;
+        self.check(n, template.len() + TEXT_HEAD_LEN_MAX)?;
         let given = |text| Some(text).filter(|text: &&str| !text.is_empty());
         let caller = template.check_caller(given(biz), given(custom));
         let caller = caller.map_err(|e| Refusal::BadParameter(e.to_string()))?;
@@ -202,7 +202,7 @@ impl Server {
             return Err(Refusal::BadParameter(format!("biz and custom are for strings, and '{name}' is a {kind}")));
         }
         let source = self.source(kind, name).await?;
-        self.check(n, text_len_max(source, ENCODED_LEN_MAX) + TEXT_HEAD_LEN_MAX)?;
+        self.check(n, ENCODED_LEN_MAX + TEXT_HEAD_LEN_MAX)?;
         let encoding = match source {
             Source::Ticks(generator) | Source::Plugged(generator) => generator.encoding()?.map(Arc::clone),
             Source::Serials(_) | Source::Uniq96 => None,
@@ -231,14 +231,6 @@ impl Server {
     }
 }
 
-/// Bytes of a text that is as long as that, unless plugins change it.
-fn text_len_max(source: SourceRef<'_>, len: usize) -> usize {
-    match source {
-        Source::Plugged(generator) if generator.needs() == Some(Needs::Changes) => TEXT_LEN_MAX,
-        _ => len,
-    }
-}
-
 fn failure(refusal: &Refusal, clock: Clock) -> MintFailure {
     let retry_after_s = retry_after_s(refusal, clock);
     MintFailure { code: refusal.code(), detail: refusal.to_string(), retry_after_s }
@@ -250,7 +242,7 @@ fn text_weight(minter: &Arc<Minter>, kind: Option<Kind>, name: &str) -> usize {
     let name = if name.is_empty() { GeneratorName::DEFAULT } else { name };
     let Some(Ok(source)) = kind.map(|kind| minter.source(kind, name)) else { return TEXT_WEIGHT };
     let template = source.namespace().and_then(Namespace::template);
-    let len = text_len_max(source, template.map_or(ENCODED_LEN_MAX, |template| template.len()));
+    let len = template.map_or(ENCODED_LEN_MAX, |template| template.len());
     // Written into a buffer that is doubled until they fit.
     let buffer = len.next_power_of_two().max(TEXT_LEN_USUAL);
     buffer + len + size_of::<String>() + TEXT_HEAD_LEN_MAX + ALLOCATION_SLACK

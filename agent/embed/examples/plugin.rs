@@ -1,4 +1,4 @@
-//! A plugin of the application's own: IDs of invoices leave with a prefix, and at most ten at once.
+//! A plugin of the application's own: invoices have at most ten IDs at once, and none leaves that is not an invoice's.
 #![allow(clippy::print_stdout)]
 
 use std::env::args;
@@ -15,7 +15,7 @@ impl Plugin for Invoices {
     }
 
     fn needs(&self, _: GeneratorKind) -> Needs {
-        Needs::Changes
+        Needs::Texts
     }
 
     fn before(&self, call: &Call<'_>) -> Result<(), PluginRefusal> {
@@ -26,14 +26,11 @@ impl Plugin for Invoices {
         }
     }
 
-    fn after(&self, _: &Call<'_>, outgoing: &mut Outgoing<'_>) -> Result<(), PluginRefusal> {
-        let dressed: Vec<_> = outgoing.texts().iter().map(|text| format!("INV-{text}")).collect();
-        dressed.into_iter().enumerate().try_for_each(|(at, text)| outgoing.set_text(at, text))
-    }
-
-    // From the changed text alone: so two IDs never leave as one text.
-    fn original(&self, text: &str) -> Option<String> {
-        text.strip_prefix("INV-").map(str::to_owned)
+    fn after(&self, _: &Call<'_>, outgoing: &Outgoing<'_>) -> Result<(), PluginRefusal> {
+        match outgoing.texts().iter().find(|text| !text.starts_with("INV-")) {
+            Some(other) => Err(PluginRefusal::new(MintCode::Overloaded, format!("{other} is no invoice's"))),
+            None => Ok(()),
+        }
     }
 }
 
@@ -47,7 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let specs = vec![PluginSpec::new("invoices".parse()?), PluginSpec::new("stats".parse()?)];
     let definition =
-        Definition::String(StringSpec { plugins: specs, ..StringSpec::of("{date:%Y%m%d}{token}{serial:6}") });
+        Definition::String(StringSpec { plugins: specs, ..StringSpec::of("INV-{date:%Y%m%d}{token}{serial:6}") });
     let invoices = embedded.create_uniq_generator(Namespace::define("invoices".parse()?, &definition)?)?;
     println!("{}", invoices.called_by("cashier 3").get_uniq_string("", "")?);
     assert!(invoices.get_batch_string(11, "", "", &mut Vec::new()).is_err());

@@ -8,7 +8,7 @@ use super::render::Style;
 use super::{Agent, CallerAddress, body};
 use crate::heartbeat::{kind_of, source_of};
 use crate::minter::{Generator, Given, Leaves, Source, SourceRef};
-use crate::plugin::{Caller, Needs, TEXT_LEN_MAX};
+use crate::plugin::{Caller, Needs};
 use crate::refusal::Refusal;
 use crate::run::Runs;
 use axum::Router;
@@ -271,13 +271,11 @@ impl Agent {
                 Needs::Count | Needs::Ranges => len,
                 // The texts are in memory one by one, and then the answer.
                 Needs::Texts => 2 * len + size_of::<String>(),
-                Needs::Changes => 2 * TEXT_LEN_MAX + size_of::<String>(),
             },
         )?;
-        let write = |runs: &Runs| style.texts(runs);
         let leaves = match style.media {
             Media::Packed => Leaves::Numbers,
-            Media::Text | Media::Json => Leaves::Written(&style.caller, &write),
+            Media::Text | Media::Json => Leaves::Texts(&style.caller),
         };
         let given = self.minter.mint_for(generator.into(), n, caller, leaves).await;
         match given.map_err(|e| self.refused(&e))? {

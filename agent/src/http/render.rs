@@ -68,12 +68,6 @@ impl Style {
         out
     }
 
-    /// All IDs of `runs` as texts, one by one, in the form that was asked for; not for packed ones.
-    pub(super) fn texts(&self, runs: &Runs) -> Vec<String> {
-        let lines = Self { media: Media::Text, ..self.clone() }.render(runs);
-        String::from_utf8(lines).unwrap_or_default().lines().map(str::to_owned).collect()
-    }
-
     /// An answer of these texts, which have no character that JSON would escape.
     pub(super) fn render_texts(&self, texts: &[String]) -> Vec<u8> {
         let mut out = Vec::new();

@@ -94,6 +94,8 @@ async fn texts_leave_on_every_way_and_numbers_on_none() {
     let json: serde_json::Value = serde_json::from_str(&answers[2].text()).unwrap();
     json["ids"].as_array().unwrap().iter().for_each(|id| see(id.as_str().unwrap()));
 
+    let minted = || server.minter.minted().map(|(_, n)| n).sum::<u64>();
+    let before = minted();
     for (path, accept) in [("/id/orders", PACKED), ("/id/orders?format=hex", TEXT), ("/layout/orders?n=2", PACKED)] {
         let refused = server.get(path, accept).await;
         assert_eq!(
@@ -103,6 +105,7 @@ async fn texts_leave_on_every_way_and_numbers_on_none() {
             refused.text()
         );
     }
+    assert_eq!(minted(), before, "refused before any ID was taken");
 
     // In process, on threads that may block.
     let minter = Arc::clone(&server.minter);

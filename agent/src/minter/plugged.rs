@@ -9,7 +9,6 @@
 use super::{Generator, Minter, Source, SourceRef};
 use crate::engine::broken;
 use crate::gate::{Layout, Prefix};
-use crate::plugin::call::NO_TEXTS;
 use crate::plugin::{Call, Caller, Chain, IdRange, Needs, Outgoing, Passed, PluginRefusal, Plugins, Refusals, Rest};
 use crate::refusal::Refusal;
 use crate::run::{Run, Runs, stretches};
@@ -49,19 +48,16 @@ pub(super) enum Texts {
 
 /// What the plugins are told of an answer: how its IDs leave.
 pub(crate) enum Leaves<'a> {
-    /// As numbers or bytes, which no plugin can change.
+    /// As numbers or bytes.
     Numbers,
-    /// As the name's own texts, with the caller's parts in strings.
+    /// As texts, with the caller's parts in strings. Plugins see the name's own, whatever form they leave in: so history finds
+    /// an ID however it was asked for.
     Texts(&'a CallerParts),
-    /// As texts that this writes, which may be of another form. Plugins that do not change them see the name's own: so
-    /// history finds an ID however it was asked for.
-    #[cfg_attr(not(feature = "server"), allow(dead_code, reason = "only listeners are asked for other forms"))]
-    Written(&'a CallerParts, &'a (dyn Fn(&Runs) -> Vec<String> + Send + Sync)),
 }
 
 impl Leaves<'_> {
     fn as_texts(&self) -> bool {
-        matches!(self, Self::Texts(_) | Self::Written(..))
+        matches!(self, Self::Texts(_))
     }
 }
 
@@ -69,7 +65,7 @@ impl Leaves<'_> {
 #[derive(Debug, Default)]
 pub(crate) struct Given {
     pub(crate) runs: Runs,
-    /// What leaves instead of what the runs would be written as, if plugins may have changed it.
+    /// What leaves instead of what the runs would be written as.
     pub(crate) texts: Option<Vec<String>>,
 }
 
@@ -259,10 +255,6 @@ impl Minter {
         if let Some(ended) = self.generators.ended(name) {
             return Err(ended);
         }
-        let changes = plugged.chain.needs() == Needs::Changes;
-        if changes && !leaves.as_texts() {
-            return Err(Refusal::BadParameter(NO_TEXTS.to_owned()));
-        }
         if plugged.written.is_some() {
             let hides = generator.encoding()?.is_some_and(|encoding| encoding.hides());
             if hides && !leaves.as_texts() {
@@ -300,7 +292,7 @@ fn end(
     let needs = plugged.chain.needs();
     let no_parts = CallerParts::default();
     let parts = match leaves {
-        Leaves::Texts(parts) | Leaves::Written(parts, _) => parts,
+        Leaves::Texts(parts) => parts,
         Leaves::Numbers => &no_parts,
     };
     let own = own.or_else(|| {
@@ -321,10 +313,9 @@ fn end(
         _ => ranges(generator, &runs, parts),
     };
     let leave_as_own = own.is_some();
-    let mut texts = match leaves {
+    let texts = match leaves {
         _ if leave_as_own => own.unwrap_or_default(),
         _ if needs < Needs::Texts => Vec::new(),
-        Leaves::Written(_, write) if needs == Needs::Changes => write(&runs),
         _ => texts(generator, &runs, parts),
     };
     if (leave_as_own || needs >= Needs::Texts) && texts.len() != runs.len() {
@@ -333,11 +324,7 @@ fn end(
         passed.failed(&refusal);
         return Err(refusal);
     }
-    if needs == Needs::Changes {
-        passed.after(&mut Outgoing::new(&ranges).with_texts(&mut texts)).map_err(|e| by_plugin(&e, true))?;
-        return Ok(Given { runs, texts: Some(texts) });
-    }
-    passed.after(&mut Outgoing::new(&ranges).with_fixed_texts(&texts)).map_err(|e| by_plugin(&e, true))?;
+    passed.after(Outgoing::new(&ranges).with_texts(&texts)).map_err(|e| by_plugin(&e, true))?;
     Ok(Given { runs, texts: leave_as_own.then_some(texts) })
 }
 

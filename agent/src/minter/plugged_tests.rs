@@ -130,7 +130,7 @@ impl Plugin for Picky {
         Needs::Texts
     }
 
-    fn after(&self, call: &Call<'_>, outgoing: &mut Outgoing<'_>) -> Result<(), PluginRefusal> {
+    fn after(&self, call: &Call<'_>, outgoing: &Outgoing<'_>) -> Result<(), PluginRefusal> {
         self.0.lock().unwrap().extend_from_slice(outgoing.texts());
         let counted: u32 = outgoing.ranges().iter().map(|range| range.count).sum();
         assert_eq!((counted, outgoing.texts().len()), (call.n, call.n as usize));

@@ -1,4 +1,4 @@
-//! What plugins are told of a call, what they may change of its answer, and how they say no.
+//! What plugins are told of a call, what they see of its answer, and how they say no.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use crate::refusal::Refusal;
@@ -9,8 +9,6 @@ use core::fmt;
 use core::net::IpAddr;
 use core::time::Duration;
 
-/// The longest text that a plugin may make of an ID, in bytes.
-pub const TEXT_LEN_MAX: usize = 256;
 /// The longest reason of a refusal, in bytes; what is longer is cut.
 pub const DETAIL_LEN_MAX: usize = 512;
 
@@ -62,8 +60,6 @@ pub enum Needs {
     Ranges,
     /// The text of each ID.
     Texts,
-    /// The text of each ID, to change it.
-    Changes,
 }
 
 /// IDs that follow each other.
@@ -77,52 +73,34 @@ pub struct IdRange {
     pub count: u32,
 }
 
-/// The texts of an answer.
-#[derive(Debug)]
-enum Texts<'a> {
-    Fixed(&'a [String]),
-    Free(&'a mut [String]),
-}
-
 /// An answer that is about to leave. Its IDs are taken: whatever happens now, nobody else gets them.
 #[derive(Debug)]
 pub struct Outgoing<'a> {
     ranges: &'a [IdRange],
-    texts: Texts<'a>,
-    /// Whether the plugin whose turn it is may change texts.
-    pub(super) open: bool,
-    pub(super) elapsed: Duration,
+    texts: &'a [String],
+    elapsed: Duration,
 }
 
 impl<'a> Outgoing<'a> {
     /// An answer of these ranges; none of them where no plugin [needs](Needs) them.
     pub fn new(ranges: &'a [IdRange]) -> Self {
-        Self { ranges, texts: Texts::Fixed(&[]), open: false, elapsed: Duration::ZERO }
+        Self { ranges, texts: &[], elapsed: Duration::ZERO }
     }
 
-    /// With the texts of all IDs, in their order, for an answer that does not carry texts.
+    /// With the texts of all IDs, in their order.
     #[must_use]
-    pub fn with_fixed_texts(self, texts: &'a [String]) -> Self {
-        Self { texts: Texts::Fixed(texts), ..self }
+    pub fn with_texts(self, texts: &'a [String]) -> Self {
+        Self { texts, ..self }
     }
 
-    /// With the texts of all IDs, in their order, which leave as plugins change them.
-    #[must_use]
-    pub fn with_texts(self, texts: &'a mut [String]) -> Self {
-        Self { texts: Texts::Free(texts), ..self }
-    }
-
-    /// The ranges as they were minted, in their order. Empty unless a plugin of the name needs them.
+    /// The ranges, in the order in which they were minted. Empty unless a plugin of the name needs them.
     pub fn ranges(&self) -> &[IdRange] {
         self.ranges
     }
 
-    /// The text of each ID as the plugins before left it. Empty unless a plugin of the name needs it.
+    /// The text of each ID as its name writes it, also where another form was asked for. Empty unless a plugin of the name needs it.
     pub fn texts(&self) -> &[String] {
-        match &self.texts {
-            Texts::Fixed(texts) => texts,
-            Texts::Free(texts) => texts,
-        }
+        self.texts
     }
 
     /// How long minting took, with the plugins' `before`.
@@ -130,39 +108,10 @@ impl<'a> Outgoing<'a> {
         self.elapsed
     }
 
-    /// Whether texts leave as they stand in [`texts`](Self::texts).
-    pub(super) fn is_free(&self) -> bool {
-        matches!(self.texts, Texts::Free(_))
-    }
-
-    /// Changes the text of the ID at `index`: 1 to [`TEXT_LEN_MAX`] printable ASCII characters without `"` and `\`.
-    ///
-    /// # Errors
-    /// [`PluginRefusal`], if the plugin does not need [`Needs::Changes`], the answer carries no texts, there is no such ID, or
-    /// the text may not leave. To be handed on by `?`.
-    pub fn set_text(&mut self, index: usize, text: String) -> Result<(), PluginRefusal> {
-        let refuse = |code, why: &str| Err(PluginRefusal::new(code, why));
-        let texts = match &mut self.texts {
-            Texts::Free(texts) if self.open => texts,
-            Texts::Free(_) => {
-                return refuse(MintCode::Overloaded, "a plugin changes texts and does not say that it needs to");
-            }
-            Texts::Fixed(_) => return refuse(MintCode::BadParameter, NO_TEXTS),
-        };
-        let leaves = |byte: u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
-        if !(1..=TEXT_LEN_MAX).contains(&text.len()) || !text.bytes().all(leaves) {
-            return refuse(MintCode::Overloaded, "a plugin made a text that may not leave");
-        }
-        match texts.get_mut(index) {
-            Some(old) => *old = text,
-            None => return refuse(MintCode::Overloaded, "a plugin changed the text of an ID that there is not"),
-        }
-        Ok(())
+    pub(super) fn took(self, elapsed: Duration) -> Self {
+        Self { elapsed, ..self }
     }
 }
-
-/// Why an answer without texts is refused where a plugin changes them.
-pub(crate) const NO_TEXTS: &str = "IDs by this name leave as texts only: ask for text or JSON";
 
 /// A plugin's no, worded for the caller. It never comes with an ID.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -278,26 +227,6 @@ impl<'a> Failure<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_texts_that_can_leave_are_taken() {
-        let mut texts = vec!["1".to_owned()];
-        let mut outgoing = Outgoing::new(&[]).with_texts(&mut texts);
-        assert!(outgoing.set_text(0, "A-1".to_owned()).is_err(), "it did not say that it needs to");
-        outgoing.open = true;
-        for bad in ["", "a\nb", "a\"b", "a\\b", "ä", &"x".repeat(TEXT_LEN_MAX + 1)] {
-            assert!(outgoing.set_text(0, bad.to_owned()).is_err(), "{bad:?}");
-        }
-        assert!(outgoing.set_text(1, "A".to_owned()).is_err());
-        for good in ["A 1~", &"x".repeat(TEXT_LEN_MAX)] {
-            outgoing.set_text(0, good.to_owned()).unwrap();
-            assert_eq!(outgoing.texts(), [good]);
-        }
-        let fixed = ["1".to_owned()];
-        let mut outgoing = Outgoing::new(&[]).with_fixed_texts(&fixed);
-        outgoing.open = true;
-        assert_eq!(outgoing.set_text(0, "A".to_owned()).unwrap_err().code(), MintCode::BadParameter);
-    }
 
     #[test]
     fn a_reason_is_of_bounded_length_and_callers_are_shown_as_people_know_them() {

@@ -1,6 +1,5 @@
 //! The plugins of one name, run by their order, so that none of them can do more harm than refuse.
 
-use super::call::NO_TEXTS;
 use super::limiter::Limiter;
 use super::rest::Rest;
 use super::{Call, Failure, Needs, Outgoing, Plugin, PluginRefusal, Stage};
@@ -82,26 +81,11 @@ impl Link {
         })
     }
 
-    fn after(&self, chain: &Chain, call: &Call<'_>, outgoing: &mut Outgoing<'_>) -> Result<(), PluginRefusal> {
-        let changes = self.needs == Needs::Changes;
-        if changes && !outgoing.is_free() {
-            return Err(self.named(PluginRefusal::new(MintCode::BadParameter, NO_TEXTS)));
-        }
-        let before = if changes { outgoing.texts().to_vec() } else { Vec::new() };
-        outgoing.open = changes;
-        let done = self.run(chain, "after", |plugin| plugin.after(call, outgoing));
-        outgoing.open = false;
-        done?.map_err(|refusal| {
+    fn after(&self, chain: &Chain, call: &Call<'_>, outgoing: &Outgoing<'_>) -> Result<(), PluginRefusal> {
+        self.run(chain, "after", |plugin| plugin.after(call, outgoing))?.map_err(|refusal| {
             self.log(chain, "after", refusal.detail());
             self.named(refusal)
-        })?;
-        let same = |(old, new): (&String, &String)| self.plugin.original(new).as_ref() == Some(old);
-        let reversible = self.run(chain, "original", |_| before.iter().zip(outgoing.texts()).all(same))?;
-        if !reversible {
-            self.log(chain, "original", "it does not give back the text that was changed");
-            return Err(self.broken());
-        }
-        Ok(())
+        })
     }
 }
 
@@ -146,8 +130,7 @@ impl Chain {
         self.links.iter().map(|link| link.called.as_str())
     }
 
-    /// What has to be put into [`Outgoing`]. With [`Needs::Changes`] IDs leave as its texts, and a call for another form
-    /// is better refused before it takes IDs.
+    /// What has to be put into [`Outgoing`].
     pub fn needs(&self) -> Needs {
         self.needs
     }
@@ -187,9 +170,9 @@ impl Passed<'_> {
     ///
     /// # Errors
     /// The first plugin's refusal; then the IDs are a gap.
-    pub fn after(mut self, outgoing: &mut Outgoing<'_>) -> Result<(), PluginRefusal> {
+    pub fn after(mut self, outgoing: Outgoing<'_>) -> Result<(), PluginRefusal> {
         let (chain, call) = (self.chain, self.call);
-        outgoing.elapsed = self.elapsed();
+        let outgoing = &outgoing.took(self.elapsed());
         for link in &chain.links {
             if let Err(refusal) = link.after(chain, &call, outgoing) {
                 self.fail(&Failure::by_plugin(&refusal, Stage::After));

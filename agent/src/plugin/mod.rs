@@ -6,16 +6,14 @@
 //!    are told by [`failed`](Plugin::failed).
 //! 2. Minting. If it refuses, every plugin is told by `failed`.
 //! 3. [`after`](Plugin::after) of each plugin. The IDs are taken: a plugin that refuses now makes them a gap, and nobody
-//!    else gets them. It may change the texts, if it shows how to change them back ([`original`](Plugin::original)).
+//!    else gets them.
 //! 4. [`done`](Plugin::done) of each plugin: the answer leaves.
 //!
 //! So each `before` that passed is followed by exactly one `done` or `failed`, whatever happens; also if the caller does not
 //! wait for its answer.
 //!
-//! **A plugin cannot make an ID come twice.** It never sees serials, windows or leases; an answer that it refuses is thrown
-//! away; and a text that it changed leaves only if `original` gives back, from that text alone, the text that was there
-//! before. Two IDs of a name therefore never leave as one text. (Texts of *different* names may become equal by changes: a name
-//! whose plugins change texts should have the scope `own`.)
+//! **A plugin cannot make an ID come twice.** It never sees serials, windows or leases, it changes nothing, and an answer that
+//! it refuses is thrown away.
 //!
 //! **A plugin that panics refuses.** The caller gets `overloaded`, the log a line, at most one a second for each name and
 //! plugin. After [`PANICS_MAX`] in a row it is asked once a second only, and all else by that name is refused meanwhile. A
@@ -84,7 +82,7 @@ mod stats;
 mod tests;
 
 pub(crate) use accounts::Holder;
-pub use call::{Call, Caller, DETAIL_LEN_MAX, Failure, IdRange, Needs, Outgoing, PluginRefusal, Stage, TEXT_LEN_MAX};
+pub use call::{Call, Caller, DETAIL_LEN_MAX, Failure, IdRange, Needs, Outgoing, PluginRefusal, Stage};
 pub use chain::{Chain, Passed};
 pub use common::plugin::{
     By, Mode, ORDERS, PLUGINS_MAX, Parameter, Parameters, PluginName, PluginSpec, QuotaSpec, SpecError,
@@ -124,7 +122,7 @@ pub trait Plugin: Send + Sync {
     ///
     /// # Errors
     /// [`PluginRefusal`]: the caller gets it, and the IDs are a gap.
-    fn after(&self, call: &Call<'_>, outgoing: &mut Outgoing<'_>) -> Result<(), PluginRefusal> {
+    fn after(&self, call: &Call<'_>, outgoing: &Outgoing<'_>) -> Result<(), PluginRefusal> {
         let _ = (call, outgoing);
         Ok(())
     }
@@ -137,12 +135,5 @@ pub trait Plugin: Send + Sync {
     /// A call whose `before` passed gets no ID.
     fn failed(&self, call: &Call<'_>, failure: &Failure<'_>) {
         let _ = (call, failure);
-    }
-
-    /// The text before this plugin changed it, told from the changed text alone and for ever; `None` if it is none of its
-    /// texts. Whoever [needs](Needs::Changes) to change texts has to have it: it is asked for every text, changed or not.
-    fn original(&self, text: &str) -> Option<String> {
-        let _ = text;
-        None
     }
 }

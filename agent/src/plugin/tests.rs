@@ -46,7 +46,7 @@ impl Plugin for Told {
         self.is_in("before", "before".to_owned())
     }
 
-    fn after(&self, _: &Call<'_>, _: &mut Outgoing<'_>) -> Result<(), PluginRefusal> {
+    fn after(&self, _: &Call<'_>, _: &Outgoing<'_>) -> Result<(), PluginRefusal> {
         self.is_in("after", "after".to_owned())
     }
 
@@ -87,7 +87,7 @@ fn said(log: &Log) -> Vec<String> {
 
 /// A whole call, whose minting works.
 fn mint(chain: &Chain, ms: i64) -> Result<(), PluginRefusal> {
-    chain.before(call(ms))?.after(&mut Outgoing::new(&[]))
+    chain.before(call(ms))?.after(Outgoing::new(&[]))
 }
 
 const OK: Does = Does::Nothing;
@@ -233,78 +233,6 @@ fn panics_within_panics_and_without_a_name_end_nothing() {
     assert_eq!(nameless.unwrap_err(), "no name");
 }
 
-/// Puts a head before texts, and tells how to take it off.
-struct Head {
-    needs: Needs,
-    change: fn(&str) -> String,
-    original: fn(&str) -> Option<String>,
-}
-
-impl Plugin for Head {
-    fn name(&self) -> &str {
-        "head"
-    }
-
-    fn needs(&self, _: Kind) -> Needs {
-        self.needs
-    }
-
-    fn after(&self, _: &Call<'_>, outgoing: &mut Outgoing<'_>) -> Result<(), PluginRefusal> {
-        for index in 0..outgoing.texts().len() {
-            let text = (self.change)(&outgoing.texts()[index]);
-            if text != outgoing.texts()[index] {
-                outgoing.set_text(index, text)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn original(&self, text: &str) -> Option<String> {
-        (self.original)(text)
-    }
-}
-
-fn changed(heads: Vec<Head>, mut texts: Vec<String>) -> Result<Vec<String>, PluginRefusal> {
-    let plugins = heads.into_iter().map(|head| (0, Arc::new(head) as Arc<dyn Plugin>));
-    let chain = Chain::new(Kind::Uniq64, name("orders"), plugins).unwrap().unwrap();
-    chain.before(call(0))?.after(&mut Outgoing::new(&[]).with_texts(&mut texts))?;
-    Ok(texts)
-}
-
-#[test]
-fn a_changed_text_leaves_only_if_it_can_be_changed_back() {
-    let head = || Head {
-        needs: Needs::Changes,
-        change: |text| format!("X-{text}"),
-        original: |text| text.strip_prefix("X-").map(str::to_owned),
-    };
-    let texts = || vec!["1".to_owned(), "2".to_owned()];
-    assert_eq!(changed(vec![head()], texts()).unwrap(), ["X-1", "X-2"]);
-    assert_eq!(changed(vec![head(), head()], texts()).unwrap(), ["X-X-1", "X-X-2"]);
-    let none = |text: &str| text.strip_prefix("none").map(str::to_owned);
-    for (why, wrong) in [
-        ("all become one text", Head { change: |_| "X".to_owned(), original: |_| Some("1".to_owned()), ..head() }),
-        ("it says nothing", Head { original: none, ..head() }),
-        (
-            "one that is changed into one that is not",
-            Head {
-                change: |text| if text == "1" { "2".to_owned() } else { text.to_owned() },
-                original: |text| Some(if text == "2" { "1" } else { text }.to_owned()),
-                ..head()
-            },
-        ),
-        ("it panics", Head { original: |_| panic!("planted"), ..head() }),
-        ("it did not say that it would", Head { needs: Needs::Texts, ..head() }),
-        ("a text that would be two lines", Head { change: |text| format!("X-\n{text}"), ..head() }),
-    ] {
-        assert_eq!(changed(vec![wrong], texts()).unwrap_err().code(), MintCode::Overloaded, "{why}");
-    }
-    // The same where an answer has no texts: nothing leaves unchanged by accident.
-    let chain = Chain::new(Kind::Uniq64, name("orders"), [(0, Arc::new(head()) as Arc<dyn Plugin>)]).unwrap().unwrap();
-    assert_eq!(chain.needs(), Needs::Changes);
-    assert_eq!(mint(&chain, 0).unwrap_err().code(), MintCode::BadParameter);
-}
-
 fn specs(json: &str) -> Vec<PluginSpec> {
     serde_json::from_str(json).unwrap()
 }
@@ -333,7 +261,7 @@ fn a_thousand_names_have_a_thousand_quotas() {
                     let call = Call { name: chain.name().as_str(), ..call(0) };
                     match chain.before(call) {
                         Ok(call) => {
-                            call.after(&mut Outgoing::new(&[])).unwrap();
+                            call.after(Outgoing::new(&[])).unwrap();
                             passed[name].fetch_add(1, Ordering::Relaxed);
                         }
                         Err(refusal) => {
@@ -367,7 +295,7 @@ fn a_quota_is_by_caller_and_counts_only_what_left() {
     let take = |address: &str, n: u32| {
         let address: IpAddr = address.parse().unwrap();
         let call = Call { n, caller: Caller::Address(address), ..call(0) };
-        chain.before(call)?.after(&mut Outgoing::new(&[]))
+        chain.before(call)?.after(Outgoing::new(&[]))
     };
     assert_eq!(take("10.0.0.1", 9).unwrap_err().code(), MintCode::BadParameter, "odd");
     take("10.0.0.1", 10).unwrap();
@@ -508,7 +436,7 @@ fn how_long_a_call_took_is_told() {
         if fails {
             passed.failed(&Refusal::Overloaded("too much"));
         } else {
-            passed.after(&mut Outgoing::new(&[])).unwrap();
+            passed.after(Outgoing::new(&[])).unwrap();
         }
     }
     assert!(took.0.lock().unwrap().iter().all(|took| *took >= Duration::from_millis(3)));

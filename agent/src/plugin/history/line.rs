@@ -19,7 +19,7 @@ pub(super) const LINE_LEN_MAX: usize = 4 << 10;
 /// Bytes of a caller's label that are written.
 const CALLER_LEN_MAX: usize = 64;
 /// Bytes of an ID that are written; longer ones do not leave.
-const ID_LEN_MAX: usize = crate::plugin::TEXT_LEN_MAX;
+const ID_LEN_MAX: usize = common::kind::TEXT_LEN_MAX;
 /// The radixes that serials are written in.
 const RADIXES: [u32; 2] = [10, 36];
 /// Digits of a counter at most: those of 36^12 fit 64 bits, and so do those of 10^19.

@@ -12,7 +12,7 @@
 //!
 //! However many lines one name has, others keep theirs (`history/condense.rs`).
 //!
-//! Numbers are a line for each range; strings and texts that plugins changed are looked at one by one, and those that
+//! Numbers are a line for each range; strings and texts are looked at one by one, and those that
 //! count up become one line (`history/line.rs`).
 
 mod condense;
@@ -339,7 +339,7 @@ impl Plugin for Recorder {
         }
     }
 
-    fn after(&self, call: &Call<'_>, outgoing: &mut Outgoing<'_>) -> Result<(), PluginRefusal> {
+    fn after(&self, call: &Call<'_>, outgoing: &Outgoing<'_>) -> Result<(), PluginRefusal> {
         let mut lines = Vec::new();
         let mut writer = Writer::new(call, &mut lines, QUEUE_LEN_MAX);
         let written = if outgoing.texts().is_empty() {

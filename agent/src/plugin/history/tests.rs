@@ -29,12 +29,12 @@ fn call(kind: Kind, n: u32) -> Call<'static> {
 fn numbers(chain: &Chain, first: u64, n: u32) -> Result<(), PluginRefusal> {
     let last = first + u64::from(n) - 1;
     let ranges = [IdRange { first: first.to_string(), last: last.to_string(), count: n }];
-    chain.before(call(Kind::Uniq64, n))?.after(&mut Outgoing::new(&ranges))
+    chain.before(call(Kind::Uniq64, n))?.after(Outgoing::new(&ranges))
 }
 
 fn texts(chain: &Chain, texts: &[String]) -> Result<(), PluginRefusal> {
     let passed = chain.before(call(Kind::String, texts.len() as u32))?;
-    passed.after(&mut Outgoing::new(&[]).with_fixed_texts(texts))
+    passed.after(Outgoing::new(&[]).with_texts(texts))
 }
 
 fn found(folder: &Path, id: &str) -> (Vec<Line>, Searched) {
@@ -119,7 +119,7 @@ fn chain_of(history: &Arc<History>, name: &str) -> Arc<Chain> {
 fn given(chain: &Chain, name: &str, id: u64) {
     let ranges = [IdRange { first: id.to_string(), last: id.to_string(), count: 1 }];
     let call = Call { name, ..call(Kind::Uniq64, 1) };
-    chain.before(call).unwrap().after(&mut Outgoing::new(&ranges)).unwrap();
+    chain.before(call).unwrap().after(Outgoing::new(&ranges)).unwrap();
 }
 
 #[test]
@@ -283,7 +283,7 @@ fn a_slow_disk_refuses_before_the_queue_is_full() {
     history.shared.lock().lines = vec![b'x'; QUEUE_LEN_MAX / 2 + 1];
     assert!(numbers(&required, 1, 1).unwrap_err().detail().contains("as fast"));
     let ranges = [IdRange { first: "1".to_owned(), last: "1".to_owned(), count: 1 }];
-    passed.after(&mut Outgoing::new(&ranges)).unwrap();
+    passed.after(Outgoing::new(&ranges)).unwrap();
     let huge: Vec<_> = (0..300_000u64).map(|n| format!("{:016X}X", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
     history.shared.lock().lines.clear();
     let refusal = texts(&chain(&history, Kind::String, "required"), &huge).unwrap_err();
