@@ -1,7 +1,7 @@
 //! The same IDs over tarpc.
 
 use crate::heartbeat::{Names, kind_of, source_of};
-use crate::minter::{Given, Leaves, Minter, Source, SourceRef};
+use crate::minter::{Generator, Leaves, Minter};
 use crate::plugin::Caller;
 use crate::refusal::Refusal;
 use crate::run::{Runs, TEXT_LEN_USUAL};
@@ -138,21 +138,19 @@ impl Server {
         Err(Refusal::BadParameter(format!("n: {n} is not a number from 1 to {max}")))
     }
 
-    async fn source(&self, kind: Kind, name: &str) -> Result<SourceRef<'_>, Refusal> {
+    async fn source(&self, kind: Kind, name: &str) -> Result<&Arc<Generator>, Refusal> {
         let name = if name.is_empty() { GeneratorName::DEFAULT } else { name };
         source_of(&self.minter, self.names.as_ref(), kind, name).await
     }
 
     async fn mint(&self, kind: Kind, name: &str, n: u32) -> Result<Runs, Refusal> {
-        match self.source(kind, name).await? {
-            source @ Source::Plugged(_) => Ok(Box::pin(self.given(source, n, Leaves::Numbers)).await?.runs),
-            source => self.minter.mint_by(Some(self.caller()), source, n).await,
-        }
+        let generator = self.source(kind, name).await?;
+        Ok(self.minter.give(generator, n, Leaves::Numbers, self.caller()).await?.runs)
     }
 
-    /// IDs of a name that may have plugins.
-    async fn given(&self, source: SourceRef<'_>, n: u32, leaves: Leaves<'_>) -> Result<Given, Refusal> {
-        self.minter.mint_for(source, n, self.caller(), leaves).await
+    async fn texts(&self, generator: &Arc<Generator>, n: u32, parts: &CallerParts) -> Result<Vec<String>, Refusal> {
+        let minted = self.minter.give(generator, n, Leaves::Texts(parts), self.caller()).await?;
+        Ok(minted.texts.unwrap_or_default())
     }
 
     fn caller(&self) -> Caller<'static> {
@@ -167,29 +165,16 @@ impl Server {
         }
     }
 
-    /// Numbers of a layout, if its definition does not hide them.
-    async fn numbers(&self, name: &str, n: u32) -> Result<Runs, Refusal> {
-        let source = self.source(Kind::Layout, name).await?;
-        if let Source::Ticks(generator) | Source::Plugged(generator) = source
-            && generator.encoding()?.is_some_and(|encoding| encoding.hides())
-        {
-            let why = "this name's encoding is there to hide the numbers: ask for its IDs as texts (ids)";
-            return Err(Refusal::BadParameter(why.to_owned()));
-        }
-        self.mint(Kind::Layout, name, n).await
-    }
-
     async fn strings(&self, name: &str, n: u32, biz: &str, custom: &str) -> Result<Vec<String>, Refusal> {
-        let source = self.source(Kind::String, name).await?;
-        let Some(template) = source.namespace().and_then(Namespace::template) else {
+        let generator = self.source(Kind::String, name).await?;
+        let Some(template) = generator.namespace().template() else {
             return Err(Refusal::BadParameter("this generator has no template".to_owned()));
         };
         self.check(n, template.len() + TEXT_HEAD_LEN_MAX)?;
         let given = |text| Some(text).filter(|text: &&str| !text.is_empty());
         let caller = template.check_caller(given(biz), given(custom));
         let caller = caller.map_err(|e| Refusal::BadParameter(e.to_string()))?;
-        let Given { runs, texts } = Box::pin(self.given(source, n, Leaves::Texts(&caller))).await?;
-        Ok(texts.unwrap_or_else(|| runs.texts(&caller)))
+        Box::pin(self.texts(generator, n, &caller)).await
     }
 
     /// IDs of a name of any kind, as its definition writes them.
@@ -201,20 +186,9 @@ impl Server {
         if !(biz.is_empty() && custom.is_empty()) {
             return Err(Refusal::BadParameter(format!("biz and custom are for strings, and '{name}' is a {kind}")));
         }
-        let source = self.source(kind, name).await?;
+        let generator = self.source(kind, name).await?;
         self.check(n, ENCODED_LEN_MAX + TEXT_HEAD_LEN_MAX)?;
-        let encoding = match source {
-            Source::Ticks(generator) | Source::Plugged(generator) => generator.encoding()?.map(Arc::clone),
-            Source::Serials(_) | Source::Uniq96 => None,
-        };
-        let Given { runs, texts } = self.given(source, n, Leaves::Texts(&CallerParts::default())).await?;
-        if let Some(texts) = texts {
-            return Ok(texts);
-        }
-        Ok(match encoding {
-            Some(encoding) => runs.numbers().filter_map(|number| encoding.text(number)).collect(),
-            None => runs.decimals().collect(),
-        })
+        self.texts(generator, n, &CallerParts::default()).await
     }
 
     /// Of a definition that is refused.
@@ -240,8 +214,8 @@ fn failure(refusal: &Refusal, clock: Clock) -> MintFailure {
 /// turn out to have the longest texts.
 fn text_weight(minter: &Arc<Minter>, kind: Option<Kind>, name: &str) -> usize {
     let name = if name.is_empty() { GeneratorName::DEFAULT } else { name };
-    let Some(Ok(source)) = kind.map(|kind| minter.source(kind, name)) else { return TEXT_WEIGHT };
-    let template = source.namespace().and_then(Namespace::template);
+    let Some(Ok(generator)) = kind.map(|kind| minter.generator(kind, name)) else { return TEXT_WEIGHT };
+    let template = generator.namespace().template();
     let len = template.map_or(ENCODED_LEN_MAX, |template| template.len());
     // Written into a buffer that is doubled until they fit.
     let buffer = len.next_power_of_two().max(TEXT_LEN_USUAL);
@@ -335,7 +309,7 @@ impl MintService for Server {
 
     async fn layout(self, _: Context, name: String, n: u32) -> Result<Vec<u128>, MintFailure> {
         let minted = match self.check(n, U128_LEN_MAX) {
-            Ok(()) => Box::pin(self.numbers(&name, n)).await,
+            Ok(()) => self.mint(Kind::Layout, &name, n).await,
             Err(refusal) => Err(refusal),
         };
         minted.map(|runs| runs.numbers().collect()).map_err(|e| self.refused(Kind::Layout, &name, n, &e))

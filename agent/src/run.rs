@@ -115,9 +115,15 @@ impl Runs {
         })
     }
 
-    /// The IDs in decimal, if they are Uniq64 or plain numbers.
+    /// The IDs in decimal, if they are numbers that no layout makes.
     pub fn decimals(&self) -> impl Iterator<Item = String> {
-        self.uniq64().map(|id| id.bits()).chain(self.plain()).map(|number| number.to_string())
+        let narrow = self.uniq64().map(|id| id.bits()).chain(self.plain()).map(|number| number.to_string());
+        narrow.chain(self.uniq96().map(|id| id.bits().to_string()))
+    }
+
+    /// The IDs, if they are numbers that an encoding may write: of a layout, or Uniq64.
+    pub fn integers(&self) -> impl Iterator<Item = u128> {
+        self.iter().flat_map(Run::integers)
     }
 
     /// [`numbers`](Self::numbers), appended: run by run, which is faster than one by one.
@@ -152,6 +158,15 @@ impl From<Run> for Runs {
 }
 
 impl Run {
+    /// The IDs, if they are numbers that an encoding may write: of a layout, or Uniq64.
+    pub fn integers(&self) -> impl Iterator<Item = u128> {
+        self.counters().map_while(|counter| match &self.prefix {
+            Prefix::Ticks { tick, numbers } => Some(numbers.number(*tick, counter)),
+            Prefix::Number { prefix, numbers } => Some((prefix | counter & numbers.serial_mask).into()),
+            Prefix::Void | Prefix::Uniq96 { .. } | Prefix::Text { .. } | Prefix::Plain { .. } => None,
+        })
+    }
+
     /// The counters of its IDs.
     pub fn counters(&self) -> std::ops::Range<u64> {
         self.start..self.start.saturating_add(u64::from(self.len))

@@ -4,7 +4,7 @@ use super::plain::PlainBlock;
 use super::ticks::TickBlocks;
 use super::{MintError, Shared, UniqGenerator};
 use crate::gate::Prefix;
-use crate::minter::Generator;
+use crate::minter::{SerialSeries, Series};
 use crate::run::stretches;
 use crate::window::Take;
 use common::time::WallMs;
@@ -18,7 +18,8 @@ const BLOCK: u32 = 1_024;
 /// The generators of one name, for the thread that has this.
 pub struct PerThread {
     shared: Shared,
-    generator: Option<Arc<Generator>>,
+    /// What blocks are cut from. Plugins see every call, so their names have no blocks.
+    series: Option<Arc<SerialSeries>>,
     /// The block: its IDs from the next one on, and its right.
     next: Cell<u64>,
     end: Cell<u64>,
@@ -36,7 +37,10 @@ pub struct PerThread {
 impl PerThread {
     pub(super) fn new(shared: Shared) -> Self {
         Self {
-            generator: shared.numbers().ok().cloned(),
+            series: match shared.numbers().ok().and_then(|generator| generator.unguarded()) {
+                Some(Series::Serials(series)) => Some(Arc::clone(series)),
+                Some(Series::Ticks(_)) | None => None,
+            },
             ticks: shared.ticks().ok().cloned().map(TickBlocks::new),
             plain: shared.numbers().ok().and_then(PlainBlock::of),
             shared,
@@ -53,8 +57,8 @@ impl PerThread {
     fn taken(&self) -> Option<u64> {
         let next = self.next.get();
         if next < self.end.get()
-            && let Some(generator) = &self.generator
-            && generator.windows_ended().load(Ordering::Relaxed) == self.window.get()
+            && let Some(series) = &self.series
+            && series.windows_ended().load(Ordering::Relaxed) == self.window.get()
             && self.shared.time.wall() < self.valid_until.get()
             && self.shared.process.check().is_ok()
         {
@@ -78,18 +82,17 @@ impl PerThread {
         }
         self.shared.process.check()?;
         self.leave();
-        // Plugins see every call, so their names have no blocks.
-        let Some(generator) = self.shared.numbers().ok().filter(|generator| !generator.is_plugged()) else {
+        let (Some(series), Ok(generator)) = (&self.series, self.shared.numbers()) else {
             return self.shared.get_uniq64();
         };
         // Looked at first: whoever closes the window counts on before, so a block of a closed window never looks new.
-        let number = generator.windows_ended().load(Ordering::Acquire);
-        let window = generator.window();
+        let number = series.windows_ended().load(Ordering::Acquire);
+        let window = series.window();
         let Prefix::Number { prefix, numbers } = window.prefix else { return self.shared.get_uniq64() };
         let block = match window.take(BLOCK, self.shared.minter.wall()) {
             Take::All { start, half_used } => {
                 if half_used {
-                    self.shared.minter.reserve_soon(generator);
+                    self.shared.minter.reserve_soon(series);
                 }
                 start..start + u64::from(BLOCK)
             }
@@ -97,6 +100,10 @@ impl PerThread {
             // The long way, which opens the next window.
             Take::None | Take::Closed => return self.shared.get_uniq64(),
         };
+        // Looked at after it was taken: the window that is open now may be one of the others that share the series.
+        if generator.has_ended() {
+            return self.shared.get_uniq64();
+        }
         let len = u32::try_from(block.end - block.start).unwrap_or(BLOCK);
         let stretches = stretches(prefix, numbers.serial_mask, block.start, len);
         let mut stretches = stretches.map(|(first, n)| (first, first + u64::from(n)));
@@ -117,9 +124,9 @@ impl PerThread {
         let left = self.end.get().saturating_sub(self.next.get()) + (rest.1 - rest.0);
         self.end.set(0);
         if left > 0
-            && let Some(generator) = &self.generator
+            && let Some(series) = &self.series
         {
-            generator.take_off(left);
+            series.take_off(left);
         }
     }
 }

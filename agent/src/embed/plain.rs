@@ -5,7 +5,7 @@
 
 use super::Shared;
 use crate::gate::{Prefix, plain};
-use crate::minter::Generator;
+use crate::minter::{Generator, SerialSeries, Series};
 use crate::window::Take;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const WINDOW_PARTS: u64 = 16;
 
 /// A block of one generator's numbers.
 pub(super) struct PlainBlock {
-    generator: Arc<Generator>,
+    series: Arc<SerialSeries>,
     /// The next place and the end, from the segment's first place on,
     next: Cell<u64>,
     end: Cell<u64>,
@@ -33,22 +33,16 @@ impl PlainBlock {
     /// `None` if those are no plain numbers, or have plugins: those see every call.
     pub(super) fn of(generator: &Arc<Generator>) -> Option<Self> {
         let [next, end, first, increment, ended] = [0; 5].map(Cell::new);
-        let generator = Arc::clone(generator);
-        (generator.is_segment() && !generator.is_plugged()).then_some(Self {
-            generator,
-            next,
-            end,
-            first,
-            increment,
-            ended,
-        })
+        let Some(Series::Serials(series)) = generator.unguarded() else { return None };
+        let series = Arc::clone(series);
+        series.is_segment().then_some(Self { series, next, end, first, increment, ended })
     }
 
     /// The next number of the block, if it has one and is still good.
     #[inline]
     pub(super) fn take(&self) -> Option<u64> {
         let next = self.next.get();
-        if next >= self.end.get() || self.generator.windows_ended().load(Ordering::Relaxed) != self.ended.get() {
+        if next >= self.end.get() || self.series.windows_ended().load(Ordering::Relaxed) != self.ended.get() {
             return None;
         }
         self.next.set(next + 1);
@@ -61,14 +55,14 @@ impl PlainBlock {
     pub(super) fn cut(&self, shared: &Shared) -> Option<u64> {
         self.leave();
         // Looked at first: whoever ends the windows counts on before, so a block of an ended window never looks new.
-        self.ended.set(self.generator.windows_ended().load(Ordering::Acquire));
-        let window = self.generator.window();
+        self.ended.set(self.series.windows_ended().load(Ordering::Acquire));
+        let window = self.series.window();
         let Prefix::Plain { first, increment } = window.prefix else { return None };
         let wanted = (window.left() / WINDOW_PARTS).clamp(1, BLOCK_MAX);
         let block = match window.take(u32::try_from(wanted).unwrap_or(1), shared.minter.wall()) {
             Take::All { start, half_used } => {
                 if half_used {
-                    shared.minter.reserve_soon(&self.generator);
+                    shared.minter.reserve_soon(&self.series);
                 }
                 start..start + wanted
             }
@@ -87,7 +81,7 @@ impl PlainBlock {
         let left = self.end.get().saturating_sub(self.next.get());
         self.end.set(0);
         if left > 0 {
-            self.generator.take_off(left);
+            self.series.take_off(left);
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::ticks::TickBlocks;
 use super::{MintError, PerThread, Process, UniqGenerator};
 use crate::gate::{Prefix, plain};
-use crate::minter::{CachedClock, Generator, Given, Leaves, Minter, Source};
+use crate::minter::{CachedClock, Generator, Leaves, Minted, Minter, Series};
 use crate::plugin::Caller;
 use crate::refusal::{NAME_SHOWN_MAX, Refusal};
 use crate::run::{Runs, uniq64};
@@ -95,9 +95,9 @@ impl Shared {
 
     /// `n` IDs, past the plugins if the name has some.
     fn runs(&self, generator: Result<&Arc<Generator>, Refusal>, kind: Kind, n: u32) -> Result<Runs, MintError> {
-        let given = generator
-            .and_then(|generator| self.minter.mint_for_blocking(generator.into(), n, self.caller(), Leaves::Numbers));
-        given.map(|given| given.runs).map_err(|refusal| self.refused(kind, n, refusal))
+        let minted =
+            generator.and_then(|generator| self.minter.give_blocking(generator, n, Leaves::Numbers, self.caller()));
+        minted.map(|minted| minted.runs).map_err(|refusal| self.refused(kind, n, refusal))
     }
 
     /// The same for one thread alone, faster. IDs of a name with plugins come one by one, as from this.
@@ -182,8 +182,10 @@ impl Shared {
 
     #[cold]
     fn reserve_soon(&self) {
-        if let Ok(generator) = &self.numbers {
-            self.minter.reserve_soon(generator);
+        if let Ok(generator) = &self.numbers
+            && let Some(Series::Serials(series)) = generator.unguarded()
+        {
+            self.minter.reserve_soon(series);
         }
     }
 
@@ -213,10 +215,16 @@ impl Shared {
 
     /// The window that is open now is this thread's way from now on. Of a name with plugins there is none.
     fn remember(&self) {
-        let Some(generator) = self.numbers().ok().filter(|generator| !generator.is_plugged()) else { return };
+        let Ok(generator) = self.numbers() else { return };
+        let Some(Series::Serials(series)) = generator.unguarded() else { return };
+        let window = series.window();
+        // Looked at after it was loaded: whoever ends the name closes the window that was open then, and no later one.
+        if generator.has_ended() {
+            return;
+        }
         WINDOWS.with_borrow_mut(|windows| {
             if let Some(place) = windows.get_mut(generator.number() as usize % REMEMBERED) {
-                *place = Some(Known { id: generator.number(), window: generator.window() });
+                *place = Some(Known { id: generator.number(), window });
             }
         });
     }
@@ -240,8 +248,7 @@ impl UniqGenerator for Shared {
 
     fn get_uniq96(&self) -> Result<u128, MintError> {
         self.process.check()?;
-        let runs = self.minter.mint_blocking(Source::Uniq96, 1);
-        let runs = runs.map_err(|refusal| self.refused(Kind::Uniq96, 1, refusal))?;
+        let runs = self.runs(Ok(self.minter.uniq96()), Kind::Uniq96, 1)?;
         let id = runs.uniq96().next().map(|id| id.bits());
         id.ok_or_else(|| Refusal::BadParameter("no Uniq96 came".to_owned()).into())
     }
@@ -325,13 +332,7 @@ impl Shared {
     fn written(&self, kind: Kind, n: u32) -> Result<Vec<String>, Refusal> {
         let generator = if kind == Kind::Layout { &self.ticks } else { &self.numbers };
         let generator = generator.as_ref().map_err(Refusal::clone)?;
-        let encoding = generator.encoding()?;
-        let leaves = Leaves::Texts(&CallerParts::default());
-        let Given { runs, texts } = self.minter.mint_for_blocking(generator.into(), n, self.caller(), leaves)?;
-        Ok(texts.unwrap_or_else(|| match encoding {
-            Some(encoding) => runs.numbers().filter_map(|number| encoding.text(number)).collect(),
-            None => runs.decimals().collect(),
-        }))
+        self.all_texts(generator, n, &CallerParts::default())
     }
 
     fn texts(&self, n: u32, biz: &str, custom: &str) -> Result<Vec<String>, Refusal> {
@@ -340,8 +341,11 @@ impl Shared {
         let template = generator.namespace().template().ok_or_else(|| bad("this generator has no template".into()))?;
         let given = |text| Some(text).filter(|text: &&str| !text.is_empty());
         let caller = template.check_caller(given(biz), given(custom)).map_err(|e| bad(e.to_string()))?;
-        let leaves = Leaves::Texts(&caller);
-        let Given { runs, texts } = self.minter.mint_for_blocking(generator.into(), n, self.caller(), leaves)?;
-        Ok(texts.unwrap_or_else(|| runs.texts(&caller)))
+        self.all_texts(generator, n, &caller)
+    }
+
+    fn all_texts(&self, generator: &Arc<Generator>, n: u32, parts: &CallerParts) -> Result<Vec<String>, Refusal> {
+        let Minted { texts, .. } = self.minter.give_blocking(generator, n, Leaves::Texts(parts), self.caller())?;
+        Ok(texts.unwrap_or_default())
     }
 }

@@ -1,6 +1,7 @@
 use super::*;
 use crate::minter::Minter;
 use crate::minter::kit::{Kit, held, set_wall};
+use common::encoding::EncodingForm;
 use common::kind::{UNIQ64_SERIALS_PER_HOUR, Uniq64};
 use common::rpc::mint::MintCode;
 use common::time::{DAY_MS, HOUR_MS, SpanMs, WallMs};
@@ -257,6 +258,26 @@ fn a_block_of_a_tick_ends_with_its_tick_its_window_and_its_name() {
     }
     minter.retire(generator.ticks().unwrap().namespace()).unwrap();
     assert_eq!([code(block.get_number()), code(generator.get_number())], [MintCode::UnknownGenerator; 2]);
+}
+
+#[test]
+fn numbers_that_an_encoding_hides_leave_on_no_way() {
+    let kit = Kit::new();
+    let minter = kit.start();
+    let encoding = Some(EncodingSource::Name(EncodingForm::Sqids));
+    let definition = Definition { encoding, ..Definition::layout("sonyflake") };
+    minter.define(Namespace::define("veiled".parse().unwrap(), &definition).unwrap()).unwrap();
+    let generator = Shared::new(&minter, "veiled").unwrap();
+    let block = generator.per_thread();
+    let mut texts = BTreeSet::new();
+    for _ in 0..5 {
+        assert!(texts.insert(generator.get_id().unwrap()) && texts.insert(block.get_id().unwrap()));
+        let minted = numbers_counted(&minter);
+        let refused = [generator.get_number(), block.get_number()].map(code);
+        assert_eq!(refused, [MintCode::BadParameter; 2]);
+        assert_eq!(code(generator.get_batch_number(3, &mut Vec::new())), MintCode::BadParameter);
+        assert_eq!(numbers_counted(&minter), minted, "nothing is used up");
+    }
 }
 
 /// Where the serial begins again within a block, the block goes on there, and no serial is lost.

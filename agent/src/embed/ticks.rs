@@ -3,7 +3,7 @@
 //! A thread's first block in a tick has one serial, and each further one in the same tick twice as many. So who mints little leaves
 //! the others their ticks and gives its numbers in order with theirs, and who mints much touches nothing that they write.
 
-use crate::minter::{AxisWindow, Generator, Minter};
+use crate::minter::{AxisWindow, Generator, Minter, Series, TickSeries};
 use crate::ticks::TickWindow;
 use common::time::WallMs;
 use std::cell::{Cell, RefCell};
@@ -18,6 +18,8 @@ pub(super) struct TickBlocks {
     id: u64,
     generator: Arc<Generator>,
     /// `None` if it has none: then there are no blocks.
+    series: Option<Arc<TickSeries>>,
+    /// Its axis, at hand.
     axis: Option<Arc<AxisWindow>>,
     next: Cell<u64>,
     end: Cell<u64>,
@@ -37,8 +39,13 @@ impl TickBlocks {
     pub(super) fn new(generator: Arc<Generator>) -> Self {
         let (next, end, number, step) = (Cell::new(0), Cell::new(0), Cell::new(0), Cell::new(0));
         let (over, length, ended) = (Cell::new(WallMs(i64::MIN)), Cell::new(1), Cell::new(0));
-        let (id, axis, window) = (generator.number(), generator.axis_window().cloned(), RefCell::new(None));
-        Self { id, generator, axis, next, end, number, step, over, window, ended, length }
+        let series = match generator.unguarded() {
+            Some(Series::Ticks(series)) => Some(Arc::clone(series)),
+            Some(Series::Serials(_)) | None => None,
+        };
+        let axis = series.as_ref().map(|series| Arc::clone(series.window()));
+        let (id, window) = (generator.number(), RefCell::new(None));
+        Self { id, generator, series, axis, next, end, number, step, over, window, ended, length }
     }
 
     /// Whose they are.
@@ -92,23 +99,24 @@ impl TickBlocks {
         let used_up = self.next.get() >= self.end.get();
         let length = if used_up { (self.length.get() * 2).min(BLOCK_MAX) } else { 1 };
         self.leave();
-        // Of a name with plugins there is no window.
-        let (axis, reach) = self.generator.ticks()?;
+        // Of a name with plugins there is none.
+        let series = self.series.as_ref().filter(|series| series.has_begun())?;
+        let axis = series.window();
         // Looked at first: whoever closes the window counts on before, so a block of a closed window never looks new.
         self.ended.set(axis.ended().load(Ordering::Acquire));
         let window = axis.load();
         let wall = minter.wall();
         let length = if wall >= self.over.get() { 1 } else { length };
-        let (block, half_used) = window.take_block(length, wall, reach)?;
+        let (block, half_used) = window.take_block(length, wall, series.reach())?;
         if half_used {
-            minter.extend_soon(&self.generator);
+            minter.extend_soon(series);
         }
         // Looked at after it was taken: nobody closes a window for one of the names that share it.
         if self.generator.has_ended() {
             return None;
         }
         self.length.set(length);
-        self.generator.count(u32::try_from(block.end - block.next).unwrap_or(BLOCK_MAX));
+        series.count(u32::try_from(block.end - block.next).unwrap_or(BLOCK_MAX));
         self.next.set(block.next + 1);
         self.end.set(block.end);
         let step = block.step.unwrap_or_default();
@@ -124,7 +132,7 @@ impl TickBlocks {
         let left = self.end.get().saturating_sub(self.next.get());
         self.end.set(0);
         if left > 0 {
-            self.generator.take_off(left);
+            self.series.iter().for_each(|series| series.take_off(left));
         }
     }
 }

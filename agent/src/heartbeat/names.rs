@@ -6,7 +6,7 @@ use super::link::{CallError, Caller, Link};
 use super::name_rate::NameRate;
 use super::report::Report;
 use super::unused_names::UnusedNames;
-use crate::minter::{Defined, Minter, SourceRef};
+use crate::minter::{Defined, Generator, Minter};
 use crate::refusal::Refusal;
 use crate::serial_file::StartKind;
 use common::clock::Clock;
@@ -44,22 +44,23 @@ const REST: Duration = Duration::from_secs(30);
 const REST_LIMIT: Duration = Duration::from_millis(500);
 /// Pages of names at most: all that there may be, and one.
 const PAGES_MAX: usize = NAMESPACES_MAX / NAMESPACES_PAGE_MAX + 2;
-/// Where IDs of that kind and name come from. The masters may have heard of a name that is not known here, if there are
+
+/// The generator of that kind and name. The masters may have heard of a name that is not known here, if there are
 /// `names` by which they can be asked.
 ///
 /// # Errors
-/// As [`Minter::source`] and [`Names::look_up`].
+/// As [`Minter::generator`] and [`Names::look_up`].
 pub async fn source_of<'a>(
     minter: &'a Arc<Minter>,
     names: Option<&Arc<Names>>,
     kind: IdKind,
     name: &str,
-) -> Result<SourceRef<'a>, Refusal> {
-    let known = minter.source(kind, name);
+) -> Result<&'a Arc<Generator>, Refusal> {
+    let known = minter.generator(kind, name);
     let (Some(names), Err(_), Ok(parsed)) = (names, &known, name.parse::<GeneratorName>()) else { return known };
     // Few calls come here; the others should not carry the room that asking takes.
     Box::pin(async move { names.look_up(&parsed).await }).await?;
-    minter.source(kind, name)
+    minter.generator(kind, name)
 }
 
 /// The kind of a name, about which the masters may have to be asked.

@@ -377,7 +377,7 @@ async fn a_resumed_session_mints_nothing_before_the_masters_have_heard_of_it() {
     let master = Master::new(Ok(12));
     master.with(|records| records.rent = Ok(|_| Rent::Unrented));
     let stop = start_resumed(&minter, vec![master.listen().await], &has);
-    let source = minter.source(Kind::Uniq64, "default").unwrap();
+    let source = minter.generator(Kind::Uniq64, "default").unwrap();
     let id = loop {
         match minter.mint(source, 1).await {
             Ok(runs) => break runs.uniq64().next().unwrap().fields().unwrap(),
@@ -394,7 +394,7 @@ async fn a_resumed_session_goes_on_when_its_lease_was_renewed() {
     let (minter, _, has) = resumed(&kit);
     let master = Master::new(Ok(12));
     let stop = start_resumed(&minter, vec![master.listen().await], &has);
-    let source = minter.source(Kind::Uniq64, "default").unwrap();
+    let source = minter.generator(Kind::Uniq64, "default").unwrap();
     let id = minter.mint(source, 1).await.unwrap().uniq64().next().unwrap().fields().unwrap();
     assert_eq!(id.token, TokenValue(7));
     until("the lease is held", || token(&minter) == Some(7)).await;
@@ -418,7 +418,7 @@ async fn a_fresh_session_shows_the_former_ones_until_it_was_granted_a_lease() {
 
 /// What an agent says if it is asked for one Uniq64.
 async fn minted(minter: &Arc<Minter>) -> Result<u64, common::rpc::mint::MintCode> {
-    let source = minter.source(Kind::Uniq64, "default").unwrap();
+    let source = minter.generator(Kind::Uniq64, "default").unwrap();
     let runs = minter.mint(source, 1).await.map_err(|refusal| refusal.code())?;
     Ok(runs.uniq64().next().unwrap().bits())
 }

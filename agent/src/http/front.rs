@@ -19,7 +19,7 @@ use super::problem::Problem;
 use super::render::Style;
 use super::sequence::{self, ROUTE_HEADER};
 use super::{Agent, HEAD_LEN_MAX, HEAD_TIMEOUT, Site};
-use crate::minter::Minter;
+use crate::minter::{Minted, Minter};
 use crate::plugin::Caller;
 use crate::run::Runs;
 use bytes::BufMut as _;
@@ -275,7 +275,7 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
     fn try_answer(&mut self) -> bool {
         let agent = &self.site.agent;
         let (run, style) = match &self.plan {
-            Some(Plan::Ids(mint::Plan { source, n: 1, style, .. })) => (agent.minter.try_mint(source.as_ref()), style),
+            Some(Plan::Ids(mint::Plan { generator, n: 1, style })) => (agent.minter.try_one(generator), style),
             Some(Plan::Key(plan @ KeyPlan { n: 1, .. })) => {
                 (agent.try_key(plan).map(|first| plan.run(first)), &plan.style)
             }
@@ -299,9 +299,10 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
         }
         let problem = match plan {
             Plan::Ids(plan) => {
-                let minting = agent.minter.mint_by(Some(Caller::Address(*from)), plan.source.as_ref(), plan.n);
+                let caller = Caller::Address(*from);
+                let minting = agent.minter.give(&plan.generator, plan.n, plan.style.leaves(), caller);
                 match now_or_after(minting, io, out).await? {
-                    Ok(runs) => match place() {
+                    Ok(Minted { runs, .. }) => match place() {
                         Ok(_place) => return send(runs, &plan.style, &agent.minter, io, out).await,
                         Err(problem) => problem,
                     },

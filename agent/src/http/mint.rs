@@ -7,8 +7,8 @@ use super::query::MintQuery;
 use super::render::Style;
 use super::{Agent, CallerAddress, body};
 use crate::heartbeat::{kind_of, source_of};
-use crate::minter::{Generator, Given, Leaves, Source, SourceRef};
-use crate::plugin::{Caller, Needs};
+use crate::minter::{Generator, Minted};
+use crate::plugin::Caller;
 use crate::refusal::Refusal;
 use crate::run::Runs;
 use axum::Router;
@@ -43,11 +43,9 @@ type Name = Result<Path<String>, PathRejection>;
 
 /// A request for IDs, understood: what has to be done for it, however often it comes.
 pub(super) struct Plan {
-    pub(super) source: Source,
+    pub(super) generator: Arc<Generator>,
     pub(super) n: u32,
     pub(super) style: Style,
-    /// The name, if it is another one for `default`.
-    alias: Option<Box<str>>,
 }
 
 /// The reason why there is no plan for a request.
@@ -91,27 +89,21 @@ impl Plan {
             return Err(NoPlan::NotForUs);
         }
         let name = name.unwrap_or(GeneratorName::DEFAULT);
-        let source = agent.minter.source(kind, name).map_err(|_| NoPlan::of(agent, name))?;
+        let generator = agent.minter.generator(kind, name).map_err(|_| NoPlan::of(agent, name))?;
         // The router has room for what stands around minting; the loops of the short way have not.
-        if matches!(source, Source::Plugged(_)) {
+        if !generator.is_alone() {
             return Err(NoPlan::NotForUs);
         }
-        let style = style(&asked, source)?;
+        let style = style(&asked, generator)?;
         if style.form == TextForm::Uri {
             return Err(NoPlan::NotForUs);
         }
-        let own = source.namespace().is_none_or(|namespace| namespace.name().as_str() == name);
-        let alias = if own { None } else { Some(name.into()) };
-        Ok(Self { source: source.cloned(), n, style, alias })
+        Ok(Self { generator: Arc::clone(generator), n, style })
     }
 
     /// The kind and the name.
     pub(super) fn asked_for(&self) -> (Kind, &str) {
-        match (self.source.as_ref().namespace(), &self.alias) {
-            (Some(namespace), Some(alias)) => (namespace.kind(), alias),
-            (Some(namespace), None) => (namespace.kind(), namespace.name().as_str()),
-            (None, _) => (Kind::Uniq96, GeneratorName::DEFAULT),
-        }
+        (self.generator.kind(), self.generator.namespace().name().as_str())
     }
 }
 
@@ -124,14 +116,13 @@ fn parameters(kind: Kind) -> &'static [&'static str] {
     }
 }
 
-/// How the IDs of that source are written for a request.
-fn style(asked: &Asked, source: SourceRef<'_>) -> Result<Style, Problem> {
-    match (source, source.namespace()) {
-        (Source::Ticks(generator) | Source::Plugged(generator), _) if generator.namespace().encoding().is_some() => {
-            layout_style(asked, generator)
-        }
-        (_, Some(namespace)) if namespace.template().is_some() => string_style(asked, namespace),
-        _ => number_style(asked),
+/// How the IDs of that generator are written for a request.
+fn style(asked: &Asked, generator: &Generator) -> Result<Style, Problem> {
+    let namespace = generator.namespace();
+    match (namespace.encoding(), namespace.template()) {
+        (Some(_), _) => layout_style(asked, generator),
+        (None, Some(template)) => string_style(asked, namespace, template),
+        (None, None) => number_style(asked),
     }
 }
 
@@ -237,50 +228,26 @@ impl Agent {
         if let Form::Number { .. } = kind.spec().form {
             number_style(&asked)?;
         }
-        let source = source_of(&self.minter, self.names.as_ref(), kind, name).await.map_err(|e| self.refused(&e))?;
-        let style = style(&asked, source)?;
-        let Source::Plugged(generator) = source else {
-            let room = || self.room(n, style.id_len_max());
-            // Without memory for its answer a request is refused before anything is given; but whoever waits does not hold it.
-            drop(room()?);
-            let runs = self.minter.mint_by(Some(caller), source, n).await;
-            let (runs, room) = (runs.map_err(|e| self.refused(&e))?, room()?);
-            return self.respond(runs, n, style, room).await;
-        };
-        // Boxed, as most requests have no need of it.
-        Box::pin(self.mint_plugged(generator, n, style, caller)).await
-    }
-
-    /// IDs of a name with plugins.
-    async fn mint_plugged(
-        &self,
-        generator: &Arc<Generator>,
-        n: u32,
-        style: Style,
-        caller: Caller<'_>,
-    ) -> Result<Response, Problem> {
+        let generator = source_of(&self.minter, self.names.as_ref(), kind, name).await;
+        let generator = generator.map_err(|e| self.refused(&e))?;
+        let style = style(&asked, generator)?;
+        let len = style.id_len_max();
+        let keeps = generator.keeps_texts();
+        // Where texts are in memory one by one, and then in the answer, a place among the large requests is held meanwhile.
+        let len = if keeps { 2 * len + size_of::<String>() } else { len };
         let from = match caller {
             Caller::Address(from) => Some(from),
             Caller::Label(_) => None,
         };
-        let _large = large_room(self, n, from)?;
-        let len = style.id_len_max();
-        let room = self.room(
-            n,
-            match generator.needs().unwrap_or_default() {
-                Needs::Count | Needs::Ranges => len,
-                // The texts are in memory one by one, and then the answer.
-                Needs::Texts => 2 * len + size_of::<String>(),
-            },
-        )?;
-        let leaves = match style.media {
-            Media::Packed => Leaves::Numbers,
-            Media::Text | Media::Json => Leaves::Texts(&style.caller),
-        };
-        let given = self.minter.mint_for(generator.into(), n, caller, leaves).await;
-        match given.map_err(|e| self.refused(&e))? {
-            Given { runs, texts: None } => self.respond(runs, n, style, room).await,
-            Given { texts: Some(texts), .. } => Ok(answer(style.media, style.render_texts(&texts), room)),
+        let _large = keeps.then(|| large_room(self, n, from)).transpose()?;
+        // Without memory for its answer a request is refused before anything is given; but whoever waits does not hold it.
+        let held = Some(self.room(n, len)?).filter(|_| keeps);
+        let minted = self.minter.give(generator, n, style.leaves(), caller).await;
+        let minted = minted.map_err(|e| self.refused(&e))?;
+        let room = held.map_or_else(|| self.room(n, len), Ok)?;
+        match minted {
+            Minted { runs, texts: None } => self.respond(runs, n, style, room).await,
+            Minted { texts: Some(texts), .. } => Ok(answer(style.media, style.render_texts(&texts), room)),
         }
     }
 
@@ -369,13 +336,10 @@ fn layout_style(asked: &Asked, generator: &Generator) -> Result<Style, Problem> 
     Ok(Style { media, form: TextForm::Decimal, caller: CallerParts::default(), text_len: 0, encoding: Some(encoding) })
 }
 
-fn string_style(asked: &Asked, namespace: &Namespace) -> Result<Style, Problem> {
+fn string_style(asked: &Asked, namespace: &Namespace, template: &Template) -> Result<Style, Problem> {
     if asked.media == Media::Packed {
         return Err(Problem::bad_parameter("Accept: strings have no packed form; ask for text/plain or JSON"));
     }
-    let Some(template) = namespace.template() else {
-        return Err(Problem::unknown_generator("this generator has no template"));
-    };
     let (biz, custom) = asked.query.parts();
     let caller = template.check_caller(biz, custom).map_err(|e| {
         Problem::bad_parameter(format!(

@@ -4,8 +4,8 @@
 use super::accept::Media;
 use super::lines;
 use crate::gate::{Prefix, plain};
+use crate::minter::Leaves;
 use crate::run::{Run, Runs, stretches, uniq96};
-use crate::ticks::Numbers;
 use common::encoding::Encoding;
 use common::kind::{TextForm, UNIQ96};
 use common::template::CallerParts;
@@ -29,7 +29,7 @@ pub(super) struct Style {
     pub(super) caller: CallerParts,
     /// Characters of a string.
     pub(super) text_len: usize,
-    /// For layouts.
+    /// For layouts, and names of Uniq64 that have one.
     pub(super) encoding: Option<Arc<Encoding>>,
 }
 
@@ -43,6 +43,14 @@ const fn packed_len(bits: u32) -> usize {
 }
 
 impl Style {
+    /// How IDs leave that are written so.
+    pub(super) fn leaves(&self) -> Leaves<'_> {
+        match self.media {
+            Media::Packed => Leaves::Numbers,
+            Media::Text | Media::Json => Leaves::Streamed(&self.caller),
+        }
+    }
+
     /// Bytes that one ID takes at most.
     pub(super) fn id_len_max(&self) -> usize {
         if let Some(encoding) = &self.encoding {
@@ -102,6 +110,9 @@ impl Style {
     }
 
     fn run_len(&self, run: &Run) -> usize {
+        if let Some(encoding) = &self.encoding {
+            return self.encoded_len(encoding, run);
+        }
         let n = run.len as usize;
         let (narrow, wide) = match self.form {
             TextForm::Hex => (16, 24),
@@ -110,7 +121,8 @@ impl Style {
         };
         let between = self.between().len();
         match &run.prefix {
-            Prefix::Void => 0,
+            // Numbers of a layout have an encoding.
+            Prefix::Void | Prefix::Ticks { .. } => 0,
             Prefix::Number { .. } if self.media == Media::Packed => n * 8,
             Prefix::Uniq96 { .. } if self.media == Media::Packed => n * 12,
             Prefix::Number { prefix, numbers } if narrow == 0 => {
@@ -120,7 +132,6 @@ impl Style {
             Prefix::Number { .. } => n * (narrow + between),
             Prefix::Uniq96 { .. } => n * (wide + between),
             Prefix::Text { .. } => n * (self.text_len + between),
-            Prefix::Ticks { tick, numbers } => self.layout_len(*tick, numbers, run, between),
             Prefix::Plain { .. } if self.media == Media::Packed => n * 8,
             Prefix::Plain { first, increment: 1 } => {
                 lines::digits(first.wrapping_add(run.start), run.len) + n * between
@@ -132,27 +143,27 @@ impl Style {
         }
     }
 
-    /// Bytes of the numbers of a layout. Out of line: the loops that write other kinds would pay for its code.
+    /// Bytes of numbers that have an encoding. Out of line: the loops that write other IDs would pay for its code.
     #[inline(never)]
-    fn layout_len(&self, tick: u64, numbers: &Numbers, run: &Run, between: usize) -> usize {
-        let (n, Some(encoding)) = (run.len as usize, &self.encoding) else { return 0 };
+    fn encoded_len(&self, encoding: &Encoding, run: &Run) -> usize {
+        let (n, between) = (run.len as usize, self.between().len());
         if self.media == Media::Packed {
             return n * packed_len(encoding.bits());
         }
         if let Some(len) = encoding.fixed_len() {
             return n * (len + between);
         }
-        if let Some(stretches) = in_a_row(encoding, tick, numbers, run) {
+        if let Some(stretches) = in_a_row(encoding, run) {
             return stretches.map(|(first, n)| lines::digits(first, n)).sum::<usize>() + n * between;
         }
         let mut text = Vec::with_capacity(encoding.len_max());
-        let len = |counter| {
+        let len = |number| {
             text.clear();
             // What cannot be written has no text, here as there.
-            let _ = encoding.write(numbers.number(tick, counter), &mut text);
+            let _ = encoding.write(number, &mut text);
             text.len() + between
         };
-        run.counters().map(len).sum()
+        run.integers().map(len).sum()
     }
 
     /// What stands behind each ID.
@@ -194,9 +205,13 @@ impl Style {
 
     /// Each ID with what stands behind it. No ID has a character that JSON would escape; templates refuse those.
     fn write(&self, run: &Run, out: &mut Vec<u8>) {
+        if let Some(encoding) = &self.encoding {
+            return self.write_encoded(encoding, run, out);
+        }
         let after = self.between();
         match (&run.prefix, self.media, self.form) {
-            (Prefix::Void, ..) => {}
+            // Numbers of a layout have an encoding.
+            (Prefix::Void | Prefix::Ticks { .. }, ..) => {}
             (Prefix::Number { prefix, numbers }, media, form) => {
                 for (first, n) in stretches(*prefix, numbers.serial_mask, run.start, run.len) {
                     match (media, form) {
@@ -219,7 +234,6 @@ impl Style {
             (Prefix::Uniq96 { prefix }, _, form) => {
                 UNIQ96.write_run(uniq96(*prefix, run.start).bits(), run.len, form, after, out);
             }
-            (Prefix::Ticks { tick, numbers }, media, _) => self.write_layout(*tick, numbers, run, media, after, out),
             (Prefix::Plain { first, increment: 1 }, Media::Packed, _) => {
                 lines::packed(first.wrapping_add(run.start), run.len, out);
             }
@@ -247,39 +261,35 @@ impl Style {
 }
 
 impl Style {
-    /// Out of line, as [`layout_len`](Self::layout_len).
+    /// Out of line, as [`encoded_len`](Self::encoded_len).
     #[inline(never)]
-    fn write_layout(&self, tick: u64, numbers: &Numbers, run: &Run, media: Media, after: &[u8], out: &mut Vec<u8>) {
-        let Some(encoding) = &self.encoding else { return };
-        if media == Media::Packed {
+    fn write_encoded(&self, encoding: &Encoding, run: &Run, out: &mut Vec<u8>) {
+        let after = self.between();
+        if self.media == Media::Packed {
             let skip = size_of::<u128>() - packed_len(encoding.bits());
-            for counter in run.counters() {
-                out.extend(numbers.number(tick, counter).to_be_bytes().iter().skip(skip));
+            for number in run.integers() {
+                out.extend(number.to_be_bytes().iter().skip(skip));
             }
             return;
         }
-        if let Some(stretches) = in_a_row(encoding, tick, numbers, run) {
+        if let Some(stretches) = in_a_row(encoding, run) {
             for (first, n) in stretches {
                 lines::numbers(first, n, after, out);
             }
             return;
         }
-        for counter in run.counters() {
+        for number in run.integers() {
             // Only where a library finds no text nothing is written; the IDs are a gap then.
-            let _ = encoding.write(numbers.number(tick, counter), out);
+            let _ = encoding.write(number, out);
             out.extend_from_slice(after);
         }
     }
 }
 
-/// The numbers of a run in decimal, as stretches of consecutive ones, tick by tick: the first of each, and how many. `None` if
-/// they are written otherwise, or do not follow on each other.
-fn in_a_row<'a>(
-    encoding: &Encoding,
-    tick: u64,
-    numbers: &'a Numbers,
-    run: &Run,
-) -> Option<impl Iterator<Item = (u64, u32)> + use<'a>> {
+/// The numbers of a run of a layout in decimal, as stretches of consecutive ones, tick by tick: the first of each, and how many. `None`
+/// if they are others, are written otherwise, or do not follow on each other.
+fn in_a_row<'a>(encoding: &Encoding, run: &'a Run) -> Option<impl Iterator<Item = (u64, u32)> + use<'a>> {
+    let Prefix::Ticks { tick, numbers } = &run.prefix else { return None };
     let layout = numbers.definition.layout();
     if !encoding.is_plain_decimal() || layout.bits() > u64::BITS || !layout.counts_by_one() {
         return None;
@@ -287,7 +297,7 @@ fn in_a_row<'a>(
     let (serials, mut next, end) = (layout.serials_per_tick(), run.start, run.counters().end);
     Some(std::iter::from_fn(move || {
         let n = (end - next).min(serials - next % serials);
-        let first = u64::try_from(numbers.number(tick, next)).ok()?;
+        let first = u64::try_from(numbers.number(*tick, next)).ok()?;
         next += n;
         (n > 0).then_some((first, u32::try_from(n).ok()?))
     }))
@@ -296,6 +306,7 @@ fn in_a_row<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ticks::Numbers;
     use common::kind::{Kind, UNIQ64_SERIALS_PER_HOUR};
     use proptest::prelude::*;
 

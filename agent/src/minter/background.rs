@@ -1,11 +1,10 @@
 //! What goes on beside the callers: steps that are reserved in advance, and the time for those who cannot afford a clock.
 
-use super::{Generator, Minter, PATIENCE};
-use crate::gate::Prefix;
-use crate::window::Window;
+use super::series::SerialSeries;
+use super::{Minter, PATIENCE};
 use common::time::WallMs;
 use common::token::TokenType;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -32,30 +31,6 @@ pub(super) struct Background {
     time: OnceLock<Arc<CachedClock>>,
 }
 
-impl Generator {
-    /// A number that no other generator of this process has.
-    #[inline]
-    pub fn number(&self) -> u64 {
-        self.number
-    }
-
-    pub(super) fn next_number() -> u64 {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        NEXT.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// The window that is open now, or was last.
-    pub(crate) fn window(&self) -> Arc<Window<Prefix>> {
-        self.window.load_full()
-    }
-
-    /// How many windows were ended so far, apart from those that were merely lengthened.
-    #[inline]
-    pub(crate) fn windows_ended(&self) -> &AtomicU64 {
-        &self.windows_ended
-    }
-}
-
 impl Minter {
     /// [`leased`](Self::leased) and [`resumed`](Self::resumed), on this thread.
     pub(super) fn resumed_blocking(&self, token_type: TokenType) {
@@ -75,12 +50,12 @@ impl Minter {
 
     /// Makes the next step of serials durable, in the background.
     #[cold]
-    pub(crate) fn reserve_soon(self: &Arc<Self>, generator: &Arc<Generator>) {
-        if generator.is_segment() {
-            return self.tend_to(generator);
+    pub(crate) fn reserve_soon(self: &Arc<Self>, series: &Arc<SerialSeries>) {
+        if series.is_segment() {
+            return self.tend_to(series);
         }
-        let (minter, generator) = (Arc::clone(self), Arc::clone(generator));
-        self.in_background(move || minter.reserve(&generator));
+        let (minter, series) = (Arc::clone(self), Arc::clone(series));
+        self.in_background(move || minter.reserve(&series));
     }
 
     /// Does what may wait for the disk where it keeps nobody, if there is such a place.

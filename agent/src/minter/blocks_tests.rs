@@ -4,7 +4,7 @@ use super::kit::{Kit, set_wall};
 use super::*;
 use common::layout::Parts;
 use common::namespace::{Definition, Scope, Uniq64Spec};
-use common::time::{DAY_MS, HOUR_MS};
+use common::time::{DAY_MS, HOUR_MS, SpanMs};
 
 fn own(name: &str) -> Namespace {
     let definition = Definition::Uniq64(Uniq64Spec { scope: Some(Scope::Own), ..Uniq64Spec::default() });
@@ -12,7 +12,7 @@ fn own(name: &str) -> Namespace {
 }
 
 async fn one(minter: &Arc<Minter>, name: &str) -> Result<Parts, Refusal> {
-    let runs = minter.mint(minter.source(Kind::Uniq64, name)?, 1).await?;
+    let runs = minter.mint(minter.generator(Kind::Uniq64, name)?, 1).await?;
     Ok(runs.uniq64().next().unwrap().fields().unwrap())
 }
 

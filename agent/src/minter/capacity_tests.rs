@@ -3,11 +3,13 @@
 use super::super::kit::{Kit, held, parameters, set_wall};
 use super::*;
 use crate::holder::LeaseView;
-use common::namespace::{Definition, SegmentSpec, StringSpec};
+use common::kind::Kind;
+use common::namespace::{Definition, Namespace, SegmentSpec, StringSpec};
 use common::parameters::ClusterId;
 use common::rpc::mint::MintCode;
 use common::template::CallerParts;
 use common::time::{DAY_MS, SpanMs, WallMs};
+use common::token::TokenType;
 use std::collections::BTreeMap;
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -63,7 +65,7 @@ impl Got {
 fn mint_until_told(minter: &Arc<Minter>, generator: &Arc<Generator>, got: &Got, n: u32) {
     let mut mine = Vec::new();
     while !got.over.load(Ordering::Relaxed) {
-        match minter.mint_blocking(generator.into(), n) {
+        match minter.mint_blocking(generator, n) {
             Ok(runs) => {
                 let texts = runs.texts(&CallerParts::default());
                 got.count.fetch_add(texts.len(), Ordering::Relaxed);
@@ -133,34 +135,33 @@ fn serials_of_a_request_that_came_to_nothing_are_given_to_others() {
     let kit = Kit::in_memory();
     let (minter, generator) = small(&kit);
     set_wall(&minter, WallMs(minter.wall().0 / DAY_MS * DAY_MS + DAY_MS));
-    let mut count = minter.mint_blocking((&generator).into(), 1).unwrap().len();
+    let mut count = minter.mint_blocking(&generator, 1).unwrap().len();
     // One asks for more than the window holds, takes all of it, and is held up; others use up the day. The window may grow
     // in the background between a look at it and the asking: then once more.
     let (part, n) = loop {
-        let n = u32::try_from(generator.window.load().left()).unwrap() + 1;
-        match minter.try_take(&mut None, (&generator).into(), n).unwrap() {
+        let n = u32::try_from(generator.series.serials().unwrap().window.load().left()).unwrap() + 1;
+        match minter.try_take(&mut None, &generator, n).unwrap() {
             Fast::Some(part) => break (part, n),
             Fast::All(run) => count += run.len as usize,
-            Fast::None => count += minter.mint_blocking((&generator).into(), 1).unwrap().len(),
+            Fast::None => count += minter.mint_blocking(&generator, 1).unwrap().len(),
         }
     };
     let held_up = part.serials.clone();
-    while let Ok(runs) = minter.mint_blocking((&generator).into(), 1) {
+    while let Ok(runs) = minter.mint_blocking(&generator, 1) {
         count += runs.len();
     }
     let kept = usize::try_from(held_up.end - held_up.start).unwrap();
     assert_eq!(count, A_DAY - kept);
-    let refused = minter.refill(None, (&generator).into(), Some(part), n);
+    let refused = minter.refill(None, &generator, Some(part), n);
     let all_of_it = |left| usize::try_from(left) == Ok(kept);
     assert!(matches!(refused, Err(Refusal::SerialExhausted { left, .. }) if all_of_it(left)), "{refused:?}");
     let serials: Vec<String> = (0..kept)
         .map(|_| {
-            minter.mint_blocking((&generator).into(), 1).unwrap().texts(&CallerParts::default())[0][TEXT_LEN - 4..]
-                .to_owned()
+            minter.mint_blocking(&generator, 1).unwrap().texts(&CallerParts::default())[0][TEXT_LEN - 4..].to_owned()
         })
         .collect();
     assert_eq!(serials, held_up.map(|serial| format!("{serial:04}")).collect::<Vec<_>>());
-    assert!(minter.mint_blocking((&generator).into(), 1).is_err());
+    assert!(minter.mint_blocking(&generator, 1).is_err());
 }
 
 #[tokio::test]
@@ -172,14 +173,14 @@ async fn more_than_a_day_holds_is_refused_for_good_and_costs_nothing() {
         assert_eq!((refusal.code(), refusal.retry_after()), (MintCode::BadParameter, None));
         assert!(refusal.to_string().contains("at most 10000 by this name"), "{refusal}");
     };
-    never(minter.mint((&generator).into(), 10_001).await);
-    minter.mint((&generator).into(), 1).await.unwrap();
-    never(minter.mint((&generator).into(), 10_001).await);
-    never(minter.mint_blocking((&generator).into(), 10_001));
-    let Err(refusal) = minter.mint((&generator).into(), 10_000).await else { panic!() };
+    never(minter.mint(&generator, 10_001).await);
+    minter.mint(&generator, 1).await.unwrap();
+    never(minter.mint(&generator, 10_001).await);
+    never(minter.mint_blocking(&generator, 10_001));
+    let Err(refusal) = minter.mint(&generator, 10_000).await else { panic!() };
     assert!(refusal.retry_after().is_some() && refusal.to_string().contains(" 9999 are left"), "{refusal}");
-    minter.mint((&generator).into(), 9_999).await.unwrap();
-    let Err(refusal) = minter.mint((&generator).into(), 1).await else { panic!() };
+    minter.mint(&generator, 9_999).await.unwrap();
+    let Err(refusal) = minter.mint(&generator, 1).await else { panic!() };
     assert!(refusal.to_string().starts_with("all 10000 serials of this day are used up"), "{refusal}");
 }
 
@@ -193,11 +194,11 @@ async fn a_call_for_more_numbers_than_a_window_has_takes_none_of_them() {
     minter.join(ClusterId(1), parameters()).unwrap();
     minter.set_leases(held(7), 0).unwrap();
     minter.feed_segments();
-    let orders = || minter.source(Kind::Segment, "orders").unwrap();
+    let orders = || minter.generator(Kind::Segment, "orders").unwrap();
     let mut given = Vec::new();
     for _ in 0..3 {
         given.extend(minter.mint(orders(), 1).await.unwrap().plain());
-        assert!(orders().generator().unwrap().window.load().left() > 0);
+        assert!(orders().series.serials().unwrap().window.load().left() > 0);
         let taken = minter.try_take(&mut None, orders(), u32::MAX).unwrap();
         assert!(matches!(taken, Fast::None));
         let refused = minter.mint(orders(), u32::MAX).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! How many IDs left a generator, told without touching the way on which they leave.
+//! How many IDs left a series, told without touching the way on which they leave.
 //!
 //! A window counts by itself: taking serials moves the place where it goes on. So the sum is what its windows had when they
 //! ended, and what was taken of the one that is open now. Serials that were taken and not given out are taken off again:
@@ -8,6 +8,7 @@
 //! Ticks do not count: some are left out as the clock goes on, and names with one layout share them. So IDs of ticks are counted
 //! beside the window, those of a thread within an application some in advance.
 
+use super::series::SerialSeries;
 use super::{Generator, Minter};
 use crate::gate::Prefix;
 use crate::window::Window;
@@ -16,9 +17,10 @@ use common::namespace::GeneratorName;
 use common::rpc::lease::CallsServed;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-/// What is counted of a generator.
+/// What is counted of a series.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     /// Of windows that have ended, and beside windows; less what was given back. Below 0 while that was taken of the window
@@ -29,16 +31,16 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    fn add(&self, n: u64) {
+    pub(super) fn add(&self, n: u64) {
         self.settled.fetch_add(i64::try_from(n).unwrap_or(i64::MAX), Ordering::Release);
     }
 
-    fn take_off(&self, n: u64) {
+    pub(super) fn take_off(&self, n: u64) {
         self.settled.fetch_sub(i64::try_from(n).unwrap_or(i64::MAX), Ordering::Release);
     }
 
     /// All so far, with what `open` says of the window that is open.
-    fn total(&self, open: impl FnOnce() -> u64) -> u64 {
+    pub(super) fn total(&self, open: impl FnOnce() -> u64) -> u64 {
         // First: a window that ends meanwhile is missed for a moment, and never counted twice.
         let settled = self.settled.load(Ordering::Acquire);
         let sum = settled.saturating_add(i64::try_from(open()).unwrap_or(i64::MAX));
@@ -47,23 +49,8 @@ impl Tally {
     }
 }
 
-impl Generator {
-    /// IDs that left by its name; see above for what counts.
-    pub(super) fn minted(&self) -> u64 {
-        self.tally.total(|| self.window.load().taken())
-    }
-
-    /// `n` serials were given out that were not taken of a window, or were taken off.
-    pub(crate) fn count(&self, n: u32) {
-        self.tally.add(n.into());
-    }
-
-    /// `n` serials that were taken of a window were not given out, or not yet.
-    pub(crate) fn take_off(&self, n: u64) {
-        self.tally.take_off(n);
-    }
-
-    /// Ends a window of this generator and gives back what nobody has taken. Only whoever has the state may do so.
+impl SerialSeries {
+    /// Ends a window of it and gives back what nobody has taken. Only whoever has the state may do so.
     pub(super) fn close(&self, window: &Window<Prefix>) -> Range<u64> {
         let ended_before = window.is_closed();
         let rest = window.close();
@@ -88,8 +75,8 @@ impl Minter {
     /// thread's own block counts when it is taken, so up to 1,023 a thread are counted that were not given out yet.
     pub fn minted(&self) -> impl Iterator<Item = (Kind, u64)> {
         let of = |kind: Kind| match kind {
-            Kind::Uniq96 => self.counters.uniq96(),
-            _ => self.generators.iter().filter(|generator| generator.kind() == kind).map(|g| g.minted()).sum(),
+            Kind::Uniq96 => self.uniq96.series.minted(),
+            _ => self.generators.iter().filter(|it| it.kind() == kind).map(|it| it.series.minted()).sum(),
         };
         Kind::ALL.into_iter().map(move |kind| (kind, of(kind)))
     }
@@ -97,12 +84,9 @@ impl Minter {
     /// The same by name, with how calls fared where the plugin `stats` counts them. Names that share the series of `default` are
     /// counted together, as that, unless they have `stats`: what those count is taken off `default`.
     pub fn minted_by_name(&self) -> BTreeMap<(Kind, GeneratorName), NameTotal> {
-        let mut all: BTreeMap<_, NameTotal> = BTreeMap::new();
-        for it in self.generators.iter() {
-            let total = all.entry((it.kind(), it.namespace().name().clone())).or_default();
-            // What stands before a generator mints nothing by itself.
-            total.minted = total.minted.max(it.minted());
-        }
+        let total = |minted| NameTotal { minted, calls: None };
+        let of = |it: &Arc<Generator>| ((it.kind(), it.namespace().name().clone()), total(it.series.minted()));
+        let mut all: BTreeMap<_, NameTotal> = self.generators.iter().map(of).collect();
         for it in self.plugins().stats(self.now().boot) {
             // What callers did wrong, and what their own quota refused, is not a failure.
             let failed = it.refused.iter().filter(|(code, _)| code.http_status() >= 500).map(|(_, n)| n).sum();

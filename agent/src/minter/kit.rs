@@ -171,7 +171,7 @@ impl Minter {
 
     fn segment_first(&self, wanted: &Wanted) -> u64 {
         let generator = self.generator(Kind::Segment, wanted.name.as_str()).unwrap();
-        generator.beneath().namespace().segments().unwrap().axis().from
+        generator.namespace().segments().unwrap().axis().from
     }
 
     /// A write is under way until `answer` comes; gives whether it came within ten seconds.

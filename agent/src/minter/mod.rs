@@ -9,51 +9,52 @@
 mod background;
 mod count;
 mod demand;
+mod generator;
+mod give;
 mod keyed;
 mod leases;
 mod mint;
-mod plugged;
 mod ready;
 mod registry;
 mod segments;
+mod series;
 mod state;
 mod strangers;
 mod view;
+mod writer;
 
 pub(crate) use crate::engine::Answer;
 pub use crate::engine::{Membership, RESERVED_PERCENT, RESERVED_PERCENTS};
 pub use crate::holder::Confirmation;
 pub use background::CachedClock;
 pub use count::NameTotal;
-pub use mint::{Source, SourceRef};
-pub(crate) use plugged::{Given, Leaves};
+pub use generator::Generator;
+pub(crate) use give::{Leaves, Minted};
 pub(crate) use registry::AxisWindow;
 pub(crate) use segments::Wanted;
 pub use segments::{SegmentCounters, SegmentInUse};
+pub(crate) use series::{SerialSeries, Series, TickSeries};
 pub use view::{Counters, GeneratorView};
 
 use crate::dev::Masters;
-use crate::engine::{Engine, Published, RESUME_WAIT, UNIQ96_AXIS, broken};
-use crate::gate::{Layout, Prefix};
+use crate::engine::{Engine, Published, RESUME_WAIT, broken};
+use crate::gate::Layout;
 use crate::holder::Leases;
 use crate::plugin::{Plugins, Refusals, Shares};
 use crate::refusal::{NAME_SHOWN_MAX, Refusal};
 use crate::serial_file::{Opened, StartKind};
-use crate::ticks::Reach;
 use crate::timebase::Timebase;
-use crate::window::Window;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use common::clock::Clock;
-use common::encoding::{Encoding, InvalidEncoding, Secrets};
+use common::encoding::Secrets;
 use common::kind::Kind;
 use common::layout::RandomBits;
 use common::lease::Generation;
 use common::namespace::{GeneratorName, Namespace};
 use common::parameters::SessionId;
 use common::strategy::Strategies;
-use common::time::{BootMs, Now, SpanMs, WallMs};
+use common::time::{BootMs, Now, WallMs};
 use common::token::{TokenKey, TokenType};
-use count::Tally;
 use registry::{Axes, Ended, Registry};
 use state::State;
 use std::collections::BTreeSet;
@@ -62,93 +63,12 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tokio::sync::{Notify, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
+use writer::Writer;
 
 /// Requests that wait for the slow path at once; one more is refused.
 const QUEUE_MAX: usize = 1_024;
 /// How long a request waits for its turn, and then for the disk.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// A named generator with its window.
-#[derive(Debug)]
-pub struct Generator {
-    /// Its place among the serials.
-    id: usize,
-    number: u64,
-    namespace: Namespace,
-    layout: Layout,
-    window: ArcSwap<Window<Prefix>>,
-    /// Counted before a window is closed for good, so that blocks cut from it end with it.
-    windows_ended: AtomicU64,
-    /// The hour or day of its last IDs before this process; its windows know later ones.
-    bucket_before: u32,
-    /// The end of the hour or day of which it has nothing left, in milliseconds since 1970.
-    exhausted_until: AtomicI64,
-    /// If its IDs are of a tick: the axis, whose window names with the same layout share.
-    axis: Option<Axis>,
-    encoding: Option<Written>,
-    /// Whether an ID was minted by its name: then the serial file knows of it.
-    begun: AtomicBool,
-    tally: Tally,
-    /// Nothing is minted by its name any more: the registry says why.
-    ended: AtomicBool,
-    /// If its numbers come in segments.
-    fetching: Option<Box<segments::Fetching>>,
-    /// What stands before the generator that mints by its name.
-    plugged: Option<plugged::Plugged>,
-}
-
-/// How the numbers of a name are written, or why they cannot be.
-type Written = Result<Arc<Encoding>, InvalidEncoding>;
-
-/// An axis of ticks and its window.
-#[derive(Clone, Debug)]
-pub(super) struct Axis {
-    at: usize,
-    window: Arc<AxisWindow>,
-    reach: Reach,
-}
-
-impl Generator {
-    /// Its definition.
-    pub fn namespace(&self) -> &Namespace {
-        &self.namespace
-    }
-
-    /// How its numbers are written when nothing else is said; `None` of strings, and of Uniq64 in decimal.
-    ///
-    /// # Errors
-    /// [`Refusal::CannotWrite`].
-    pub fn encoding(&self) -> Result<Option<&Arc<Encoding>>, Refusal> {
-        let encoding = self.encoding.as_ref().map(|encoding| encoding.as_ref()).transpose();
-        encoding.map_err(|e| Refusal::CannotWrite(e.clone()))
-    }
-
-    /// Whether a window of its axis may be used by its name: it has not ended, and the serial file knows of it.
-    fn gives_ticks(&self) -> bool {
-        self.begun.load(Ordering::Acquire) && !self.ended.load(Ordering::Acquire)
-    }
-
-    /// The axis of ticks that its IDs are on.
-    pub(crate) fn axis_window(&self) -> Option<&Arc<AxisWindow>> {
-        self.axis.as_ref().map(|axis| &axis.window)
-    }
-
-    /// The same if it may be used by its name now, with where its IDs may lie; `None` if the long way has to be gone.
-    pub(crate) fn ticks(&self) -> Option<(&AxisWindow, Reach)> {
-        let axis = self.axis.as_ref().filter(|_| self.gives_ticks())?;
-        Some((&axis.window, axis.reach))
-    }
-
-    /// Whether nothing is minted by its name any more. What was taken of a window that it shares is a gap then.
-    #[inline]
-    pub(crate) fn has_ended(&self) -> bool {
-        self.ended.load(Ordering::Acquire)
-    }
-
-    fn kind(&self) -> Kind {
-        self.namespace.kind()
-    }
-}
 
 /// Everything that mints.
 pub struct Minter {
@@ -161,7 +81,8 @@ pub struct Minter {
     published: ArcSwap<Published>,
     generators: Registry,
     keyed: keyed::Keyed,
-    uniq96: Arc<AxisWindow>,
+    /// The one that has no name.
+    uniq96: Arc<Generator>,
     /// The windows of all axes of ticks, that of Uniq96 first.
     axes: Axes,
     state: Mutex<State>,
@@ -218,16 +139,17 @@ impl Minter {
         let mut engine = engine.with_random_bits(RandomBits::new(rand::random()));
         let (generators, axes) = (Registry::new(), Axes::new(engine.contents().header.uniq96_mark));
         for namespace in namespaces {
-            if !namespace.plugins().is_empty() || plugged::texts_of(&namespace).is_some() {
-                return Err(format!(
-                    "'{}' has plugins, a strategy or an encoding of Uniq64: it is defined after the start",
-                    namespace.name()
-                ));
+            if !namespace.plugins().is_empty() {
+                return Err(format!("'{}' has plugins: it is defined after the start", namespace.name()));
             }
             let id = engine.add(&namespace)?;
-            let generator = generator(id, namespace, (engine.bucket_of(id), engine.axis_of(id)), &axes, None)?;
-            generators.add(Arc::new(generator), None)?;
+            let writer = Writer::of(&namespace, Secrets::NONE, Strategies::NONE);
+            let series = Series::of(&engine, &axes, id, &namespace)?;
+            let generator = Generator::new(namespace, series, None, writer);
+            generators.add(id, generator).ok_or("there are more generators than there may be")?;
         }
+        let uniq96 = Namespace::default_of(Kind::Uniq64);
+        let uniq96 = Generator::new(uniq96, Series::uniq96(&axes)?, None, Writer::Decimal);
         let time = Timebase::start(clock.now());
         let published = engine.published().clone();
         let state = State { engine, file };
@@ -239,7 +161,7 @@ impl Minter {
             published: ArcSwap::from_pointee(published),
             generators,
             keyed: keyed::Keyed::default(),
-            uniq96: axes.window(UNIQ96_AXIS).ok_or("there is no room for Uniq96")?,
+            uniq96,
             axes,
             state: Mutex::new(state),
             turn: Arc::default(),
@@ -301,10 +223,6 @@ impl Minter {
         self.own_masters.get()
     }
 
-    fn encoding_of(&self, namespace: &Namespace) -> Option<Written> {
-        namespace.written_by(self.secrets(), self.strategies()).transpose()
-    }
-
     /// Whether the IDs of that name can be written here.
     ///
     /// # Errors
@@ -313,17 +231,25 @@ impl Minter {
         namespace.written_by(self.secrets(), self.strategies()).map(drop).map_err(Refusal::CannotWrite)
     }
 
-    /// The generator of that kind and name.
+    /// The generator of that kind and name. Uniq96 has no names.
     ///
     /// # Errors
     /// [`Refusal::UnknownGenerator`], also for what could not be a name; [`Refusal::GeneratorConflict`],
     /// [`Refusal::GeneratorRetired`].
     pub fn generator(&self, kind: Kind, name: &str) -> Result<&Arc<Generator>, Refusal> {
+        if kind == Kind::Uniq96 {
+            return Ok(&self.uniq96);
+        }
         if let Some(ended) = self.generators.ended(name) {
             return Err(ended);
         }
         let found = self.generators.get(kind, name);
         found.ok_or_else(|| Refusal::UnknownGenerator { kind, name: name.chars().take(NAME_SHOWN_MAX).collect() })
+    }
+
+    /// The generator of Uniq96.
+    pub fn uniq96(&self) -> &Arc<Generator> {
+        &self.uniq96
     }
 
     /// The kind of the generator that has this name; that of `default` is Uniq64. `None` if there is none here.
@@ -446,38 +372,22 @@ impl Minter {
     /// [`Refusal::GeneratorConflict`] if it stands for something else here; then nothing is minted by that name any more.
     /// Others if there is no room, or minting has ended.
     pub(crate) fn define(&self, namespace: Namespace) -> Result<Defined, Refusal> {
-        // Before the lock, for which all names wait: a strategy of an application may take its time to get ready.
-        let kind = namespace.kind();
-        let known = self.generators.alias(namespace.name()).is_some()
-            || self.generators.of_name(kind, namespace.name()).is_some();
-        let encoding = if known { None } else { self.encoding_of(&namespace) };
+        // Before the lock, for which all names wait: a strategy of an application may take its time to get ready. What is known stays so.
+        let known = self.generators.of_name(namespace.kind(), namespace.name()).is_some();
+        let writer = (!known).then(|| Writer::of(&namespace, self.secrets(), self.strategies()));
         let mut state = self.lock()?;
         let name = namespace.name().clone();
         let conflict = || Refusal::GeneratorConflict { name: name.clone() };
-        if let Some(known) = self.generators.alias(&name) {
-            if known.same_ids(&namespace) {
-                return Ok(Defined::Known);
-            }
-            self.generators.end(&name, Ended::Contradicted);
-            return Err(conflict());
-        }
         if let Some(known) = self.generators.of_name(namespace.kind(), &name) {
-            if known.namespace.same_ids(&namespace) && !known.ended.load(Ordering::Acquire) {
+            if known.namespace().same_ids(&namespace) && !known.has_ended() {
                 return Ok(Defined::Known);
             }
             self.end_generator(&mut state, known, Ended::Contradicted);
             return Err(conflict());
         }
         let full = || Refusal::Overloaded("there are as many generators as there may be");
-        if namespace.shares_serials() {
-            let default = self.generators.get(namespace.kind(), GeneratorName::DEFAULT).cloned();
-            let plugged = match default {
-                Some(default) => self.plugged(&namespace, &default, encoding).ok_or_else(full)?,
-                None => return Err(full()),
-            };
-            return if self.generators.add_alias(namespace, plugged) { Ok(Defined::New) } else { Err(full()) };
-        }
-        if !self.generators.has_room() {
+        let shares = namespace.shares_serials();
+        if !shares && !self.generators.has_room() {
             return Err(full());
         }
         if namespace.sequences().is_some() {
@@ -490,56 +400,29 @@ impl Minter {
         if Layout::of(&namespace).is_none() {
             return Err(Refusal::UnknownGenerator { kind: namespace.kind(), name: name.to_string() });
         }
-        let id = state.engine.add(&namespace).map_err(|_| {
-            self.generators.end(&name, Ended::Contradicted);
-            conflict()
-        })?;
-        let at = (state.engine.bucket_of(id), state.engine.axis_of(id));
-        let generator = generator(id, namespace.clone(), at, &self.axes, encoding.clone());
-        let generator = Arc::new(generator.map_err(|_| conflict())?);
-        let plugged = self.plugged(&namespace, &generator, encoding).ok_or_else(full)?;
-        self.generators.add(generator, plugged).map_err(|_| full())?;
-        Ok(Defined::New)
+        let (own, series) = if shares {
+            let default = self.generators.get(namespace.kind(), GeneratorName::DEFAULT).ok_or_else(full)?;
+            (None, default.series.clone())
+        } else {
+            let id = state.engine.add(&namespace).map_err(|_| {
+                self.generators.end(&name, Ended::Contradicted);
+                conflict()
+            })?;
+            (Some(id), Series::of(&state.engine, &self.axes, id, &namespace).map_err(|_| conflict())?)
+        };
+        let writer = writer.ok_or_else(broken)?;
+        let chain = match namespace.plugins() {
+            [] => None,
+            // A name whose plugins cannot be attached shall not be served.
+            plugins => Some(self.plugins().chain_or_refuse(namespace.kind(), &name, plugins).ok_or_else(full)?),
+        };
+        let generator = Generator::new(namespace, series, chain, writer);
+        let added = match own {
+            Some(id) => self.generators.add(id, generator),
+            None => self.generators.share(generator),
+        };
+        added.map(|()| Defined::New).ok_or_else(full)
     }
-}
-
-fn generator(
-    id: usize,
-    namespace: Namespace,
-    (bucket_before, axis): (u32, Option<usize>),
-    axes: &Axes,
-    encoding: Option<Written>,
-) -> Result<Generator, String> {
-    let kind = namespace.kind();
-    let layout = Layout::of(&namespace).ok_or_else(|| format!("a generator of kind {kind} keeps no serials"))?;
-    let window = ArcSwap::from_pointee(Window::closed(Prefix::Void));
-    let axis = axis.map(|at| {
-        let window = axes.window(at).ok_or("there are more layouts than there may be")?;
-        let reach = namespace.layout().map_or_else(|| SpanMs(0).into(), Reach::from);
-        Ok::<_, String>(Axis { at, window, reach })
-    });
-    let axis = axis.transpose()?;
-    let (number, windows_ended, exhausted_until) =
-        (Generator::next_number(), AtomicU64::new(0), AtomicI64::new(i64::MIN));
-    let (tally, begun, ended) = (Tally::default(), AtomicBool::new(false), AtomicBool::new(false));
-    let fetching = namespace.segments().map(|_| Box::default());
-    Ok(Generator {
-        id,
-        number,
-        namespace,
-        layout,
-        window,
-        windows_ended,
-        bucket_before,
-        exhausted_until,
-        axis,
-        encoding,
-        begun,
-        tally,
-        ended,
-        fetching,
-        plugged: None,
-    })
 }
 
 fn slow_disk() -> Refusal {
@@ -549,9 +432,9 @@ fn slow_disk() -> Refusal {
 #[cfg(test)]
 mod blocks_tests;
 #[cfg(test)]
-pub(crate) mod kit;
+mod give_tests;
 #[cfg(test)]
-mod plugged_tests;
+pub(crate) mod kit;
 #[cfg(test)]
 mod ready_tests;
 #[cfg(test)]

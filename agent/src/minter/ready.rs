@@ -1,8 +1,9 @@
 //! Whether IDs can be minted now, as far as can be told without minting.
 
-use super::{Generator, Minter};
+use super::Minter;
+use super::series::Series;
 use crate::engine::TICK_WAIT_MAX;
-use crate::gate::{Layout, UNIQ96_AHEAD_MAX, gate_ticks};
+use crate::gate::{UNIQ96_AHEAD_MAX, gate_ticks};
 use crate::refusal::Refusal;
 use crate::ticks::Ticks;
 use common::kind::Kind;
@@ -40,9 +41,10 @@ impl Minter {
             }
         }
         self.in_time(&wanted, wall)?;
-        self.generators.iter().filter(|generator| generator.namespace.name().is_default()).try_for_each(|generator| {
-            let retry = WallMs(generator.exhausted_until.load(Ordering::Relaxed)) - wall;
-            let (unit, capacity) = (generator.layout.unit().name(), generator.layout.rules(false).capacity);
+        let defaults = self.generators.iter().filter(|generator| generator.namespace().name().is_default());
+        defaults.filter_map(|generator| generator.series.serials()).try_for_each(|series| {
+            let retry = WallMs(series.exhausted_until.load(Ordering::Relaxed)) - wall;
+            let (unit, capacity) = (series.layout.unit().name(), series.layout.rules(false).capacity);
             if retry > SpanMs(0) { Err(Refusal::SerialExhausted { unit, capacity, left: 0, retry }) } else { Ok(()) }
         })
     }
@@ -51,21 +53,26 @@ impl Minter {
     fn in_time(&self, wanted: &BTreeSet<TokenType>, wall: WallMs) -> Result<(), Refusal> {
         if let Some(token_type) = Kind::Uniq96.default_token_type().filter(|kind| wanted.contains(kind)) {
             let (lease, _) = self.lease(token_type)?;
-            gate_ticks(&Ticks::UNIQ96, &lease, self.uniq96.reached(), wall, UNIQ96_AHEAD_MAX)?;
+            if let Series::Ticks(uniq96) = &self.uniq96.series {
+                gate_ticks(&Ticks::UNIQ96, &lease, uniq96.window().reached(), wall, UNIQ96_AHEAD_MAX)?;
+            }
         }
         for generator in self.generators.iter().filter(|generator| !generator.has_ended()) {
-            let Some(token_type) = generator.namespace.token_type().filter(|kind| wanted.contains(kind)) else {
+            let Some(token_type) = generator.namespace().token_type().filter(|kind| wanted.contains(kind)) else {
                 continue;
             };
             let (lease, offset) = self.lease(token_type)?;
-            match (&generator.layout, &generator.axis) {
-                (Layout::Ticks(definition), Some(axis)) => {
+            match (&generator.series, generator.namespace().layout()) {
+                (Series::Ticks(series), Some(definition)) => {
                     let waits = TICK_WAIT_MAX.0.saturating_mul(self.scale().into());
-                    let ahead_max = SpanMs(axis.reach.ahead_max.0.saturating_add(waits));
+                    let ahead_max = SpanMs(series.reach().ahead_max.0.saturating_add(waits));
                     let ticks = Ticks::of(definition.layout());
-                    gate_ticks(&ticks, &lease, axis.window.reached(), wall, ahead_max).map(drop)?;
+                    gate_ticks(&ticks, &lease, series.window().reached(), wall, ahead_max).map(drop)?;
                 }
-                (layout, _) => layout.gate(offset, &lease, generator.last_bucket(), wall).map(drop)?,
+                (Series::Ticks(_), None) => {}
+                (Series::Serials(series), _) => {
+                    series.layout.gate(offset, &lease, series.last_bucket(), wall).map(drop)?;
+                }
             }
         }
         Ok(())
@@ -80,12 +87,5 @@ impl Minter {
         if let Some(refusal) = ahead {
             tracing::error!(%refusal, "this agent is not ready: the times of its last IDs lie ahead of the clock");
         }
-    }
-}
-
-impl Generator {
-    /// The hour or day of its last IDs; 0 if it has given none.
-    fn last_bucket(&self) -> u32 {
-        self.window.load().bucket.max(self.bucket_before)
     }
 }

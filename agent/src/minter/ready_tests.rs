@@ -4,14 +4,14 @@ use crate::serial_file::forget_clock;
 use common::kind::UNIQ64_SERIALS_PER_HOUR;
 use common::namespace::Definition;
 use common::rpc::mint::MintCode;
-use common::time::{DAY_MS, HOUR_MS};
+use common::time::{DAY_MS, HOUR_MS, SpanMs};
 
 fn noon(minter: &Minter) -> WallMs {
     WallMs(minter.wall().0 / DAY_MS * DAY_MS + DAY_MS + 12 * HOUR_MS)
 }
 
-fn uniq64(minter: &Minter) -> SourceRef<'_> {
-    minter.source(Kind::Uniq64, "default").unwrap()
+fn uniq64(minter: &Minter) -> &Arc<Generator> {
+    minter.generator(Kind::Uniq64, "default").unwrap()
 }
 
 fn layout() -> Namespace {
@@ -51,8 +51,8 @@ async fn who_minted_while_the_clock_was_ahead_is_not_ready_and_says_what_to_do()
         minter.define(layout()).unwrap();
         minter.mint(uniq64(&minter), 1).await.unwrap();
         match of_layout {
-            true => minter.mint(minter.source(Kind::Layout, "flake").unwrap(), 1).await.unwrap(),
-            false => minter.mint(Source::Uniq96, 1).await.unwrap(),
+            true => minter.mint(minter.generator(Kind::Layout, "flake").unwrap(), 1).await.unwrap(),
+            false => minter.mint(minter.uniq96(), 1).await.unwrap(),
         };
         assert_eq!(minter.ready(), Ok(()));
         // In one process, whose windows are open still, and in the next one.
@@ -66,7 +66,7 @@ async fn who_minted_while_the_clock_was_ahead_is_not_ready_and_says_what_to_do()
         let minter = kit.start();
         set_wall(&minter, noon);
         minter.mint(uniq64(&minter), 1).await.unwrap();
-        assert_eq!(minter.mint(Source::Uniq96, 1).await.unwrap_err().code(), MintCode::ClockBehind);
+        assert_eq!(minter.mint(minter.uniq96(), 1).await.unwrap_err().code(), MintCode::ClockBehind);
         assert_eq!(minter.ready().unwrap_err().code(), MintCode::ClockBehind, "{of_layout}");
         let session = minter.session();
         drop(minter);
@@ -81,7 +81,7 @@ async fn who_minted_while_the_clock_was_ahead_is_not_ready_and_says_what_to_do()
         assert_ne!(session, SessionId(77));
         set_wall(&minter, noon);
         assert_eq!(minter.ready(), Ok(()));
-        minter.mint(Source::Uniq96, 1).await.unwrap();
+        minter.mint(minter.uniq96(), 1).await.unwrap();
         let id = minter.mint(uniq64(&minter), 1).await.unwrap().uniq64().next().unwrap().fields().unwrap();
         assert_eq!(id.tick % 24, 12, "by the clock");
     }
@@ -91,7 +91,7 @@ async fn who_minted_while_the_clock_was_ahead_is_not_ready_and_says_what_to_do()
 async fn nothing_is_forgotten_where_no_time_is_ahead() {
     let kit = Kit::new();
     let minter = kit.start();
-    minter.mint(Source::Uniq96, 1).await.unwrap();
+    minter.mint(minter.uniq96(), 1).await.unwrap();
     let (session, wall) = (minter.session(), minter.wall());
     drop(minter);
     let refused = forget_clock(&kit.path(), wall, SessionId(77)).unwrap_err().to_string();

@@ -1,15 +1,16 @@
 //! The generators of this agent: they are found without a lock, further ones are added, none is ever taken away.
 
 use super::Generator;
+use super::series::SerialSeries;
 use crate::refusal::Refusal;
 use crate::ticks::{Place, TickWindow};
 use arc_swap::{ArcSwap, Guard};
 use common::kind::Kind;
-use common::namespace::{GeneratorName, Namespace};
+use common::namespace::GeneratorName;
 use common::setting::NAMESPACES_MAX;
 use common::time::WallMs;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Those that always exist, and twice as many as the masters register: a name that is retired keeps its place until the next start.
@@ -17,20 +18,6 @@ const GENERATORS_MAX: usize = Kind::NAMED.len() + 2 * NAMESPACES_MAX;
 
 /// Names are spread over so many maps: each further one copies its own, and not all there are.
 const PARTS: usize = 256;
-
-/// A map that is read without a lock, spread by names over [`PARTS`].
-struct Spread<T>(Box<[ArcSwap<T>]>);
-
-impl<T: Default> Spread<T> {
-    fn new() -> Self {
-        Self((0..PARTS).map(|_| ArcSwap::default()).collect())
-    }
-
-    #[inline]
-    fn part(&self, name: &str) -> Option<&ArcSwap<T>> {
-        self.0.get(usize::from(name.bytes().fold(0_u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte))))
-    }
-}
 
 /// Which slot a generator is in, by kind and name. The names are texts here, because those of requests are.
 type Names = BTreeMap<Kind, BTreeMap<String, usize>>;
@@ -126,76 +113,48 @@ impl Axes {
 }
 
 pub(super) struct Registry {
-    slots: Box<[OnceLock<Arc<Generator>>]>,
-    names: Spread<Names>,
-    /// What stands before generators whose names have plugins; in [`Names`] behind the slots.
-    plugged: Box<[OnceLock<Arc<Generator>>]>,
-    /// Other names of the generators `default`, whose serials they share.
-    aliases: Spread<BTreeMap<GeneratorName, Arc<Namespace>>>,
+    /// By the engine's series.
+    owners: Box<[OnceLock<Arc<Generator>>]>,
+    /// Names of a series that is another's; in [`Names`] behind the owners.
+    sharers: Box<[OnceLock<Arc<Generator>>]>,
+    sharers_len: AtomicUsize,
+    /// Read without a lock, spread by names over [`PARTS`].
+    names: Box<[ArcSwap<Names>]>,
     /// Names by which nothing is minted any more; texts here, as in [`Names`].
     ended: ArcSwap<BTreeMap<String, (GeneratorName, Ended)>>,
+}
+
+fn slots() -> Box<[OnceLock<Arc<Generator>>]> {
+    (0..GENERATORS_MAX).map(|_| OnceLock::new()).collect()
 }
 
 impl Registry {
     pub(super) fn new() -> Self {
         Self {
-            slots: (0..GENERATORS_MAX).map(|_| OnceLock::new()).collect(),
-            names: Spread::new(),
-            plugged: (0..2 * GENERATORS_MAX).map(|_| OnceLock::new()).collect(),
-            aliases: Spread::new(),
+            owners: slots(),
+            sharers: slots(),
+            sharers_len: AtomicUsize::new(0),
+            names: (0..PARTS).map(|_| ArcSwap::default()).collect(),
             ended: ArcSwap::default(),
         }
     }
 
+    #[inline]
+    fn part(&self, name: &str) -> Option<&ArcSwap<Names>> {
+        self.names.get(usize::from(name.bytes().fold(0_u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte))))
+    }
+
     pub(super) fn get(&self, kind: Kind, name: &str) -> Option<&Arc<Generator>> {
-        let slot = *self.names.part(name)?.load().get(&kind)?.get(name)?;
-        let slot = self.slots.get(slot).or_else(|| self.plugged.get(slot - GENERATORS_MAX));
+        let place = *self.part(name)?.load().get(&kind)?.get(name)?;
+        let slot = self.owners.get(place).or_else(|| self.sharers.get(place - GENERATORS_MAX));
         slot?.get()
     }
 
-    /// The generator of its own that is served by that name, of whichever kind: the masters know one definition of a name.
-    /// `default` exists for every kind.
+    /// The generator that is served by that name, of whichever kind: the masters know one definition of a name. `default` exists for
+    /// every kind.
     pub(super) fn of_name(&self, kind: Kind, name: &GeneratorName) -> Option<&Arc<Generator>> {
         let any = || Kind::NAMED.into_iter().find_map(|kind| self.get(kind, name.as_str()));
-        let found = self.get(kind, name.as_str()).or_else(|| if name.is_default() { None } else { any() });
-        found.map(Generator::beneath).filter(|generator| generator.namespace.name() == name)
-    }
-
-    /// What an alias stands for.
-    pub(super) fn alias(&self, name: &GeneratorName) -> Option<Arc<Namespace>> {
-        self.aliases.part(name.as_str())?.load().get(name).cloned()
-    }
-
-    /// All aliases.
-    pub(super) fn aliases(&self) -> BTreeMap<GeneratorName, Arc<Namespace>> {
-        let one = |(name, namespace): (&GeneratorName, &Arc<Namespace>)| (name.clone(), Arc::clone(namespace));
-        self.aliases.0.iter().flat_map(|part| part.load().iter().map(one).collect::<Vec<_>>()).collect()
-    }
-
-    /// Serves the generator `default` by another name too, with what stands before it. Only one thread at a time may do so. `false` if there is no
-    /// room, or no such generator.
-    pub(super) fn add_alias(&self, namespace: Namespace, plugged: Option<Arc<Generator>>) -> bool {
-        let (kind, name) = (namespace.kind(), namespace.name().clone());
-        let Some(default) = self.get(kind, GeneratorName::DEFAULT) else { return false };
-        let (slot, text) = (default.id, name.as_str());
-        let (Some(aliases_part), Some(names_part)) = (self.aliases.part(text), self.names.part(text)) else {
-            return false;
-        };
-        let mut aliases = BTreeMap::clone(&aliases_part.load());
-        let mut names = Names::clone(&names_part.load());
-        if self.aliases.0.iter().map(|part| part.load().len()).sum::<usize>() >= GENERATORS_MAX {
-            return false;
-        }
-        let slot = match plugged {
-            Some(plugged) => self.plug(plugged),
-            None => Some(slot),
-        };
-        let Some(slot) = slot else { return false };
-        names.entry(kind).or_default().insert(name.as_str().to_owned(), slot);
-        aliases.insert(name, Arc::new(namespace));
-        aliases_part.store(Arc::new(aliases));
-        names_part.store(Arc::new(names));
-        true
+        self.get(kind, name.as_str()).or_else(|| if name.is_default() { None } else { any() })
     }
 
     /// Why nothing is minted by that name any more.
@@ -224,50 +183,52 @@ impl Registry {
         }
     }
 
-    /// The generator with that id.
+    /// The generator whose series of the engine that is.
     pub(super) fn by_id(&self, id: usize) -> Option<&Arc<Generator>> {
-        self.slots.get(id)?.get()
+        self.owners.get(id)?.get()
     }
 
-    /// All of them, in the order of their ids.
+    /// The serials of that series of the engine.
+    pub(super) fn serials(&self, id: usize) -> Option<&Arc<SerialSeries>> {
+        self.by_id(id)?.series.serials()
+    }
+
+    /// Those with a series of their own, in the engine's order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Generator>> {
-        self.slots.iter().map_while(OnceLock::get)
+        self.owners.iter().map_while(OnceLock::get)
     }
 
-    /// Whether there is room for another one.
+    /// All of them.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Generator>> {
+        self.iter().chain(self.sharers.iter().map_while(OnceLock::get))
+    }
+
+    /// Whether there is room for another one with a series of its own.
     pub(super) fn has_room(&self) -> bool {
-        self.iter().count() < self.slots.len()
+        self.iter().count() < self.owners.len()
     }
 
-    /// Where a name finds what stands before its generator; `None` if there is no room.
-    fn plug(&self, mut plugged: Arc<Generator>) -> Option<usize> {
-        for (place, slot) in self.plugged.iter().enumerate() {
-            match slot.set(plugged) {
-                Ok(()) => return Some(GENERATORS_MAX + place),
-                Err(full) => plugged = full,
-            }
-        }
-        None
+    /// Adds one with a series of its own, whose number in the engine is the next. Only one thread at a time may do so. `None` if there
+    /// is no room for it.
+    pub(super) fn add(&self, id: usize, generator: Arc<Generator>) -> Option<()> {
+        self.put(self.owners.get(id)?, id, generator)
     }
 
-    /// Adds one whose id is the next, with what stands before it. Only one thread at a time may do so.
-    ///
-    /// # Errors
-    /// If there is no room for it.
-    pub(super) fn add(&self, generator: Arc<Generator>, plugged: Option<Arc<Generator>>) -> Result<(), &'static str> {
-        let (kind, name) = (generator.namespace.kind(), generator.namespace.name().as_str().to_owned());
-        let id = generator.id;
-        if self.slots.get(id).is_none_or(|slot| slot.set(generator).is_err()) {
-            return Err("more generators than there may be");
-        }
-        let place = match plugged {
-            Some(plugged) => self.plug(plugged).ok_or("more names with plugins than there may be")?,
-            None => id,
-        };
-        let part = self.names.part(&name).ok_or("a name of no part")?;
+    /// The same of one whose series is another's.
+    pub(super) fn share(&self, generator: Arc<Generator>) -> Option<()> {
+        let at = self.sharers_len.load(Ordering::Relaxed);
+        self.put(self.sharers.get(at)?, GENERATORS_MAX + at, generator)?;
+        self.sharers_len.store(at + 1, Ordering::Relaxed);
+        Some(())
+    }
+
+    fn put(&self, slot: &OnceLock<Arc<Generator>>, place: usize, generator: Arc<Generator>) -> Option<()> {
+        let (kind, name) = (generator.kind(), generator.namespace().name().as_str().to_owned());
+        let part = self.part(&name)?;
+        slot.set(generator).ok()?;
         let mut names = Names::clone(&part.load());
         names.entry(kind).or_default().insert(name, place);
         part.store(Arc::new(names));
-        Ok(())
+        Some(())
     }
 }

@@ -17,7 +17,7 @@ fn start(kit: &Kit) -> Arc<Minter> {
 }
 
 async fn give(minter: &Arc<Minter>, n: u32) {
-    let runs = minter.mint(minter.source(Kind::Segment, "orders").unwrap(), n).await.unwrap();
+    let runs = minter.mint(minter.generator(Kind::Segment, "orders").unwrap(), n).await.unwrap();
     assert_eq!(runs.len(), n as usize);
 }
 

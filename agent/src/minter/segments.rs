@@ -3,8 +3,9 @@
 //! What has to be done for a name (a segment that came is to be made durable, a mark to be raised, a window to be lengthened) is
 //! noted here, and done in the background for all names at once that need it at the time: so they share a write.
 
+use super::series::SerialSeries;
 use super::state::Hands;
-use super::{Generator, Minter, PATIENCE};
+use super::{Minter, PATIENCE};
 use crate::engine::{Answer, Engine, broken};
 use crate::refusal::Refusal;
 use crate::segments::Ask;
@@ -52,7 +53,7 @@ pub(crate) struct Wanted {
     pub(crate) ask: Ask,
 }
 
-/// What a generator of plain numbers has beside its window.
+/// What a series of plain numbers has beside its window.
 #[derive(Debug, Default)]
 pub(super) struct Fetching {
     /// Told when a segment has come, or something else may have become of it.
@@ -123,14 +124,9 @@ impl Fetching {
     }
 }
 
-impl Generator {
-    /// Whether its numbers come in segments.
-    pub fn is_segment(&self) -> bool {
-        self.fetching.is_some()
-    }
-
-    /// Segments that came by its name since the start.
-    pub(crate) fn segments_fetched(&self) -> u64 {
+impl SerialSeries {
+    /// Segments that came since the start.
+    pub(super) fn segments_fetched(&self) -> u64 {
         self.fetching.as_ref().map_or(0, |fetching| fetching.fetched.load(Ordering::Relaxed))
     }
 }
@@ -161,9 +157,8 @@ impl Minter {
 
     /// The names of which a segment is in use, in the order in which they were learned.
     pub fn segments_in_use(&self) -> impl Iterator<Item = SegmentInUse> {
-        let names = self.generators.iter().filter(|generator| generator.is_segment() && !generator.has_ended());
-        names.filter_map(|generator| {
-            let window = generator.window();
+        self.generators.iter().filter(|generator| !generator.has_ended()).filter_map(|generator| {
+            let window = generator.series.serials().filter(|series| series.is_segment())?.window();
             let used = window.taken().saturating_mul(100).checked_div(window.len())?;
             let (name, marked_left) = (generator.namespace().name().clone(), window.left());
             Some(SegmentInUse { name, used_hundredths: used.min(99), marked_left })
@@ -203,10 +198,10 @@ impl Minter {
     /// What came of a call for a segment, or of one round of such calls.
     pub(crate) fn heard(self: &Arc<Self>, wanted: &Wanted, answer: Answer) {
         let Wanted { series, ask, .. } = wanted;
-        if let (Answer::Granted(grant), Some(generator)) = (answer, self.generators.by_id(*series)) {
+        if let (Answer::Granted(grant), Some(series)) = (answer, self.generators.serials(*series)) {
             self.desk.fetched.fetch_add(1, Ordering::Relaxed);
             self.desk.numbers.fetch_add(grant.span.len(), Ordering::Relaxed);
-            if let Some(fetching) = &generator.fetching {
+            if let Some(fetching) = &series.fetching {
                 fetching.fetched.fetch_add(1, Ordering::Relaxed);
                 *locked(&fetching.pending) = None;
                 fetching.why.store(None);
@@ -219,7 +214,7 @@ impl Minter {
     /// No master granted one yet; why. It is asked for again.
     pub(crate) fn heard_nothing(&self, wanted: &Wanted, why: String) {
         self.desk.failed.fetch_add(1, Ordering::Relaxed);
-        if let Some(fetching) = self.generators.by_id(wanted.series).and_then(|it| it.fetching.as_ref()) {
+        if let Some(fetching) = self.generators.serials(wanted.series).and_then(|it| it.fetching.as_ref()) {
             fetching.why.store(Some(Arc::new(why)));
         }
     }
@@ -229,16 +224,16 @@ impl Minter {
         self.generators.by_id(wanted.series).is_none_or(|generator| generator.has_ended())
     }
 
-    /// Raises the marks of this name soon, and lengthens its window.
-    pub(super) fn tend_to(self: &Arc<Self>, generator: &Generator) {
-        self.is_due(generator);
+    /// Raises the marks of this series soon, and lengthens its window.
+    pub(super) fn tend_to(self: &Arc<Self>, series: &SerialSeries) {
+        self.is_due(series);
         self.tend_soon();
     }
 
-    /// Whoever is next to do what is due raises the marks of this name, too, so that names that wait for their turn share a write.
-    pub(super) fn is_due(&self, generator: &Generator) {
-        if generator.is_segment() {
-            locked(&self.desk.due).insert(generator.id);
+    /// Whoever is next to do what is due raises the marks of this series, too, so that names that wait for their turn share a write.
+    pub(super) fn is_due(&self, series: &SerialSeries) {
+        if series.is_segment() {
+            locked(&self.desk.due).insert(series.id);
         }
     }
 
@@ -283,7 +278,7 @@ impl Minter {
 
     /// Wakes those who wait for a segment of these series.
     pub(super) fn tell_of(&self, series: BTreeSet<usize>) {
-        let fetching = series.into_iter().filter_map(|at| self.generators.by_id(at)?.fetching.as_ref());
+        let fetching = series.into_iter().filter_map(|at| self.generators.serials(at)?.fetching.as_ref());
         fetching.for_each(|fetching| fetching.changed.notify_waiters());
     }
 
@@ -297,10 +292,10 @@ impl Minter {
         Ok(Waiting { desk: &self.desk, since: Instant::now() })
     }
 
-    /// How long a call that needs a segment of that generator may still wait for one. Where others take what comes, it does not wait
+    /// How long a call that needs a segment of that series may still wait for one. Where others take what comes, it does not wait
     /// longer than where nothing comes.
-    pub(super) fn segment_left(&self, generator: &Generator, call: &Waiting<'_>) -> Result<Duration, Refusal> {
-        let fetching = generator.fetching.as_ref().ok_or_else(broken)?;
+    pub(super) fn segment_left(&self, series: &SerialSeries, call: &Waiting<'_>) -> Result<Duration, Refusal> {
+        let fetching = series.fetching.as_ref().ok_or_else(broken)?;
         let own = SEGMENT_WAIT.checked_sub(call.since.elapsed()).ok_or_else(|| fetching.pending())?;
         Ok(fetching.left()?.min(own))
     }

@@ -6,7 +6,7 @@ use crate::engine::RESERVED_PERCENT;
 use crate::plugin::Caller;
 use common::kind::UNIQ64_SERIALS_PER_HOUR;
 use common::rpc::mint::MintCode;
-use common::time::HOUR_MS;
+use common::time::{HOUR_MS, SpanMs};
 
 const RESERVE: u64 = UNIQ64_SERIALS_PER_HOUR / 100 * RESERVED_PERCENT as u64;
 
@@ -23,13 +23,13 @@ fn left(kit: &Kit, left: u64) -> Arc<Minter> {
     minter
 }
 
-fn uniq64(minter: &Minter) -> SourceRef<'_> {
-    minter.source(Kind::Uniq64, "default").unwrap()
+fn uniq64(minter: &Minter) -> &Arc<Generator> {
+    minter.generator(Kind::Uniq64, "default").unwrap()
 }
 
 async fn by(minter: &Arc<Minter>, caller: &str, n: u32) -> Result<usize, Refusal> {
-    let caller = Some(Caller::Address(caller.parse().unwrap()));
-    minter.mint_by(caller, uniq64(minter), n).await.map(|runs| runs.len())
+    let caller = Caller::Address(caller.parse().unwrap());
+    minter.mint_by(uniq64(minter), n, caller).await.map(|runs| runs.len())
 }
 
 #[tokio::test]
@@ -49,7 +49,7 @@ async fn whoever_takes_all_of_an_hour_leaves_the_others_most_of_its_last_quarter
     let most = 20_000_000 + RESERVE / 17 + 2 * u64::from(crate::serial::STEP_MAX);
     assert!((RESERVE / 20..most).contains(&taken), "{taken}");
     // On the short way, the long one, and as one of the same network.
-    assert!(minter.try_mint(uniq64(&minter)).is_none());
+    assert!(minter.try_one(uniq64(&minter)).is_none());
     assert!(by(&minter, "::ffff:10.0.0.1", 4_000_000).await.is_err());
     assert_eq!(by(&minter, "10.0.0.2", 4_000_000).await, Ok(4_000_000));
     assert_eq!(by(&minter, "10.0.0.2", 1).await, Ok(1));
@@ -58,7 +58,7 @@ async fn whoever_takes_all_of_an_hour_leaves_the_others_most_of_its_last_quarter
     assert_eq!(minter.mint(uniq64(&minter), 50_000_000).await.unwrap().len(), 50_000_000);
     set_wall(&minter, minter.wall() + SpanMs(HOUR_MS));
     assert_eq!(by(&minter, "10.0.0.1", 4_000_000).await, Ok(4_000_000), "the next hour");
-    assert!(minter.try_mint(uniq64(&minter)).is_some());
+    assert!(minter.try_one(uniq64(&minter)).is_some());
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! The engine under its lock, and what it asks for carried out: windows that others mint from, and the serial file.
 
-use super::{Generator, Minter};
+use super::Minter;
+use super::series::SerialSeries;
 use crate::engine::{Effects, Engine, Published, broken};
 use crate::gate::Prefix;
 use crate::refusal::Refusal;
@@ -33,9 +34,9 @@ pub(super) struct Hands<'a> {
 }
 
 impl Hands<'_> {
-    /// Only a series that the engine does not know has no generator.
-    fn generator(&self, series: usize) -> Option<&Generator> {
-        self.minter.generators.by_id(series).map(Arc::as_ref)
+    /// Those of ticks have no window of their own.
+    fn serials(&self, series: usize) -> Option<&SerialSeries> {
+        self.minter.generators.serials(series).map(Arc::as_ref)
     }
 
     fn written(&self, done: Result<(), WriteError>) -> Result<(), WriteError> {
@@ -81,33 +82,33 @@ impl Effects for Hands<'_> {
     }
 
     fn is_open(&self, series: usize) -> bool {
-        self.generator(series).is_some_and(|generator| !generator.window.load().is_closed())
+        self.serials(series).is_some_and(|series| !series.window.load().is_closed())
     }
 
     fn close(&mut self, series: usize) -> (u32, Range<u64>) {
-        let Some(generator) = self.generator(series) else { return (0, 0..0) };
+        let Some(series) = self.serials(series) else { return (0, 0..0) };
         // First, so that no block cut from the window before it is closed outlives it.
-        generator.windows_ended.fetch_add(1, Ordering::AcqRel);
-        let window = generator.window.load();
-        (window.bucket, generator.close(&window))
+        series.windows_ended().fetch_add(1, Ordering::AcqRel);
+        let window = series.window.load();
+        (window.bucket, series.close(&window))
     }
 
     fn interrupt(&mut self, series: usize) -> (u32, Range<u64>) {
-        let Some(generator) = self.generator(series) else { return (0, 0..0) };
-        let window = generator.window.load();
-        (window.bucket, generator.close(&window))
+        let Some(series) = self.serials(series) else { return (0, 0..0) };
+        let window = series.window.load();
+        (window.bucket, series.close(&window))
     }
 
     fn lengthen(&mut self, series: usize, serials: Range<u64>) {
-        if let Some(generator) = self.generator(series) {
-            let longer = generator.window.load().with_serials(serials);
-            generator.window.store(Arc::new(longer));
+        if let Some(series) = self.serials(series) {
+            let longer = series.window.load().with_serials(serials);
+            series.window.store(Arc::new(longer));
         }
     }
 
     fn open(&mut self, series: usize, window: Window<Prefix>) {
-        if let Some(generator) = self.generator(series) {
-            generator.window.store(Arc::new(window));
+        if let Some(series) = self.serials(series) {
+            series.window.store(Arc::new(window));
         }
     }
 

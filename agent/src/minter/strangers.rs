@@ -2,12 +2,13 @@
 //! somebody has looked.
 
 use super::registry::Ended;
+use super::series::Series;
 use super::state::State;
 use super::{Generator, Minter};
+use crate::engine::broken;
 use crate::refusal::Refusal;
 use common::namespace::{GeneratorName, Namespace};
 use common::parameters::ClusterId;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 impl Minter {
@@ -129,7 +130,7 @@ impl Minter {
     pub(crate) fn retire(&self, namespace: &Namespace) -> Result<(), Refusal> {
         let mut state = self.lock()?;
         match self.generators.of_name(namespace.kind(), namespace.name()) {
-            Some(known) if known.namespace.same_ids(namespace) => {
+            Some(known) if known.namespace().same_ids(namespace) => {
                 self.end_generator(&mut state, known, Ended::Retired);
             }
             Some(known) => self.end_generator(&mut state, known, Ended::Contradicted),
@@ -154,15 +155,26 @@ impl Minter {
         Ok(())
     }
 
+    /// The reason why nothing is minted by that name any more.
+    pub(super) fn why_ended(&self, generator: &Generator) -> Refusal {
+        self.generators.ended(generator.namespace().name().as_str()).unwrap_or_else(broken)
+    }
+
     /// No more IDs by this generator, however its caller came to it.
     pub(super) fn end_generator(&self, state: &mut State, generator: &Arc<Generator>, why: Ended) {
-        if !generator.ended.swap(true, Ordering::AcqRel) {
+        // The flag first: whoever takes something of a window that was opened after it sees it.
+        if generator.end()
+            && let Series::Serials(series) = &generator.series
+        {
             let (engine, mut hands) = state.parts(self);
-            // Only a generator that is not ours has no series.
-            let _ = engine.take_back(&mut hands, generator.id);
-            engine.end_segments(generator.id);
-            self.tell_of([generator.id].into());
+            // Also of a series that is another's: windows that threads know, and blocks, end with it, and the others open the next
+            // window. Only a series that is not ours is unknown.
+            let _ = engine.take_back(&mut hands, series.id);
+            if series.is_segment() {
+                engine.end_segments(series.id);
+                self.tell_of([series.id].into());
+            }
         }
-        self.generators.end(generator.namespace.name(), why);
+        self.generators.end(generator.namespace().name(), why);
     }
 }

@@ -1,6 +1,8 @@
 //! What the minter tells about itself.
 
-use super::Minter;
+use super::series::Series;
+use super::{Generator, Minter};
+use crate::engine::broken;
 use crate::refusal::Refusal;
 use crate::segments::View;
 use crate::years::WARN_AHEAD;
@@ -19,22 +21,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// What happened since the start.
 #[derive(Debug, Default)]
 pub struct Counters {
-    /// The only ones that are counted one by one: their window knows milliseconds, not how many had serials.
-    uniq96: AtomicU64,
     refused: [AtomicU64; MintCode::ALL.len()],
     pub(super) writes: AtomicU64,
     pub(super) write_failures: AtomicU64,
 }
 
 impl Counters {
-    pub(super) fn mint_uniq96(&self, n: u32) {
-        self.uniq96.fetch_add(u64::from(n), Ordering::Relaxed);
-    }
-
-    pub(super) fn uniq96(&self) -> u64 {
-        self.uniq96.load(Ordering::Relaxed)
-    }
-
     /// Counts a request for IDs that was refused, for whatever reason. Whoever answers it calls this.
     pub fn refuse(&self, code: MintCode) {
         if let Some(refused) = self.refused.get(code as usize) {
@@ -145,7 +137,7 @@ impl GeneratorView {
 }
 
 impl SegmentsView {
-    fn of(view: &View, generator: &super::Generator) -> Option<Self> {
+    fn of(view: &View, generator: &Generator) -> Option<Self> {
         let definition = generator.namespace().segments()?;
         let numbers = |span: Span| {
             let (first, last) = (definition.number(span.from), definition.number(span.to.saturating_sub(1)));
@@ -155,7 +147,7 @@ impl SegmentsView {
             current: view.current.and_then(numbers),
             next: view.next.and_then(numbers),
             left: Whole(view.left),
-            fetched: generator.segments_fetched(),
+            fetched: generator.series.serials()?.segments_fetched(),
             ended: view.ended,
         })
     }
@@ -169,25 +161,23 @@ impl Minter {
 
     /// What a name stands for here.
     pub fn definition(&self, kind: Kind, name: &GeneratorName) -> Option<Namespace> {
-        let alias = self.generators.alias(name).filter(|alias| alias.kind() == kind);
-        let own = || self.generators.get(kind, name.as_str()).map(|generator| generator.namespace.clone());
-        let keyed =
-            || Some(Namespace::clone(self.keyed_names().get(name.as_str()).filter(|_| kind == Kind::Sequence)?));
-        alias.map(|alias| Namespace::clone(&alias)).or_else(own).or_else(keyed)
+        let keyed = || self.keyed_names().get(name.as_str()).filter(|_| kind == Kind::Sequence).cloned();
+        let known = self.generators.get(kind, name.as_str()).map(|generator| Arc::clone(generator.namespace()));
+        known.or_else(keyed).map(|namespace| Namespace::clone(&namespace))
     }
 
     /// All names that are served here, with what they stand for.
     pub fn namespaces(&self) -> Vec<Arc<Namespace>> {
-        let own = self.generators.iter().map(|generator| Arc::new(generator.namespace().clone()));
         let keyed = self.keyed_names();
-        own.chain(self.generators.aliases().into_values()).chain(keyed.values().cloned()).collect()
+        let generators = self.generators.all().map(|generator| generator.namespace());
+        generators.chain(keyed.values()).cloned().collect()
     }
 
     /// The names whose layout ends soon after `now`, or has ended, and when it does.
     pub fn layouts_ending(&self, now: WallMs) -> Vec<(GeneratorName, WallMs)> {
-        let ending = |generator: &Arc<super::Generator>| {
-            let end = generator.namespace.layout()?.layout().end();
-            (end - now <= WARN_AHEAD).then(|| (generator.namespace.name().clone(), end))
+        let ending = |generator: &Arc<Generator>| {
+            let end = generator.namespace().layout()?.layout().end();
+            (end - now <= WARN_AHEAD).then(|| (generator.namespace().name().clone(), end))
         };
         self.generators.iter().filter_map(ending).collect()
     }
@@ -204,29 +194,20 @@ impl Minter {
     fn view_now(&self) -> Result<Vec<GeneratorView>, Refusal> {
         let state = self.lock()?;
         let wall = self.wall();
-        let view = |generator: &Arc<super::Generator>| {
-            let (namespace, layout) = (generator.namespace(), &generator.layout);
-            let serial = state.engine.serial_view(generator.id, wall, generator.window.load().left())?;
+        let view = |generator: &Arc<Generator>| {
+            let (id, lent) = match &generator.series {
+                Series::Serials(series) => (Some(series.id), series.window.load().left()),
+                Series::Ticks(series) => (series.id, 0),
+            };
+            let serial = state.engine.serial_view(id.ok_or_else(broken)?, wall, lent)?;
             Ok(GeneratorView {
                 serial: serial.segments.is_none().then_some(serial.next),
                 step: serial.step,
-                capacity: layout.rules(false).capacity,
                 capacity_left: serial.capacity_left,
-                per: layout.unit().name(),
                 segments: serial.segments.and_then(|view| SegmentsView::of(&view, generator)),
-                ..GeneratorView::of_unused(namespace)
+                ..GeneratorView::of_unused(generator.namespace())
             })
         };
-        let mut views: Vec<GeneratorView> = self.generators.iter().map(view).collect::<Result<_, Refusal>>()?;
-        // Another name of `default` has all in common with it.
-        let defaults: Vec<_> = views.iter().filter(|view| view.name.is_default()).cloned().collect();
-        for (name, alias) in self.generators.aliases().iter() {
-            let default = defaults.iter().find(|view| view.kind == alias.kind().name());
-            views.extend(default.map(|default| {
-                let plugins = alias.plugins().into();
-                GeneratorView { name: name.clone(), plugins, ..default.clone() }
-            }));
-        }
-        Ok(views)
+        self.generators.all().map(view).collect()
     }
 }

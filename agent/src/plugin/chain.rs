@@ -110,11 +110,6 @@ impl Chain {
         Ok(needs.map(|needs| Self { kind, name, links, needs }))
     }
 
-    /// No plugins, for a name that is minted as if it had some.
-    pub(crate) fn of_none(kind: Kind, name: GeneratorName) -> Self {
-        Self { kind, name, links: Vec::new(), needs: Needs::Count }
-    }
-
     /// The kind of IDs that the plugins are attached to.
     pub fn kind(&self) -> Kind {
         self.kind

@@ -5,7 +5,7 @@ use super::ledger::Ledger;
 use super::op::{Ended, Op};
 use crate::plain_ids;
 use agent::holder::{Holder, LeaseView, Leases};
-use agent::minter::{Generator, Minter, Source};
+use agent::minter::{Generator, Minter};
 use agent::refusal::Refusal;
 use agent::run::{Run, Runs};
 use agent::serial_file::{AfterReboot, Contents, Holdings, Opened, Place, StartKind, format_on, open_on};
@@ -414,7 +414,7 @@ impl Agent {
             Op::Reserve => self.mint(&minter, Kind::Uniq64, (self.left() / 4 * 3).max(1)),
             Op::Mark | Op::Extend => {
                 self.set_time(wall + if op == Op::Mark { PAST_MARK } else { PAST_HALF });
-                let runs = minter.mint_blocking(Source::Uniq96, FEW);
+                let runs = minter.mint_blocking(minter.uniq96(), FEW);
                 runs.map(|runs| self.received(&runs))
             }
             Op::Format | Op::FormatAgain | Op::StartFresh | Op::StartResumed => Ok(()),
@@ -460,7 +460,7 @@ impl Agent {
 
     fn mint(&mut self, minter: &Arc<Minter>, kind: Kind, n: u32) -> Result<(), Refusal> {
         let generator: &Arc<Generator> = minter.generator(kind, "default")?;
-        let runs = minter.mint_blocking(generator.into(), n)?;
+        let runs = minter.mint_blocking(generator, n)?;
         self.received(&runs);
         Ok(())
     }

@@ -12,12 +12,12 @@ fn with_snowflake(kit: &Kit) -> Arc<Minter> {
 }
 
 async fn flake(minter: &Arc<Minter>) -> Result<u128, crate::refusal::Refusal> {
-    let runs = minter.mint(minter.source(Kind::Layout, "flake").unwrap(), 1).await?;
+    let runs = minter.mint(minter.generator(Kind::Layout, "flake").unwrap(), 1).await?;
     Ok(runs.numbers().next().unwrap())
 }
 
 async fn uniq64(minter: &Arc<Minter>) -> Result<(), crate::refusal::Refusal> {
-    minter.mint(minter.source(Kind::Uniq64, "default").unwrap(), 1).await.map(drop)
+    minter.mint(minter.generator(Kind::Uniq64, "default").unwrap(), 1).await.map(drop)
 }
 
 #[tokio::test]

@@ -1,7 +1,6 @@
 //! Segments: who is asked, which answers count, and what callers hear meanwhile.
 
 use super::*;
-use crate::minter::SourceRef;
 use common::rpc::mint::MintCode;
 use common::segment::Shown;
 use std::collections::BTreeSet;
@@ -25,7 +24,7 @@ fn fetching(minter: &Arc<Minter>, masters: &[String]) -> CancellationToken {
 }
 
 async fn numbers(minter: &Arc<Minter>, name: &str, n: u32) -> Result<Vec<u64>, Refusal> {
-    let source = minter.source(Kind::Segment, name)?;
+    let source = minter.generator(Kind::Segment, name)?;
     Ok(minter.mint(source, n).await?.plain().collect())
 }
 
@@ -316,9 +315,9 @@ async fn a_name_that_was_retired_gives_no_more() {
     numbers(&minter, "orders", 1).await.unwrap();
     let generator = Arc::clone(minter.generator(Kind::Segment, "orders").unwrap());
     minter.in_turn(|minter| minter.retire(&orders())).await.unwrap().unwrap();
-    let refusal = minter.mint(SourceRef::from(&generator), 1).await.unwrap_err();
+    let refusal = minter.mint(&generator, 1).await.unwrap_err();
     assert_eq!(refusal.code(), MintCode::UnknownGenerator, "{refusal}");
-    assert!(minter.try_mint(SourceRef::from(&generator)).is_none());
+    assert!(minter.try_one(&generator).is_none());
 }
 
 #[test]

@@ -71,20 +71,19 @@ fn a_quota_of_one_refuses_the_second_on_every_way_within_a_process() {
 }
 
 #[tokio::test]
-async fn who_asks_a_name_with_plugins_without_them_gets_nothing() {
+async fn there_is_no_way_round_the_plugins_of_a_name() {
     let (_kit, minter) = of_one();
     for (kind, name) in
         [(Kind::Uniq64, "alias"), (Kind::Uniq64, "own"), (Kind::String, "text"), (Kind::Layout, "layout")]
     {
-        let source = minter.source(kind, name).unwrap();
-        assert!(matches!(source, Source::Plugged(_)), "{name}");
-        assert!(minter.try_mint(source).is_none(), "{name}");
-        assert!(minter.mint(source, 1).await.is_err() && minter.mint_blocking(source, 1).is_err(), "{name}");
-        let Source::Plugged(generator) = source else { panic!("{name}") };
-        for from in [Source::Serials(generator), Source::Ticks(generator)] {
-            assert!(minter.try_mint(from).is_none() && minter.mint(from, 1).await.is_err(), "{name}");
+        let generator = minter.generator(kind, name).unwrap();
+        assert!(minter.try_one(generator).is_none() && generator.unguarded().is_none(), "{name}");
+        minter.mint(generator, 1).await.unwrap();
+        assert!(minter.try_one(generator).is_none() && generator.unguarded().is_none(), "{name}");
+        let refused = [minter.mint(generator, 1).await, minter.mint_blocking(generator, 1)];
+        for refusal in refused.map(Result::unwrap_err) {
+            assert_eq!(refusal.code(), MintCode::QuotaExceeded, "{name}");
         }
-        assert!(generator.ticks().is_none(), "{name}");
     }
 }
 
@@ -110,9 +109,9 @@ async fn a_name_with_plugins_that_is_retired_gives_no_more_ids() {
         [(Kind::Uniq64, "alias"), (Kind::Uniq64, "own"), (Kind::String, "text"), (Kind::Layout, "layout")]
     {
         let generator = Shared::new(&minter, name).unwrap();
-        let source = minter.source(kind, name).unwrap().cloned();
+        let known = minter.generator(kind, name).unwrap();
         minter.retire(&minter.definition(kind, &name.parse().unwrap()).unwrap()).unwrap();
-        let refused = minter.mint_for(source.as_ref(), 1, Caller::IN_PROCESS, Leaves::Numbers).await.unwrap_err();
+        let refused = minter.mint(known, 1).await.unwrap_err();
         assert!(matches!(refused, Refusal::GeneratorRetired { .. }), "{name}: {refused:?}");
         assert!(generator.get_uniq64().is_err() && generator.get_number().is_err());
     }
@@ -185,4 +184,38 @@ fn what_a_plugin_refuses_after_it_was_taken_is_a_gap_and_comes_to_nobody() {
         |name: &str, caller: &str, code| (name.to_owned(), 7, caller.to_owned(), crate::plugin::Stage::After, code);
     assert!(told.contains(&of("alias", "refused", MintCode::BadParameter)), "{told:?}");
     assert!(told.contains(&of("layout", "panic", MintCode::Overloaded)));
+}
+
+#[tokio::test]
+async fn a_retired_name_of_the_shared_series_gives_no_more_on_any_way() {
+    let kit = Kit::new();
+    let minter = kit.start();
+    define(&minter, "alias", Definition::default());
+    let (shared, default) = (Shared::new(&minter, "alias").unwrap(), Shared::new(&minter, "default").unwrap());
+    let (block, own) = (shared.per_thread(), default.per_thread());
+    let mut seen = BTreeSet::new();
+    for _ in 0..10 {
+        for from in [&shared as &dyn UniqGenerator, &default, &block, &own] {
+            assert!(seen.insert(from.get_uniq64().unwrap()));
+        }
+    }
+    let alias = minter.generator(Kind::Uniq64, "alias").unwrap();
+    let writes = minter.counters().writes();
+    minter.retire(&minter.definition(Kind::Uniq64, &"alias".parse().unwrap()).unwrap()).unwrap();
+    for from in [&shared as &dyn UniqGenerator, &block] {
+        for _ in 0..3 {
+            let refused = from.get_uniq64().unwrap_err();
+            let retired = |refusal: &Refusal| matches!(refusal, Refusal::GeneratorRetired { .. });
+            assert!(matches!(&refused, MintError::Refused(refusal) if retired(refusal)), "{refused:?}");
+        }
+        assert!(from.get_batch64(3, &mut Vec::new()).is_err());
+    }
+    assert!(minter.try_one(alias).is_none());
+    // All others go on, with what is durable already.
+    for _ in 0..2_000 {
+        for from in [&default as &dyn UniqGenerator, &own] {
+            assert!(seen.insert(from.get_uniq64().unwrap()));
+        }
+    }
+    assert_eq!(minter.counters().writes(), writes);
 }

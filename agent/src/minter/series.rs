@@ -1,0 +1,168 @@
+//! What gives the numbers of names: the serials of a series of the engine, or the ticks of an axis. Names share one by a clone.
+
+use super::count::Tally;
+use super::registry::{Axes, AxisWindow};
+use super::segments::Fetching;
+use crate::engine::{Engine, UNIQ96_AXIS};
+use crate::gate::{Layout, Prefix, UNIQ96_AHEAD_MAX};
+use crate::ticks::Reach;
+use crate::window::Window;
+use arc_swap::ArcSwap;
+use common::namespace::Namespace;
+use common::time::SpanMs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+/// A series of numbers.
+#[derive(Clone, Debug)]
+pub(crate) enum Series {
+    /// Serials, from a window of its own.
+    Serials(Arc<SerialSeries>),
+    /// Ticks, from the window of an axis.
+    Ticks(Arc<TickSeries>),
+}
+
+/// Serials of the engine, and the one window that they leave by.
+#[derive(Debug)]
+pub(crate) struct SerialSeries {
+    /// Its place in the engine.
+    pub(super) id: usize,
+    pub(super) layout: Layout,
+    pub(super) window: ArcSwap<Window<Prefix>>,
+    /// Counted before a window is closed for good, so that blocks cut from it end with it.
+    windows_ended: AtomicU64,
+    /// The hour or day of its last IDs before this process; its windows know later ones.
+    bucket_before: u32,
+    /// The end of the hour or day of which it has nothing left, in milliseconds since 1970.
+    pub(super) exhausted_until: AtomicI64,
+    /// If they are numbers that come in segments.
+    pub(super) fetching: Option<Box<Fetching>>,
+    pub(super) tally: Tally,
+}
+
+/// Ticks of an axis, whose window names with the same layout share.
+#[derive(Debug)]
+pub(crate) struct TickSeries {
+    /// Its place in the engine; `None` of Uniq96, whose marks are in the file's header.
+    pub(super) id: Option<usize>,
+    pub(super) axis: usize,
+    window: Arc<AxisWindow>,
+    reach: Reach,
+    /// Whether an ID was minted by it: then the serial file knows of it.
+    begun: AtomicBool,
+    pub(super) tally: Tally,
+}
+
+impl Series {
+    /// That of the engine, for a name.
+    ///
+    /// # Errors
+    /// If names of that kind have no serials, or there is no room for a further axis.
+    pub(super) fn of(engine: &Engine, axes: &Axes, id: usize, namespace: &Namespace) -> Result<Self, String> {
+        if let Some(axis) = engine.axis_of(id) {
+            let window = axes.window(axis).ok_or("there are more layouts than there may be")?;
+            let reach = namespace.layout().map_or_else(|| SpanMs(0).into(), Reach::from);
+            let (id, begun, tally) = (Some(id), AtomicBool::new(false), Tally::default());
+            return Ok(Self::Ticks(Arc::new(TickSeries { id, axis, window, reach, begun, tally })));
+        }
+        let layout = Layout::of(namespace);
+        Ok(Self::Serials(Arc::new(SerialSeries {
+            id,
+            layout: layout.ok_or_else(|| format!("a generator of kind {} keeps no serials", namespace.kind()))?,
+            window: ArcSwap::from_pointee(Window::closed(Prefix::Void)),
+            windows_ended: AtomicU64::new(0),
+            bucket_before: engine.bucket_of(id),
+            exhausted_until: AtomicI64::new(i64::MIN),
+            fetching: namespace.segments().map(|_| Box::default()),
+            tally: Tally::default(),
+        })))
+    }
+
+    /// The milliseconds of Uniq96.
+    pub(super) fn uniq96(axes: &Axes) -> Result<Self, String> {
+        let window = axes.window(UNIQ96_AXIS).ok_or("there is no room for Uniq96")?;
+        let (reach, begun, tally) = (UNIQ96_AHEAD_MAX.into(), AtomicBool::new(true), Tally::default());
+        Ok(Self::Ticks(Arc::new(TickSeries { id: None, axis: UNIQ96_AXIS, window, reach, begun, tally })))
+    }
+
+    /// IDs that left by it; [`super::count`] says what counts.
+    pub(super) fn minted(&self) -> u64 {
+        match self {
+            Self::Serials(series) => series.tally.total(|| series.window.load().taken()),
+            Self::Ticks(series) => series.tally.total(|| 0),
+        }
+    }
+
+    /// Whether it is that of Uniq96.
+    pub(super) fn is_uniq96(&self) -> bool {
+        matches!(self, Self::Ticks(series) if series.id.is_none())
+    }
+
+    /// The series, if it is of serials.
+    pub(super) fn serials(&self) -> Option<&Arc<SerialSeries>> {
+        match self {
+            Self::Serials(series) => Some(series),
+            Self::Ticks(_) => None,
+        }
+    }
+}
+
+impl SerialSeries {
+    /// The window that is open now, or was last.
+    pub(crate) fn window(&self) -> Arc<Window<Prefix>> {
+        self.window.load_full()
+    }
+
+    /// How many windows were ended so far, apart from those that were merely lengthened.
+    #[inline]
+    pub(crate) fn windows_ended(&self) -> &AtomicU64 {
+        &self.windows_ended
+    }
+
+    /// Whether they are numbers that come in segments.
+    pub(crate) fn is_segment(&self) -> bool {
+        self.fetching.is_some()
+    }
+
+    /// `n` serials that were taken of a window were not given out, or not yet.
+    pub(crate) fn take_off(&self, n: u64) {
+        self.tally.take_off(n);
+    }
+
+    /// The hour or day of its last IDs; 0 if it has given none.
+    pub(super) fn last_bucket(&self) -> u32 {
+        self.window.load().bucket.max(self.bucket_before)
+    }
+}
+
+impl TickSeries {
+    /// The window of its axis.
+    pub(crate) fn window(&self) -> &Arc<AxisWindow> {
+        &self.window
+    }
+
+    /// Where its IDs may lie.
+    pub(crate) fn reach(&self) -> Reach {
+        self.reach
+    }
+
+    /// Whether its window may be used: the serial file knows of it.
+    #[inline]
+    pub(crate) fn has_begun(&self) -> bool {
+        self.begun.load(Ordering::Acquire)
+    }
+
+    pub(super) fn begin(&self) {
+        self.begun.store(true, Ordering::Release);
+    }
+
+    /// `n` IDs were given out.
+    pub(crate) fn count(&self, n: u32) {
+        self.tally.add(n.into());
+    }
+
+    /// `n` of those were not.
+    pub(crate) fn take_off(&self, n: u64) {
+        self.tally.take_off(n);
+    }
+}
