@@ -19,6 +19,7 @@ pub mod holder;
 #[cfg(feature = "server")]
 pub mod http;
 pub mod metrics;
+mod mint;
 pub mod minter;
 pub mod plugin;
 #[cfg(feature = "server")]

@@ -1,7 +1,8 @@
 //! The same IDs over tarpc.
 
-use crate::heartbeat::{Names, kind_of, source_of};
-use crate::minter::{Generator, Leaves, Minter};
+use crate::heartbeat::Names;
+use crate::mint::{self, Form, MintRequest};
+use crate::minter::Minter;
 use crate::plugin::Caller;
 use crate::refusal::Refusal;
 use crate::run::{Runs, TEXT_LEN_USUAL};
@@ -18,7 +19,6 @@ use common::rpc::mint::{
 };
 use common::rpc::transport::{self, FRAME_LEN_MAX, Limits};
 use common::sequence::{Section, Slot};
-use common::template::CallerParts;
 use common::time::SECOND_MS;
 use sequences::Connected;
 use std::net::SocketAddr;
@@ -128,29 +128,46 @@ impl Server {
         transport::accept(listener, places, stop, handle).await;
     }
 
-    /// Whether `n` IDs of so many bytes may be asked for: within our bounds, and within a frame.
-    fn check(&self, n: u32, id_len_max: usize) -> Result<(), Refusal> {
-        let room = u32::try_from((FRAME_LEN_MAX - FRAME_SLACK) / id_len_max.max(1)).unwrap_or(u32::MAX);
-        let max = self.batch_max.min(room);
-        if (1..=max).contains(&n) {
-            return Ok(());
+    /// Numbers that take so many bytes each, past all that understands and answers requests.
+    fn numbers<'a>(
+        &'a self,
+        kind: Kind,
+        name: &'a str,
+        n: u32,
+        len: usize,
+    ) -> impl Future<Output = Result<Runs, MintFailure>> + Send + 'a {
+        let mut request = self.request(Some(kind), name, n, Form::Numbers);
+        request.n_max = request.n_max.min(in_a_frame(len));
+        async move {
+            let minted = self.mint().ask(&request).await;
+            minted.map(|minted| minted.runs).map_err(|e| failure(&e, self.minter.clock()))
         }
-        Err(Refusal::BadParameter(format!("n: {n} is not a number from 1 to {max}")))
     }
 
-    async fn source(&self, kind: Kind, name: &str) -> Result<&Arc<Generator>, Refusal> {
-        let name = if name.is_empty() { GeneratorName::DEFAULT } else { name };
-        source_of(&self.minter, self.names.as_ref(), kind, name).await
-    }
-
-    async fn mint(&self, kind: Kind, name: &str, n: u32) -> Result<Runs, Refusal> {
-        let generator = self.source(kind, name).await?;
-        Ok(self.minter.give(generator, n, Leaves::Numbers, self.caller()).await?.runs)
-    }
-
-    async fn texts(&self, generator: &Arc<Generator>, n: u32, parts: &CallerParts) -> Result<Vec<String>, Refusal> {
-        let minted = self.minter.give(generator, n, Leaves::Texts(parts), self.caller()).await?;
+    /// IDs as their definition writes them.
+    async fn texts(
+        &self,
+        kind: Option<Kind>,
+        name: &str,
+        n: u32,
+        biz: &str,
+        custom: &str,
+    ) -> Result<Vec<String>, MintFailure> {
+        let [biz, custom] = [biz, custom].map(|text| Some(text).filter(|text| !text.is_empty()));
+        let request = MintRequest { biz, custom, ..self.request(kind, name, n, Form::Texts) };
+        let minted = self.mint().ask(&request).await.map_err(|e| failure(&e, self.minter.clock()))?;
         Ok(minted.texts.unwrap_or_default())
+    }
+
+    fn request<'a>(&'a self, kind: Option<Kind>, name: &'a str, n: u32, form: Form) -> MintRequest<'a> {
+        let name = if name.is_empty() { GeneratorName::DEFAULT } else { name };
+        let texts_max = |len| in_a_frame(len + TEXT_HEAD_LEN_MAX);
+        let (biz, custom, caller, n_max) = (None, None, self.caller(), self.batch_max);
+        MintRequest { kind, name, n, biz, custom, form, caller, n_max, texts_max }
+    }
+
+    fn mint(&self) -> mint::MintService<'_> {
+        mint::MintService::new(&self.minter, self.names.as_ref())
     }
 
     fn caller(&self) -> Caller<'static> {
@@ -165,44 +182,22 @@ impl Server {
         }
     }
 
-    async fn strings(&self, name: &str, n: u32, biz: &str, custom: &str) -> Result<Vec<String>, Refusal> {
-        let generator = self.source(Kind::String, name).await?;
-        let Some(template) = generator.namespace().template() else {
-            return Err(Refusal::BadParameter("this generator has no template".to_owned()));
-        };
-        self.check(n, template.len() + TEXT_HEAD_LEN_MAX)?;
-        let given = |text| Some(text).filter(|text: &&str| !text.is_empty());
-        let caller = template.check_caller(given(biz), given(custom));
-        let caller = caller.map_err(|e| Refusal::BadParameter(e.to_string()))?;
-        Box::pin(self.texts(generator, n, &caller)).await
-    }
-
-    /// IDs of a name of any kind, as its definition writes them.
-    async fn ids_of(&self, name: &str, n: u32, biz: &str, custom: &str) -> Result<Vec<String>, Refusal> {
-        let kind = kind_of(&self.minter, self.names.as_ref(), name).await?;
-        if kind == Kind::String {
-            return self.strings(name, n, biz, custom).await;
-        }
-        if !(biz.is_empty() && custom.is_empty()) {
-            return Err(Refusal::BadParameter(format!("biz and custom are for strings, and '{name}' is a {kind}")));
-        }
-        let generator = self.source(kind, name).await?;
-        self.check(n, ENCODED_LEN_MAX + TEXT_HEAD_LEN_MAX)?;
-        self.texts(generator, n, &CallerParts::default()).await
-    }
-
     /// Of a definition that is refused.
     fn failure(&self, refusal: &Refusal) -> MintFailure {
         self.minter.counters().refuse(refusal.code());
         failure(refusal, self.minter.clock())
     }
 
-    /// Of a call for IDs that gets none.
-    fn refused(&self, kind: Kind, name: &str, n: u32, refusal: &Refusal) -> MintFailure {
-        let name = if name.is_empty() { GeneratorName::DEFAULT } else { name };
-        self.minter.tell(kind, name, n.max(1), self.caller(), refusal);
+    /// Of a call for numbers of keys that gets none.
+    fn refused(&self, name: &str, n: u32, refusal: &Refusal) -> MintFailure {
+        self.mint().tell(Some(Kind::Sequence), name, n, self.caller(), refusal);
         failure(refusal, self.minter.clock())
     }
+}
+
+/// As many IDs of so many bytes as fit a frame.
+fn in_a_frame(id_len_max: usize) -> u32 {
+    u32::try_from((FRAME_LEN_MAX - FRAME_SLACK) / id_len_max.max(1)).unwrap_or(u32::MAX)
 }
 
 fn failure(refusal: &Refusal, clock: Clock) -> MintFailure {
@@ -257,23 +252,13 @@ fn retry_after_s(refusal: &Refusal, clock: Clock) -> u32 {
 
 impl MintService for Server {
     async fn uniq64(self, _: Context, name: String, n: u32) -> Result<Vec<u64>, MintFailure> {
-        let minted = match self.check(n, U64_LEN_MAX) {
-            Ok(()) => self.mint(Kind::Uniq64, &name, n).await,
-            Err(refusal) => Err(refusal),
-        };
-        minted
-            .map(|runs| runs.uniq64().map(|id| id.bits()).collect())
-            .map_err(|e| self.refused(Kind::Uniq64, &name, n, &e))
+        let runs = self.numbers(Kind::Uniq64, &name, n, U64_LEN_MAX).await?;
+        Ok(runs.uniq64().map(|id| id.bits()).collect())
     }
 
     async fn uniq96(self, _: Context, n: u32) -> Result<Vec<u128>, MintFailure> {
-        let minted = match self.check(n, U128_LEN_MAX) {
-            Ok(()) => self.mint(Kind::Uniq96, "", n).await,
-            Err(refusal) => Err(refusal),
-        };
-        minted
-            .map(|runs| runs.uniq96().map(|id| id.bits()).collect())
-            .map_err(|e| self.refused(Kind::Uniq96, "", n, &e))
+        let runs = self.numbers(Kind::Uniq96, GeneratorName::DEFAULT, n, U128_LEN_MAX).await?;
+        Ok(runs.uniq96().map(|id| id.bits()).collect())
     }
 
     async fn uniq_string(
@@ -284,7 +269,7 @@ impl MintService for Server {
         biz: String,
         custom: String,
     ) -> Result<Vec<String>, MintFailure> {
-        self.strings(&name, n, &biz, &custom).await.map_err(|e| self.refused(Kind::String, &name, n, &e))
+        Box::pin(self.texts(Some(Kind::String), &name, n, &biz, &custom)).await
     }
 
     async fn define_generator(self, _: Context, namespace: Namespace) -> Result<Registered, MintFailure> {
@@ -308,11 +293,7 @@ impl MintService for Server {
     }
 
     async fn layout(self, _: Context, name: String, n: u32) -> Result<Vec<u128>, MintFailure> {
-        let minted = match self.check(n, U128_LEN_MAX) {
-            Ok(()) => self.mint(Kind::Layout, &name, n).await,
-            Err(refusal) => Err(refusal),
-        };
-        minted.map(|runs| runs.numbers().collect()).map_err(|e| self.refused(Kind::Layout, &name, n, &e))
+        Ok(self.numbers(Kind::Layout, &name, n, U128_LEN_MAX).await?.numbers().collect())
     }
 
     async fn ids(
@@ -323,23 +304,16 @@ impl MintService for Server {
         biz: String,
         custom: String,
     ) -> Result<Vec<String>, MintFailure> {
-        Box::pin(self.ids_of(&name, n, &biz, &custom)).await.map_err(|e| {
-            let kind = self.minter.kind_of(&name).unwrap_or(Kind::Uniq64);
-            self.refused(kind, &name, n, &e)
-        })
+        Box::pin(self.texts(None, &name, n, &biz, &custom)).await
     }
 
     async fn segment(self, _: Context, name: String, n: u32) -> Result<Vec<u64>, MintFailure> {
-        let minted = match self.check(n, U64_LEN_MAX) {
-            Ok(()) => self.mint(Kind::Segment, &name, n).await,
-            Err(refusal) => Err(refusal),
-        };
-        minted.map(|runs| runs.plain().collect()).map_err(|e| self.refused(Kind::Segment, &name, n, &e))
+        Ok(self.numbers(Kind::Segment, &name, n, U64_LEN_MAX).await?.plain().collect())
     }
 
     async fn sequence(self, _: Context, call: SequenceCall, slot: Slot, n: u32) -> Result<KeyReply, MintFailure> {
         let next = Box::pin(self.next_of(&call, slot, n)).await;
-        next.map_err(|e| self.refused(Kind::Sequence, &call.name, n, &e))
+        next.map_err(|e| self.refused(&call.name, n, &e))
     }
 
     async fn sequence_many(
@@ -349,13 +323,13 @@ impl MintService for Server {
         keys: Vec<KeyAsked>,
     ) -> Result<KeysReply, MintFailure> {
         let next = Box::pin(self.next_of_many(&call, &keys)).await;
-        next.map_err(|e| self.refused(Kind::Sequence, &call.name, 1, &e))
+        next.map_err(|e| self.refused(&call.name, 1, &e))
     }
 
     async fn sequence_current(self, _: Context, call: SequenceCall, slot: Slot) -> Result<KeyReply, MintFailure> {
         let current = Box::pin(self.keyed(&call, &[KeyAsked { slot, n: 0 }])).await;
         let current = current.map(sequences::of_one);
-        current.map_err(|e| self.refused(Kind::Sequence, &call.name, 1, &e))
+        current.map_err(|e| self.refused(&call.name, 1, &e))
     }
 
     async fn sequence_routes(self, _: Context, name: String, from: Section) -> Result<SequenceRoutes, MintFailure> {
@@ -363,7 +337,7 @@ impl MintService for Server {
             Some(sequences) => Box::pin(sequences.routes(&name, from)).await,
             None => Err(sequences::none(&name)),
         };
-        routes.map_err(|e| self.refused(Kind::Sequence, &name, 1, &e))
+        routes.map_err(|e| self.refused(&name, 1, &e))
     }
 }
 

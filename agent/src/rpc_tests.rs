@@ -108,3 +108,52 @@ async fn a_quota_of_one_refuses_the_second_on_every_way_over_rpc() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_call_that_does_not_fit_its_name_does_not_take_it_in_use() {
+    use crate::heartbeat::tests::master::Master;
+    use common::namespace::Definition;
+    use common::rpc::lease::{NameState, Registered};
+    let (kit, master) = (Kit::new(), Master::new(Ok(7)));
+    let masters = vec![master.listen().await];
+    let minter = kit.start();
+    let agent = "test-1".parse().unwrap();
+    let names = Arc::new(Names::new(masters, agent, Arc::clone(&minter), &kit.path(), Clock::system()));
+    let unused = |name: &str, definition: &Definition| {
+        let namespace = Namespace::define(name.parse().unwrap(), definition).unwrap();
+        Registered { namespace, state: NameState::Unused, proof: None }
+    };
+    master.with(|records| {
+        records.registered = vec![
+            unused("number", &Definition::default()),
+            unused("text", &Definition::string("T{biz:2}{date:%Y%m%d}{token}{serial:6}")),
+        ];
+    });
+    let stop = CancellationToken::new();
+    tokio::spawn(Arc::clone(&names).run(Arc::default(), stop.clone()));
+    while names.unused().len() < 2 {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    stop.cancel();
+    let server = Server::new(minter, 100).with_names(names);
+    let (number, text, none) = (|| "number".to_owned(), || "text".to_owned(), String::new);
+    let asked = master.with(|records| records.finds.len());
+    let refused = [
+        server.clone().uniq64(soon(), number(), 0).await.map(drop),
+        server.clone().uniq64(soon(), number(), 101).await.map(drop),
+        server.clone().uniq64(soon(), text(), 1).await.map(drop),
+        server.clone().layout(soon(), number(), 1).await.map(drop),
+        server.clone().ids(soon(), number(), 1, "AB".to_owned(), none()).await.map(drop),
+        server.clone().ids(soon(), text(), 1, none(), none()).await.map(drop),
+        server.clone().uniq_string(soon(), text(), 1, "ABC".to_owned(), none()).await.map(drop),
+    ];
+    let codes = refused.map(|refused| refused.unwrap_err().code);
+    let (bad, unknown) = (MintCode::BadParameter, MintCode::UnknownGenerator);
+    assert_eq!(codes, [bad, bad, unknown, unknown, bad, bad, bad]);
+    let unused = |records: &mut crate::heartbeat::tests::master::Records| {
+        records.registered.iter().filter(|one| one.state == NameState::Unused).count()
+    };
+    assert_eq!(master.with(|records| (records.finds.len(), unused(records))), (asked, 2), "nobody was asked");
+    assert_eq!(server.clone().ids(soon(), text(), 1, "AB".to_owned(), none()).await.unwrap().len(), 1);
+    assert_eq!(server.clone().uniq64(soon(), number(), 1).await.unwrap().len(), 1);
+}

@@ -3,13 +3,13 @@
 use super::ticks::TickBlocks;
 use super::{MintError, PerThread, Process, UniqGenerator};
 use crate::gate::{Prefix, plain};
-use crate::minter::{CachedClock, Generator, Leaves, Minted, Minter, Series};
+use crate::mint::{Form, MintRequest, ask_blocking};
+use crate::minter::{CachedClock, Generator, Minted, Minter, Series};
 use crate::plugin::Caller;
-use crate::refusal::{NAME_SHOWN_MAX, Refusal};
+use crate::refusal::Refusal;
 use crate::run::{Runs, uniq64};
 use crate::window::{One, Window};
 use common::kind::Kind;
-use common::template::CallerParts;
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -86,18 +86,23 @@ impl Shared {
         self.caller.as_deref().map_or(Caller::IN_PROCESS, Caller::Label)
     }
 
-    /// Tells of a refusal.
-    #[cold]
-    fn refused(&self, kind: Kind, n: u32, refusal: Refusal) -> MintError {
-        self.minter.tell(kind, &self.name, n, self.caller(), &refusal);
-        refusal.into()
+    /// `n` IDs of that kind, at least 1, past the plugins if the name has some.
+    fn ask(&self, kind: Kind, n: u32, form: Form, biz: &str, custom: &str) -> Result<Minted, MintError> {
+        let generator = match kind {
+            Kind::String => self.strings.as_ref(),
+            Kind::Layout => self.ticks.as_ref(),
+            Kind::Uniq96 => Ok(self.minter.uniq96()),
+            _ => self.numbers.as_ref(),
+        };
+        let [biz, custom] = [biz, custom].map(|text| Some(text).filter(|text| !text.is_empty()));
+        let (kind, name, n, caller) = (Some(kind), &*self.name, n.max(1), self.caller());
+        let (n_max, texts_max): (_, fn(_) -> _) = (u32::MAX, |_| u32::MAX);
+        let request = MintRequest { kind, name, n, biz, custom, form, caller, n_max, texts_max };
+        Ok(ask_blocking(&self.minter, generator.map_err(Refusal::clone), &request)?)
     }
 
-    /// `n` IDs, past the plugins if the name has some.
-    fn runs(&self, generator: Result<&Arc<Generator>, Refusal>, kind: Kind, n: u32) -> Result<Runs, MintError> {
-        let minted =
-            generator.and_then(|generator| self.minter.give_blocking(generator, n, Leaves::Numbers, self.caller()));
-        minted.map(|minted| minted.runs).map_err(|refusal| self.refused(kind, n, refusal))
+    fn runs(&self, kind: Kind, n: u32) -> Result<Runs, MintError> {
+        Ok(self.ask(kind, n, Form::Numbers, "", "")?.runs)
     }
 
     /// The same for one thread alone, faster. IDs of a name with plugins come one by one, as from this.
@@ -176,7 +181,7 @@ impl Shared {
     }
 
     pub(super) fn long_way_to_a_number(&self) -> Result<u128, MintError> {
-        let number = self.runs(self.ticks.as_ref().map_err(Refusal::clone), Kind::Layout, 1)?.numbers().next();
+        let number = self.runs(Kind::Layout, 1)?.numbers().next();
         number.ok_or_else(|| Refusal::BadParameter("this generator gives no numbers of a layout".to_owned()).into())
     }
 
@@ -191,26 +196,17 @@ impl Shared {
 
     #[cold]
     fn unknown(&self) -> Result<u64, MintError> {
-        let runs = self.runs(self.of_kind(Kind::Uniq64), Kind::Uniq64, 1)?;
+        let runs = self.runs(Kind::Uniq64, 1)?;
         self.remember();
         first(&runs)
     }
 
     #[cold]
     fn unknown_plain(&self) -> Result<u64, MintError> {
-        let runs = self.runs(self.of_kind(Kind::Segment), Kind::Segment, 1)?;
+        let runs = self.runs(Kind::Segment, 1)?;
         self.remember();
         let number = runs.plain().next();
         number.ok_or_else(|| Refusal::BadParameter("this generator gives no plain numbers".to_owned()).into())
-    }
-
-    /// What gives numbers of that kind by this name: else they would be used up by a call for others.
-    fn of_kind(&self, kind: Kind) -> Result<&Arc<Generator>, Refusal> {
-        let known = self.numbers.as_ref().map_err(Refusal::clone)?;
-        if known.namespace().kind() == kind {
-            return Ok(known);
-        }
-        Err(Refusal::UnknownGenerator { kind, name: self.name.chars().take(NAME_SHOWN_MAX).collect() })
     }
 
     /// The window that is open now is this thread's way from now on. Of a name with plugins there is none.
@@ -248,7 +244,7 @@ impl UniqGenerator for Shared {
 
     fn get_uniq96(&self) -> Result<u128, MintError> {
         self.process.check()?;
-        let runs = self.runs(Ok(self.minter.uniq96()), Kind::Uniq96, 1)?;
+        let runs = self.runs(Kind::Uniq96, 1)?;
         let id = runs.uniq96().next().map(|id| id.bits());
         id.ok_or_else(|| Refusal::BadParameter("no Uniq96 came".to_owned()).into())
     }
@@ -266,7 +262,7 @@ impl UniqGenerator for Shared {
 
     fn get_batch_number(&self, n: u32, ids: &mut Vec<u128>) -> Result<(), MintError> {
         self.process.check()?;
-        self.runs(self.ticks.as_ref().map_err(Refusal::clone), Kind::Layout, n.max(1))?.numbers_into(ids);
+        self.runs(Kind::Layout, n)?.numbers_into(ids);
         Ok(())
     }
 
@@ -279,23 +275,19 @@ impl UniqGenerator for Shared {
     fn get_batch_id(&self, n: u32, ids: &mut Vec<String>) -> Result<(), MintError> {
         self.process.check()?;
         let kind = self.minter.kind_of(&self.name).unwrap_or(Kind::Uniq64);
-        let n = n.max(1);
-        let written = match kind {
-            Kind::String => self.texts(n, "", ""),
-            _ => self.written(kind, n),
-        };
-        ids.append(&mut written.map_err(|refusal| self.refused(kind, n, refusal))?);
+        ids.append(&mut self.texts(kind, n, "", "")?);
         Ok(())
     }
 
     fn get_uniq_string(&self, biz: &str, custom: &str) -> Result<String, MintError> {
+        self.process.check()?;
         let none = || Refusal::BadParameter("this generator gives no strings".to_owned());
-        self.strings(1, biz, custom)?.pop().ok_or_else(|| none().into())
+        self.texts(Kind::String, 1, biz, custom)?.pop().ok_or_else(|| none().into())
     }
 
     fn get_batch64(&self, n: u32, ids: &mut Vec<u64>) -> Result<(), MintError> {
         self.process.check()?;
-        let runs = self.runs(self.of_kind(Kind::Uniq64), Kind::Uniq64, n.max(1))?;
+        let runs = self.runs(Kind::Uniq64, n)?;
         ids.extend(runs.uniq64().map(|id| id.bits()));
         Ok(())
     }
@@ -311,41 +303,20 @@ impl UniqGenerator for Shared {
 
     fn get_batch_segment(&self, n: u32, ids: &mut Vec<u64>) -> Result<(), MintError> {
         self.process.check()?;
-        let runs = self.runs(self.of_kind(Kind::Segment), Kind::Segment, n.max(1))?;
+        let runs = self.runs(Kind::Segment, n)?;
         ids.extend(runs.plain());
         Ok(())
     }
 
     fn get_batch_string(&self, n: u32, biz: &str, custom: &str, texts: &mut Vec<String>) -> Result<(), MintError> {
-        texts.append(&mut self.strings(n.max(1), biz, custom)?);
+        self.process.check()?;
+        texts.append(&mut self.texts(Kind::String, n, biz, custom)?);
         Ok(())
     }
 }
 
 impl Shared {
-    fn strings(&self, n: u32, biz: &str, custom: &str) -> Result<Vec<String>, MintError> {
-        self.process.check()?;
-        self.texts(n, biz, custom).map_err(|refusal| self.refused(Kind::String, n, refusal))
-    }
-
-    /// Numbers as the definition writes them.
-    fn written(&self, kind: Kind, n: u32) -> Result<Vec<String>, Refusal> {
-        let generator = if kind == Kind::Layout { &self.ticks } else { &self.numbers };
-        let generator = generator.as_ref().map_err(Refusal::clone)?;
-        self.all_texts(generator, n, &CallerParts::default())
-    }
-
-    fn texts(&self, n: u32, biz: &str, custom: &str) -> Result<Vec<String>, Refusal> {
-        let generator = self.strings.as_ref().map_err(Refusal::clone)?;
-        let bad = Refusal::BadParameter;
-        let template = generator.namespace().template().ok_or_else(|| bad("this generator has no template".into()))?;
-        let given = |text| Some(text).filter(|text: &&str| !text.is_empty());
-        let caller = template.check_caller(given(biz), given(custom)).map_err(|e| bad(e.to_string()))?;
-        self.all_texts(generator, n, &caller)
-    }
-
-    fn all_texts(&self, generator: &Arc<Generator>, n: u32, parts: &CallerParts) -> Result<Vec<String>, Refusal> {
-        let Minted { texts, .. } = self.minter.give_blocking(generator, n, Leaves::Texts(parts), self.caller())?;
-        Ok(texts.unwrap_or_default())
+    fn texts(&self, kind: Kind, n: u32, biz: &str, custom: &str) -> Result<Vec<String>, MintError> {
+        Ok(self.ask(kind, n, Form::Texts, biz, custom)?.texts.unwrap_or_default())
     }
 }

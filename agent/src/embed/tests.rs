@@ -265,7 +265,7 @@ fn numbers_that_an_encoding_hides_leave_on_no_way() {
     let kit = Kit::new();
     let minter = kit.start();
     let encoding = Some(EncodingSource::Name(EncodingForm::Sqids));
-    let definition = Definition { encoding, ..Definition::layout("sonyflake") };
+    let definition = Definition::Layout(LayoutSpec { encoding, ..LayoutSpec::of("sonyflake") });
     minter.define(Namespace::define("veiled".parse().unwrap(), &definition).unwrap()).unwrap();
     let generator = Shared::new(&minter, "veiled").unwrap();
     let block = generator.per_thread();

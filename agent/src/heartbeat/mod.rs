@@ -16,8 +16,8 @@ mod unused_names;
 
 pub use kept_names::kept_names;
 pub(crate) use link::{CallError, Caller, Link};
+pub use names::Names;
 pub(crate) use names::source_of_keys;
-pub use names::{Names, kind_of, source_of};
 pub use report::{LastRefusal, MasterInUse, Report};
 pub use segments::Segments;
 

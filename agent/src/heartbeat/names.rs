@@ -6,7 +6,7 @@ use super::link::{CallError, Caller, Link};
 use super::name_rate::NameRate;
 use super::report::Report;
 use super::unused_names::UnusedNames;
-use crate::minter::{Defined, Generator, Minter};
+use crate::minter::{Defined, Minter};
 use crate::refusal::Refusal;
 use crate::serial_file::StartKind;
 use common::clock::Clock;
@@ -44,38 +44,6 @@ const REST: Duration = Duration::from_secs(30);
 const REST_LIMIT: Duration = Duration::from_millis(500);
 /// Pages of names at most: all that there may be, and one.
 const PAGES_MAX: usize = NAMESPACES_MAX / NAMESPACES_PAGE_MAX + 2;
-
-/// The generator of that kind and name. The masters may have heard of a name that is not known here, if there are
-/// `names` by which they can be asked.
-///
-/// # Errors
-/// As [`Minter::generator`] and [`Names::look_up`].
-pub async fn source_of<'a>(
-    minter: &'a Arc<Minter>,
-    names: Option<&Arc<Names>>,
-    kind: IdKind,
-    name: &str,
-) -> Result<&'a Arc<Generator>, Refusal> {
-    let known = minter.generator(kind, name);
-    let (Some(names), Err(_), Ok(parsed)) = (names, &known, name.parse::<GeneratorName>()) else { return known };
-    // Few calls come here; the others should not carry the room that asking takes.
-    Box::pin(async move { names.look_up(&parsed).await }).await?;
-    minter.generator(kind, name)
-}
-
-/// The kind of a name, about which the masters may have to be asked.
-///
-/// # Errors
-/// [`Refusal::UnknownName`] if nobody knows it, and as [`Names::look_up`].
-pub async fn kind_of(minter: &Minter, names: Option<&Arc<Names>>, name: &str) -> Result<IdKind, Refusal> {
-    if let Some(kind) = minter.kind_of(name) {
-        return Ok(kind);
-    }
-    if let (Some(names), Ok(name)) = (names, name.parse()) {
-        Box::pin(names.look_up(&name)).await?;
-    }
-    minter.kind_of(name).ok_or_else(|| Refusal::unknown_name(name))
-}
 
 /// The sequence of that name, about which the masters may have to be asked.
 ///
@@ -241,7 +209,12 @@ impl Names {
 
     /// Gives what a name stands for, whether IDs are given by it or not yet.
     pub fn definition(&self, kind: IdKind, name: &GeneratorName) -> Option<Namespace> {
-        self.minter.definition(kind, name).or_else(|| self.unused.get(kind, name))
+        self.minter.definition(kind, name).or_else(|| self.heard(name).filter(|heard| heard.kind() == kind))
+    }
+
+    /// What a name stands for by which nobody has given an ID yet, as far as this agent has heard.
+    pub(crate) fn heard(&self, name: &GeneratorName) -> Option<Namespace> {
+        self.unused.of(name)
     }
 
     /// Names that are registered and by which nobody has given an ID yet, as far as this agent has heard.

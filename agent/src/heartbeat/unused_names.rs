@@ -1,6 +1,5 @@
 //! Names that are registered and by which nobody has given an ID yet, as far as this agent has heard.
 
-use common::kind::Kind;
 use common::namespace::{GeneratorName, Namespace};
 use common::rpc::lease::Registered;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,10 +27,9 @@ impl UnusedNames {
         self.lock().values().map(|unused| unused.namespace.clone()).collect()
     }
 
-    /// Gives what such a name stands for.
-    pub(super) fn get(&self, kind: Kind, name: &GeneratorName) -> Option<Namespace> {
-        let all = self.lock();
-        Some(all.get(name)?.namespace.clone()).filter(|namespace| namespace.kind() == kind)
+    /// What such a name stands for.
+    pub(super) fn of(&self, name: &GeneratorName) -> Option<Namespace> {
+        Some(self.lock().get(name)?.namespace.clone())
     }
 
     /// The reason why such a name could not be taken in use.

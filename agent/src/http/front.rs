@@ -21,6 +21,7 @@ use super::sequence::{self, ROUTE_HEADER};
 use super::{Agent, HEAD_LEN_MAX, HEAD_TIMEOUT, Site};
 use crate::minter::{Minted, Minter};
 use crate::plugin::Caller;
+use crate::refusal::Refusal;
 use crate::run::Runs;
 use bytes::BufMut as _;
 use common::clock::Clock;
@@ -293,35 +294,37 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
         // Without a place for its answer a request is refused before anything is given; but whoever waits does not hold one.
         let n = plan.n();
         let place = || mint::large_room(agent, n, Some(*from));
-        if let Err(problem) = place() {
-            refuse(agent, plan, *from, &problem, out);
+        if let Err(refusal) = place() {
+            refuse(agent, plan, *from, &refusal, out);
             return Ok(());
         }
-        let problem = match plan {
+        let refusal = match plan {
             Plan::Ids(plan) => {
                 let caller = Caller::Address(*from);
                 let minting = agent.minter.give(&plan.generator, plan.n, plan.style.leaves(), caller);
-                match now_or_after(minting, io, out).await? {
-                    Ok(Minted { runs, .. }) => match place() {
-                        Ok(_place) => return send(runs, &plan.style, &agent.minter, io, out).await,
-                        Err(problem) => problem,
-                    },
-                    Err(refusal) => agent.refused(&refusal),
+                match now_or_after(minting, io, out).await?.and_then(|minted| Ok((minted, place()?))) {
+                    Ok((Minted { runs, .. }, _place)) => return send(runs, &plan.style, &agent.minter, io, out).await,
+                    Err(refusal) => refusal,
                 }
             }
-            Plan::Key(plan) => match now_or_while_asked(agent.key(plan), io, out, input, *begin).await? {
+            Plan::Key(key) => match now_or_while_asked(agent.key(key), io, out, input, *begin).await? {
                 Ok((first, routes)) if routes.is_empty() => match place() {
-                    Ok(_place) => return send(plan.run(first).into(), &plan.style, &agent.minter, io, out).await,
-                    Err(problem) => problem,
+                    Ok(_place) => return send(key.run(first).into(), &key.style, &agent.minter, io, out).await,
+                    Err(refusal) => refusal,
                 },
                 Ok((first, routes)) => {
-                    write_with_routes(plan, first, &routes, agent.minter.clock(), out);
+                    write_with_routes(key, first, &routes, agent.minter.clock(), out);
                     return Ok(());
                 }
-                Err(problem) => problem,
+                Err(problem) => {
+                    let (kind, name) = plan.asked_for();
+                    agent.tell(kind, name, n, Caller::Address(*from), &problem);
+                    write_problem(agent, &problem, out);
+                    return Ok(());
+                }
             },
         };
-        refuse(agent, plan, *from, &problem, out);
+        refuse(agent, plan, *from, &refusal, out);
         Ok(())
     }
 
@@ -492,10 +495,10 @@ fn end_length(len: usize, clock: Clock, out: &mut Vec<u8>) {
 /// Tells of a refused request, and writes the answer.
 #[cold]
 #[inline(never)]
-fn refuse(agent: &Agent, plan: &Plan, from: IpAddr, problem: &Problem, out: &mut Vec<u8>) {
+fn refuse(agent: &Agent, plan: &Plan, from: IpAddr, refusal: &Refusal, out: &mut Vec<u8>) {
     let (kind, name) = plan.asked_for();
-    agent.tell(kind, name, plan.n(), Caller::Address(from), problem);
-    write_problem(agent, problem, out);
+    agent.mint().tell(Some(kind), name, plan.n(), Caller::Address(from), refusal);
+    write_problem(agent, &agent.refused(refusal), out);
 }
 
 fn write_problem(agent: &Agent, problem: &Problem, out: &mut Vec<u8>) {

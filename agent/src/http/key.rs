@@ -40,7 +40,7 @@ impl KeyPlan {
             return Err(NoPlan::NotForUs);
         }
         let media = accept.map_or(Media::default(), negotiate);
-        let query = KeyQuery::of(uri, OF_ONE_KEY, agent.batch_max)?;
+        let query = KeyQuery::of(uri, OF_ONE_KEY, agent.batch_max).map_err(|_| unfit())?;
         let slot = Slot::of(key).map_err(|_| NoPlan::NotForUs)?;
         let sequences = agent.sequences.as_ref().filter(|sequences| sequences.is_of(query.cluster));
         let name = sequences.ok_or_else(unfit)?.known(name).ok_or_else(|| NoPlan::of(agent, name))?;

@@ -2,11 +2,10 @@
 
 use super::accept::{Media, negotiate};
 use super::large::Place;
-use super::problem::Problem;
 use super::query::MintQuery;
 use super::render::Style;
 use super::{Agent, CallerAddress, body};
-use crate::heartbeat::{kind_of, source_of};
+use crate::mint::{Asked, Form, MintRequest};
 use crate::minter::{Generator, Minted};
 use crate::plugin::Caller;
 use crate::refusal::Refusal;
@@ -18,11 +17,9 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodFilter, on};
 use bytes::Bytes;
-use common::clock::Clock;
-use common::kind::{Form, Kind, TextForm};
-use common::namespace::{GeneratorName, Namespace};
+use common::kind::{Form as KindForm, Kind, TextForm};
+use common::namespace::GeneratorName;
 use common::net::budget::Charge;
-use common::template::{CallerParts, Template};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -33,6 +30,7 @@ const INLINE_MAX: u32 = 4_000;
 const NUMBERS: &[&str] = &["n", "format"];
 const PLAIN: &[&str] = &["n"];
 const STRINGS: &[&str] = &["n", "biz", "custom"];
+const ANY: &[&str] = &["n", "format", "biz", "custom"];
 
 /// In the place of a kind: whichever the name is of.
 const ANY_KIND: &str = "id";
@@ -66,8 +64,8 @@ impl NoPlan {
 }
 
 /// The router says what is wrong.
-impl From<Problem> for NoPlan {
-    fn from(_: Problem) -> Self {
+impl From<Refusal> for NoPlan {
+    fn from(_: Refusal) -> Self {
         Self::NotForUs
     }
 }
@@ -79,26 +77,34 @@ impl Plan {
         let path = uri.path().strip_prefix('/').ok_or_else(unfit)?;
         let (kind, name) = path.split_once('/').map_or((path, None), |(kind, name)| (kind, Some(name)));
         let kind = match name {
-            Some(name) if kind == ANY_KIND => agent.minter.kind_of(name).ok_or_else(|| NoPlan::of(agent, name))?,
-            _ => Kind::ALL.into_iter().find(|known| known.name() == kind).ok_or_else(unfit)?,
+            Some(_) if kind == ANY_KIND => None,
+            _ => Some(Kind::ALL.into_iter().find(|known| known.name() == kind).ok_or_else(unfit)?),
         };
-        let media = accept.map_or(Media::default(), negotiate);
-        let asked = Asked { query: MintQuery::of(uri, parameters(kind))?, media };
-        let n = asked.query.count(agent.batch_max)?;
-        if name.is_some() && kind.spec().definition.is_none() {
+        if name.is_some() && kind.is_some_and(|kind| kind.spec().definition.is_none()) {
             return Err(NoPlan::NotForUs);
         }
-        let name = name.unwrap_or(GeneratorName::DEFAULT);
-        let generator = agent.minter.generator(kind, name).map_err(|_| NoPlan::of(agent, name))?;
+        let media = accept.map_or(Media::default(), negotiate);
+        let query = MintQuery::of(uri, parameters(kind))?;
+        let said = Said { kind, name: name.unwrap_or(GeneratorName::DEFAULT), query, media };
+        // Who asks makes no difference to what can be had.
+        let request = said.request(Caller::Label(""), agent.batch_max)?;
+        let asked = match agent.mint().known(&request) {
+            Ok(asked) => asked,
+            Err(_) => {
+                let unknown = agent.mint().to_look_up(&request)?;
+                return Err(unknown.map_or(NoPlan::NotForUs, |(name, _)| NoPlan::UnknownName(name)));
+            }
+        };
+        let (n, generator) = (request.n, Arc::clone(asked.generator));
         // The router has room for what stands around minting; the loops of the short way have not.
         if !generator.is_alone() {
             return Err(NoPlan::NotForUs);
         }
-        let style = style(&asked, generator)?;
+        let style = style(&request, media, asked)?;
         if style.form == TextForm::Uri {
             return Err(NoPlan::NotForUs);
         }
-        Ok(Self { generator: Arc::clone(generator), n, style })
+        Ok(Self { generator, n, style })
     }
 
     /// The kind and the name.
@@ -107,40 +113,60 @@ impl Plan {
     }
 }
 
-/// What a request for IDs of that kind may say.
-fn parameters(kind: Kind) -> &'static [&'static str] {
-    match kind.spec().form {
-        Form::Number { .. } | Form::Layout { .. } => NUMBERS,
-        Form::Plain | Form::Keyed => PLAIN,
-        Form::Template { .. } => STRINGS,
+/// What a request for IDs of that kind may say; what names of any kind take, their definitions tell.
+fn parameters(kind: Option<Kind>) -> &'static [&'static str] {
+    match kind.map(|kind| &kind.spec().form) {
+        None => ANY,
+        Some(KindForm::Number { .. } | KindForm::Layout { .. }) => NUMBERS,
+        Some(KindForm::Plain | KindForm::Keyed) => PLAIN,
+        Some(KindForm::Template { .. }) => STRINGS,
     }
 }
 
-/// How the IDs of that generator are written for a request.
-fn style(asked: &Asked, generator: &Generator) -> Result<Style, Problem> {
-    let namespace = generator.namespace();
-    match (namespace.encoding(), namespace.template()) {
-        (Some(_), _) => layout_style(asked, generator),
-        (None, Some(template)) => string_style(asked, namespace, template),
-        (None, None) => number_style(asked),
-    }
+/// How the IDs are written for a request.
+fn style(request: &MintRequest<'_>, media: Media, asked: Asked<'_>) -> Result<Style, Refusal> {
+    let Asked { generator, parts: caller } = asked;
+    let form = match request.form {
+        Form::Streamed(form) => form,
+        Form::Numbers | Form::Texts => None,
+    };
+    let encoding = generator.encoding()?.map(|own| match form {
+        Some(form) => Arc::new(own.plain(form)),
+        None => Arc::clone(own),
+    });
+    // What the form is stands in the encoding: none of them is `uri`, whose length nobody knows before.
+    let form = if encoding.is_some() { TextForm::Decimal } else { form.unwrap_or_default() };
+    let text_len = generator.namespace().template().map_or(0, |template| template.len());
+    Ok(Style { media, form, caller, text_len, encoding })
 }
 
 /// A place among the large requests, if `n` IDs are one.
-pub(super) fn large_room(agent: &Agent, n: u32, from: Option<IpAddr>) -> Result<Place<'_>, Problem> {
+pub(super) fn large_room(agent: &Agent, n: u32, from: Option<IpAddr>) -> Result<Place<'_>, Refusal> {
     let why = "too many large answers are under way, of all callers or to your address; ask again or for fewer IDs";
-    agent.large.take(n, from).ok_or_else(|| agent.overloaded(why))
+    agent.large.take(n, from).ok_or(Refusal::Overloaded(why))
 }
 
-/// What a request asks for, read to the letter.
-struct Asked {
+/// What a request says, read to the letter.
+struct Said<'u> {
+    kind: Option<Kind>,
+    name: &'u str,
     query: MintQuery,
     media: Media,
 }
 
-impl Asked {
-    fn of(uri: &Uri, headers: &HeaderMap, kind: Kind) -> Result<Self, Problem> {
-        Ok(Self { query: MintQuery::of(uri, parameters(kind))?, media: media(headers) })
+impl Said<'_> {
+    fn request<'a>(&'a self, caller: Caller<'a>, n_max: u32) -> Result<MintRequest<'a>, Refusal> {
+        let (n, form, (biz, custom)) = (self.query.count(n_max)?, self.query.form()?, self.query.parts());
+        let form = match (self.media, form) {
+            (Media::Packed, Some(_)) => {
+                let why = "format: packed IDs have no text form; leave it out";
+                return Err(Refusal::BadParameter(why.to_owned()));
+            }
+            (Media::Packed, None) => Form::Numbers,
+            (Media::Text | Media::Json, form) => Form::Streamed(form),
+        };
+        let Self { kind, name, .. } = *self;
+        Ok(MintRequest { kind, name, n, biz, custom, form, caller, n_max, texts_max: |_| u32::MAX })
     }
 }
 
@@ -148,7 +174,7 @@ impl Asked {
 pub(super) fn addresses(kind: Kind) -> (Option<String>, Option<String>) {
     let nameless = kind.spec().definition.is_none() || Kind::PREDEFINED.contains(&kind);
     // Whoever asks for a number of a sequence names its key, too.
-    let by_name = kind.spec().definition.is_some() && !matches!(kind.spec().form, Form::Keyed);
+    let by_name = kind.spec().definition.is_some() && !matches!(kind.spec().form, KindForm::Keyed);
     let named = by_name.then(|| format!("/{kind}/{{name}}"));
     (nameless.then(|| format!("/{kind}")), named)
 }
@@ -183,67 +209,38 @@ impl Agent {
         let (head, _) = request.into_parts();
         let caller = head.extensions.get::<CallerAddress>();
         let caller = caller.map_or(Caller::Label("unknown"), |CallerAddress(from)| Caller::Address(*from));
-        let (mut of, mut n) = (kind, 1);
-        let answer = match name {
-            Some(name) => match self.kind(kind, name).await {
-                Ok(kind) => {
-                    of = Some(kind);
-                    let asked = Asked::of(&head.uri, &head.headers, kind);
-                    n = asked.as_ref().ok().and_then(|asked| asked.query.count(self.batch_max).ok()).unwrap_or(1);
-                    self.mint(kind, name, asked, caller).await
-                }
-                Err(refusal) => Err(self.refused(&refusal)),
-            },
-            None => Err(Problem::unknown_generator("the name is not text")),
+        let said = name.ok_or_else(|| Refusal::unknown_name("")).and_then(|name| {
+            let query = MintQuery::of(&head.uri, parameters(kind))?;
+            Ok(Said { kind, name, query, media: media(&head.headers) })
+        });
+        let request = said.as_ref().map_err(Refusal::clone).and_then(|said| said.request(caller, self.batch_max));
+        let n = request.as_ref().map_or(1, |request| request.n);
+        let answer = match request {
+            Ok(request) => self.answer(&request, media(&head.headers)).await,
+            Err(refusal) => Err(refusal),
         };
-        answer.unwrap_or_else(|problem| {
-            let kind = of.unwrap_or(Kind::Uniq64);
-            self.tell(kind, name.unwrap_or_default(), n, caller, &problem);
-            problem.into_response()
+        answer.unwrap_or_else(|refusal| {
+            self.mint().tell(kind, name.unwrap_or_default(), n, caller, &refusal);
+            self.refused(&refusal).into_response()
         })
     }
 
-    /// The kind that is asked for, or that of the name.
-    async fn kind(&self, kind: Option<Kind>, name: &str) -> Result<Kind, Refusal> {
-        match kind {
-            Some(kind) => Ok(kind),
-            None => kind_of(&self.minter, self.names.as_ref(), name).await,
-        }
-    }
-
-    async fn mint(
-        &self,
-        kind: Kind,
-        name: &str,
-        asked: Result<Asked, Problem>,
-        caller: Caller<'_>,
-    ) -> Result<Response, Problem> {
-        let asked = asked?;
-        if matches!(kind.spec().form, Form::Keyed) {
-            let why = "this name gives each key numbers of its own: ask at /sequence/NAME/KEY";
-            return Err(Problem::bad_parameter(why));
-        }
-        let n = asked.query.count(self.batch_max)?;
-        // A form that there is not is refused before a name that there is not; what others take, only their names tell.
-        if let Form::Number { .. } = kind.spec().form {
-            number_style(&asked)?;
-        }
-        let generator = source_of(&self.minter, self.names.as_ref(), kind, name).await;
-        let generator = generator.map_err(|e| self.refused(&e))?;
-        let style = style(&asked, generator)?;
-        let len = style.id_len_max();
+    async fn answer(&self, request: &MintRequest<'_>, media: Media) -> Result<Response, Refusal> {
+        let asked = self.mint().understand(request).await?;
+        let (n, generator) = (request.n, asked.generator);
+        let style = style(request, media, asked)?;
         let keeps = generator.keeps_texts();
+        let len = style.id_len_max();
         // Where texts are in memory one by one, and then in the answer, a place among the large requests is held meanwhile.
         let len = if keeps { 2 * len + size_of::<String>() } else { len };
-        let from = match caller {
+        let from = match request.caller {
             Caller::Address(from) => Some(from),
             Caller::Label(_) => None,
         };
         let _large = keeps.then(|| large_room(self, n, from)).transpose()?;
         // Without memory for its answer a request is refused before anything is given; but whoever waits does not hold it.
         let held = Some(self.room(n, len)?).filter(|_| keeps);
-        let minted = self.minter.give(generator, n, style.leaves(), caller).await;
-        let minted = minted.map_err(|e| self.refused(&e))?;
+        let minted = self.minter.give(generator, n, style.leaves(), request.caller).await?;
         let room = held.map_or_else(|| self.room(n, len), Ok)?;
         match minted {
             Minted { runs, texts: None } => self.respond(runs, n, style, room).await,
@@ -252,18 +249,18 @@ impl Agent {
     }
 
     /// Memory for the answer.
-    pub(super) fn room(&self, n: u32, id_len_max: usize) -> Result<Charge, Problem> {
+    pub(super) fn room(&self, n: u32, id_len_max: usize) -> Result<Charge, Refusal> {
         let room = self.body_memory.try_take((n as usize).saturating_mul(id_len_max));
-        room.ok_or_else(|| self.overloaded("too many large answers are under way; ask again or for fewer IDs"))
+        room.ok_or(Refusal::Overloaded("too many large answers are under way; ask again or for fewer IDs"))
     }
 
-    async fn respond(&self, runs: Runs, n: u32, style: Style, room: Charge) -> Result<Response, Problem> {
+    async fn respond(&self, runs: Runs, n: u32, style: Style, room: Charge) -> Result<Response, Refusal> {
         let media = style.media;
         let bytes = if n <= INLINE_MAX {
             style.render(&runs)
         } else {
             let render = tokio::task::spawn_blocking(move || style.render(&runs)).await;
-            render.map_err(|_| self.overloaded("the answer could not be written"))?
+            render.map_err(|_| Refusal::Overloaded("the answer could not be written"))?
         };
         Ok(answer(media, bytes, room))
     }
@@ -295,68 +292,6 @@ pub(super) fn media(headers: &HeaderMap) -> Media {
         (Some(one), None) => negotiate(one),
         (first, second) => negotiate(&first.into_iter().chain(second).chain(values).collect::<Vec<_>>().join(",")),
     }
-}
-
-fn number_style(asked: &Asked) -> Result<Style, Problem> {
-    let (media, form) = (asked.media, asked.query.form()?);
-    if media == Media::Packed && form.is_some() {
-        return Err(Problem::bad_parameter("format: packed IDs have no text form; leave it out"));
-    }
-    Ok(Style { media, form: form.unwrap_or_default(), caller: CallerParts::default(), text_len: 0, encoding: None })
-}
-
-fn layout_style(asked: &Asked, generator: &Generator) -> Result<Style, Problem> {
-    let (media, form) = (asked.media, asked.query.form()?);
-    let own = generator.encoding().map_err(|e| Problem::refused(&e, Clock::system()))?;
-    let own = own.ok_or_else(|| Problem::unknown_generator("this generator has no layout"))?;
-    let encoding = match form {
-        Some(_) if media == Media::Packed => {
-            return Err(Problem::bad_parameter("format: packed IDs have no text form; leave it out"));
-        }
-        Some(_) if generator.namespace().written().is_some() => {
-            return Err(Problem::bad_parameter("format: this name has an encoding; leave format out"));
-        }
-        Some(TextForm::Uri) => {
-            return Err(Problem::bad_parameter("format: layouts have no uri; there are decimal, hex and base32"));
-        }
-        Some(_) if own.hides() => {
-            return Err(Problem::bad_parameter(
-                "format: this name's encoding is there to hide the numbers; leave format out",
-            ));
-        }
-        Some(form) => Arc::new(own.plain(form)),
-        None if media == Media::Packed && own.hides() => {
-            return Err(Problem::bad_parameter(
-                "Accept: this name's encoding is there to hide the numbers; ask for text/plain or JSON",
-            ));
-        }
-        None => Arc::clone(own),
-    };
-    // What the form is stands in the encoding: none of them is `uri`, whose length nobody knows before.
-    Ok(Style { media, form: TextForm::Decimal, caller: CallerParts::default(), text_len: 0, encoding: Some(encoding) })
-}
-
-fn string_style(asked: &Asked, namespace: &Namespace, template: &Template) -> Result<Style, Problem> {
-    if asked.media == Media::Packed {
-        return Err(Problem::bad_parameter("Accept: strings have no packed form; ask for text/plain or JSON"));
-    }
-    let (biz, custom) = asked.query.parts();
-    let caller = template.check_caller(biz, custom).map_err(|e| {
-        Problem::bad_parameter(format!(
-            "{e}; the request is {}",
-            expected_request(namespace.kind(), namespace.name(), template)
-        ))
-    })?;
-    Ok(Style { media: asked.media, form: TextForm::default(), caller, text_len: template.len(), encoding: None })
-}
-
-/// A request that would be understood, e.g. `/string?biz=AAAA&custom=AA`.
-fn expected_request(kind: Kind, name: &GeneratorName, template: &Template) -> String {
-    let path = if name.is_default() { format!("/{kind}") } else { format!("/{kind}/{name}") };
-    let part = |name: &str, len: Option<u32>| len.map(|len| format!("{name}={}", "A".repeat(len as usize)));
-    let parts = [part("biz", template.biz_len()), part("custom", template.custom_len())];
-    let query = parts.into_iter().flatten().collect::<Vec<_>>().join("&");
-    if query.is_empty() { path } else { format!("{path}?{query}") }
 }
 
 fn text(name: &Name) -> Option<&str> {

@@ -25,6 +25,7 @@ mod status;
 mod upload;
 
 use crate::heartbeat::{Names, Report};
+use crate::mint::MintService;
 use crate::minter::Minter;
 use crate::plugin::Caller;
 use crate::refusal::Refusal;
@@ -124,11 +125,16 @@ impl Agent {
         Self { sequences: Some(sequences), ..self }
     }
 
+    /// What understands and answers requests for IDs.
+    fn mint(&self) -> MintService<'_> {
+        MintService::new(&self.minter, self.names.as_ref())
+    }
+
     fn refused(&self, refusal: &Refusal) -> Problem {
         Problem::refused(refusal, self.minter.clock())
     }
 
-    /// Tells of a request for IDs that gets none, and counts it.
+    /// Tells of a request for numbers of keys that gets none, and counts it.
     #[cold]
     fn tell(&self, kind: Kind, name: &str, n: u32, caller: Caller<'_>, problem: &Problem) {
         if let Some(failure) = problem.failure() {

@@ -23,9 +23,6 @@ pub(super) struct Problem {
     code_text: &'static str,
     detail: String,
     retry_after_s: Option<u64>,
-    /// The plugin that refused, and how far the call came.
-    plugin: Option<String>,
-    stage: Stage,
     /// Where to ask instead.
     routes: Vec<Value>,
 }
@@ -42,10 +39,7 @@ impl Problem {
             let real_ms = clock.real(span.to_std()).as_millis();
             u64::try_from(real_ms.div_ceil(SECOND_MS.unsigned_abs().into())).unwrap_or(u64::MAX).max(1)
         });
-        let detail = refusal.to_string();
-        let Failure { plugin, stage, .. } = Failure::of(refusal, &detail);
-        let plugin = plugin.map(str::to_owned);
-        Self { retry_after_s, plugin, stage, ..Self::of(refusal.code(), detail) }
+        Self { retry_after_s, ..Self::of(refusal.code(), refusal.to_string()) }
     }
 
     /// The same for somebody who asked for nothing but whether it works: not now, whatever the code stands for elsewhere.
@@ -55,10 +49,6 @@ impl Problem {
 
     pub(super) fn bad_parameter(detail: impl Into<String>) -> Self {
         Self::of(MintCode::BadParameter, detail.into())
-    }
-
-    pub(super) fn unknown_generator(detail: impl Into<String>) -> Self {
-        Self::of(MintCode::UnknownGenerator, detail.into())
     }
 
     pub(super) fn not_found() -> Self {
@@ -90,16 +80,7 @@ impl Problem {
     }
 
     fn of_http(status: StatusCode, code_text: &'static str, detail: String) -> Self {
-        Self {
-            status,
-            code: None,
-            code_text,
-            detail,
-            retry_after_s: None,
-            plugin: None,
-            stage: Stage::Minting,
-            routes: Vec::new(),
-        }
+        Self { status, code: None, code_text, detail, retry_after_s: None, routes: Vec::new() }
     }
 
     /// What the handler of refusals is told; `None` of what is not about IDs.
@@ -109,8 +90,8 @@ impl Problem {
             code: self.code?,
             detail: &self.detail,
             retry: self.retry_after_s.map(ms),
-            stage: self.stage,
-            plugin: self.plugin.as_deref(),
+            stage: Stage::Minting,
+            plugin: None,
             elapsed: Duration::ZERO,
         })
     }

@@ -1,7 +1,7 @@
 //! The query of a request for IDs, checked to the letter: what is not understood is refused, never ignored.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::problem::Problem;
+use crate::refusal::Refusal;
 use axum::extract::Query;
 use axum::http::Uri;
 use common::kind::TextForm;
@@ -17,13 +17,13 @@ pub(super) struct MintQuery {
 
 impl MintQuery {
     /// The query of a request, of which only the parameters `allowed` may be there, each once.
-    pub(super) fn of(uri: &Uri, allowed: &[&str]) -> Result<Self, Problem> {
+    pub(super) fn of(uri: &Uri, allowed: &[&str]) -> Result<Self, Refusal> {
         let mut query = Self::default();
         if uri.query().is_none_or(str::is_empty) {
             return Ok(query);
         }
         let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(uri)
-            .map_err(|_| Problem::bad_parameter("the query is malformed: write name=value&name=value"))?;
+            .map_err(|_| bad("the query is malformed: write name=value&name=value".to_owned()))?;
         for (name, value) in pairs {
             let place = match name.as_str() {
                 "n" => &mut query.n,
@@ -36,24 +36,24 @@ impl MintQuery {
                 return Err(unknown(&name, allowed));
             }
             if place.replace(value).is_some() {
-                return Err(Problem::bad_parameter(format!("{name} is there twice")));
+                return Err(bad(format!("{name} is there twice")));
             }
         }
         Ok(query)
     }
 
     /// How many IDs: 1..=`max`, 1 if nothing is said.
-    pub(super) fn count(&self, max: u32) -> Result<u32, Problem> {
+    pub(super) fn count(&self, max: u32) -> Result<u32, Refusal> {
         let Some(text) = &self.n else { return Ok(1) };
         let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         let n = text.parse().ok().filter(|n| digits && (1..=max).contains(n));
-        n.ok_or_else(|| Problem::bad_parameter(format!("n: '{}' is not a number from 1 to {max}", cut(text))))
+        n.ok_or_else(|| bad(format!("n: '{}' is not a number from 1 to {max}", cut(text))))
     }
 
     /// In which form.
-    pub(super) fn form(&self) -> Result<Option<TextForm>, Problem> {
+    pub(super) fn form(&self) -> Result<Option<TextForm>, Refusal> {
         let form = self.format.as_deref().map(str::parse::<TextForm>).transpose();
-        form.map_err(|e| Problem::bad_parameter(format!("format: {e}")))
+        form.map_err(|e| bad(format!("format: {e}")))
     }
 
     /// The caller's parts of a string.
@@ -62,8 +62,12 @@ impl MintQuery {
     }
 }
 
-fn unknown(name: &str, allowed: &[&str]) -> Problem {
-    Problem::bad_parameter(format!("there is no parameter '{}' here; there are {}", cut(name), allowed.join(", ")))
+fn bad(why: String) -> Refusal {
+    Refusal::BadParameter(why)
+}
+
+fn unknown(name: &str, allowed: &[&str]) -> Refusal {
+    bad(format!("there is no parameter '{}' here; there are {}", cut(name), allowed.join(", ")))
 }
 
 /// Enough of a caller's text to recognise it.
@@ -77,7 +81,7 @@ mod tests {
 
     const ALL: &[&str] = &["n", "format", "biz", "custom"];
 
-    fn of(query: &str) -> Result<MintQuery, Problem> {
+    fn of(query: &str) -> Result<MintQuery, Refusal> {
         MintQuery::of(&format!("/string{query}").parse().unwrap(), ALL)
     }
 

@@ -277,7 +277,7 @@ impl Agent {
         sequences.same_cluster(cluster).map_err(|e| self.refused(&e))?;
         let name = sequences.name(name).await.map_err(|e| self.refused(&e))?;
         name.admits(n).map_err(|e| self.refused(&e))?;
-        let room = self.room(n.max(1), NUMBER_LEN_MAX)?;
+        let room = self.room(n.max(1), NUMBER_LEN_MAX).map_err(|e| self.refused(&e))?;
         let next = if n > 0 { sequences.try_next(&name, slot, n, call) } else { None };
         if let Some(first) = next {
             return Ok(written(media, first, n, &[], room));
@@ -285,7 +285,7 @@ impl Agent {
         // Whoever waits holds nothing that others need for their answers.
         drop(room);
         let (first, routes) = self.next_of(&name, slot, n, call).await?;
-        let room = self.room(n.max(1), NUMBER_LEN_MAX)?;
+        let room = self.room(n.max(1), NUMBER_LEN_MAX).map_err(|e| self.refused(&e))?;
         Ok(written(media, first, n.max(1), &routes, room))
     }
 
@@ -326,7 +326,7 @@ impl Agent {
         let (keys, _keys) = self.keys(head, sent).await?;
         keys.iter().try_for_each(|key| name.admits(key.n)).map_err(|e| self.refused(&e))?;
         let each = if media == Media::Json { NUMBER_LEN_MAX + ERROR_LEN_MAX } else { NUMBER_LEN_MAX };
-        let room = || self.room(u32::try_from(keys.len()).unwrap_or(u32::MAX), each);
+        let room = || self.room(u32::try_from(keys.len()).unwrap_or(u32::MAX), each).map_err(|e| self.refused(&e));
         // Without memory for its answer a call is refused before anything is given; but whoever waits does not hold it.
         drop(room()?);
         let Answer { outcomes, routes } = Box::pin(sequences.next(&name, &keys, call)).await;

@@ -21,7 +21,6 @@ pub(crate) enum Leaves<'a> {
     Numbers,
     /// As texts that the protocol writes, in whatever form was asked for, with the caller's parts in strings. Plugins see the name's
     /// own: so history finds an ID however it was asked for.
-    #[cfg_attr(not(feature = "server"), allow(dead_code, reason = "only listeners write texts piece by piece"))]
     Streamed(&'a CallerParts),
     /// As the name's own texts, with the caller's parts in strings.
     Texts(&'a CallerParts),

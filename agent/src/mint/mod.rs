@@ -1,0 +1,174 @@
+//! How a request for IDs is understood and answered, whatever protocol it comes by: what it says is held against the name's definition
+//! (`fits.rs`), [`Minter::give`] asks who stands around minting and makes what leaves, and who gets nothing is told of once. Protocols
+//! read and write bytes, and nothing else.
+
+mod fits;
+
+use crate::minter::{Generator, Leaves, Minted, Minter};
+use crate::plugin::Caller;
+use crate::refusal::Refusal;
+use common::kind::{Kind, TextForm};
+use common::template::CallerParts;
+use std::sync::Arc;
+
+#[cfg(feature = "server")]
+pub(crate) use service::MintService;
+
+/// A request for IDs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MintRequest<'a> {
+    /// `None`: whichever the name is of.
+    pub(crate) kind: Option<Kind>,
+    pub(crate) name: &'a str,
+    pub(crate) n: u32,
+    /// The caller's parts of strings.
+    pub(crate) biz: Option<&'a str>,
+    pub(crate) custom: Option<&'a str>,
+    pub(crate) form: Form,
+    pub(crate) caller: Caller<'a>,
+    /// As many as one answer may have,
+    pub(crate) n_max: u32,
+    /// and as many texts of so many bytes.
+    pub(crate) texts_max: fn(usize) -> u32,
+}
+
+/// How the IDs are to leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// As numbers.
+    Numbers,
+    /// As the name writes them, all at once.
+    Texts,
+    /// As texts that the protocol writes piece by piece, perhaps in another form than the name's own.
+    #[cfg_attr(not(feature = "server"), allow(dead_code, reason = "only listeners write texts piece by piece"))]
+    Streamed(Option<TextForm>),
+}
+
+/// A request that fits its generator.
+#[derive(Debug)]
+pub(crate) struct Asked<'a> {
+    pub(crate) generator: &'a Arc<Generator>,
+    /// The caller's parts of strings, checked.
+    pub(crate) parts: CallerParts,
+}
+
+impl<'a> Asked<'a> {
+    fn of(request: &MintRequest<'_>, generator: &'a Arc<Generator>) -> Result<Self, Refusal> {
+        Ok(Self { generator, parts: fits::fits(request, generator.kind(), generator.namespace())? })
+    }
+
+    fn leaves(&self, form: Form) -> Leaves<'_> {
+        match form {
+            Form::Numbers => Leaves::Numbers,
+            Form::Texts => Leaves::Texts(&self.parts),
+            Form::Streamed(_) => Leaves::Streamed(&self.parts),
+        }
+    }
+}
+
+/// IDs of this process, by a generator that is known, on a thread that may block. Tells of a refusal.
+pub(crate) fn ask_blocking(
+    minter: &Arc<Minter>,
+    generator: Result<&Arc<Generator>, Refusal>,
+    request: &MintRequest<'_>,
+) -> Result<Minted, Refusal> {
+    let asked = generator.and_then(|generator| Asked::of(request, generator));
+    let minted = asked
+        .and_then(|asked| minter.give_blocking(asked.generator, request.n, asked.leaves(request.form), request.caller));
+    minted.inspect_err(|refusal| {
+        minter.tell(request.kind.unwrap_or(Kind::Uniq64), request.name, request.n.max(1), request.caller, refusal);
+    })
+}
+
+#[cfg(feature = "server")]
+mod service {
+    use crate::heartbeat::Names;
+    use crate::mint::fits::{fits, within};
+    use crate::mint::{Asked, MintRequest};
+    use crate::minter::{Minted, Minter};
+    use crate::plugin::Caller;
+    use crate::refusal::Refusal;
+    use common::kind::{Form as KindForm, Kind};
+    use common::namespace::GeneratorName;
+    use std::sync::Arc;
+
+    /// What listeners ask for IDs.
+    #[derive(Clone, Copy)]
+    pub(crate) struct MintService<'a> {
+        minter: &'a Arc<Minter>,
+        /// Whom to ask about names; `None`: there are only those that the minter was given.
+        names: Option<&'a Arc<Names>>,
+    }
+
+    impl<'a> MintService<'a> {
+        pub(crate) fn new(minter: &'a Arc<Minter>, names: Option<&'a Arc<Names>>) -> Self {
+            Self { minter, names }
+        }
+
+        /// The request as it fits what is known here.
+        pub(crate) fn known(self, request: &MintRequest<'_>) -> Result<Asked<'a>, Refusal> {
+            let any = || self.minter.kind_of(request.name).ok_or_else(|| Refusal::unknown_name(request.name));
+            let kind = request.kind.map_or_else(any, Ok)?;
+            if matches!(kind.spec().form, KindForm::Keyed) {
+                let why = "this name gives each key numbers of its own: ask at /sequence/NAME/KEY";
+                return Err(Refusal::BadParameter(why.to_owned()));
+            }
+            Asked::of(request, self.minter.generator(kind, request.name)?)
+        }
+
+        /// The name, if it is unknown here and the masters are to be asked about it. A request that does not fit what was heard of it is
+        /// refused: nothing would come of taking the name in use.
+        pub(crate) fn to_look_up(
+            self,
+            request: &MintRequest<'_>,
+        ) -> Result<Option<(GeneratorName, &'a Names)>, Refusal> {
+            // A name has one definition: one of another kind is known.
+            let unknown = self.minter.kind_of(request.name).is_none();
+            let (Some(names), true, Ok(name)) = (self.names, unknown, request.name.parse()) else { return Ok(None) };
+            if let Some(heard) = names.heard(&name) {
+                fits(request, heard.kind(), &heard)?;
+            }
+            Ok(Some((name, names)))
+        }
+
+        /// The same as [`known`](Self::known) after the masters were asked about a name that is unknown here. That takes it in use.
+        pub(crate) async fn understand(self, request: &MintRequest<'_>) -> Result<Asked<'a>, Refusal> {
+            let refusal = match self.known(request) {
+                Err(refusal) => refusal,
+                known => return known,
+            };
+            // Few calls come here; the others should not carry the room that asking takes.
+            Box::pin(self.look_up(request, refusal)).await
+        }
+
+        async fn look_up(self, request: &MintRequest<'_>, refusal: Refusal) -> Result<Asked<'a>, Refusal> {
+            // First: about what nobody can have nobody is asked.
+            within(request.n, request.n_max)?;
+            let Some((name, names)) = self.to_look_up(request)? else { return Err(refusal) };
+            names.look_up(&name).await?;
+            self.known(request)
+        }
+
+        /// IDs for that request. Tells of a refusal.
+        pub(crate) async fn ask(self, request: &MintRequest<'_>) -> Result<Minted, Refusal> {
+            let told = |refusal: Refusal| {
+                self.tell(request.kind, request.name, request.n, request.caller, &refusal);
+                refusal
+            };
+            // Not within one match: what is at hand there lies in the future of every call.
+            let asked = match self.understand(request).await {
+                Ok(asked) => asked,
+                Err(refusal) => return Err(told(refusal)),
+            };
+            let minting = self.minter.give(asked.generator, request.n, asked.leaves(request.form), request.caller);
+            minting.await.map_err(told)
+        }
+
+        /// Tells of a call that gets no IDs, and counts it.
+        #[cold]
+        pub(crate) fn tell(self, kind: Option<Kind>, name: &str, n: u32, caller: Caller<'_>, refusal: &Refusal) {
+            let kind = kind.or_else(|| self.minter.kind_of(name)).unwrap_or(Kind::Uniq64);
+            self.minter.tell(kind, name, n.max(1), caller, refusal);
+        }
+    }
+}
