@@ -2,8 +2,9 @@
 
 use crate::dev::Base;
 use crate::extensions::Extensions;
-use crate::heartbeat::{Heartbeat, Names, Report, Segments};
+use crate::heartbeat::{Heartbeat, Names, Segments};
 use crate::holder::Holder;
+use crate::masters::{Masters, Report};
 use crate::minter::Minter;
 use crate::sequences::{SequenceSettings, Sequences};
 use crate::serial_file::Opened;
@@ -15,8 +16,8 @@ use common::sequence::ServedAt;
 use common::time::SpanMs;
 use common::token::TokenType;
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::Arc;
+use tokio::runtime::Handle;
 
 /// The name of an agent, and the leases that it asks the masters for.
 pub(crate) struct Identity {
@@ -31,8 +32,7 @@ pub(crate) struct Parts {
     pub(crate) minter: Arc<Minter>,
     pub(crate) names: Arc<Names>,
     pub(crate) report: Arc<Report>,
-    identity: Identity,
-    masters: Vec<String>,
+    masters: Arc<Masters>,
     holder: Holder,
 }
 
@@ -53,8 +53,10 @@ impl Parts {
         if let Some(handler) = refusals {
             minter.refusals().set(move |call, failure| handler(call, failure));
         }
-        let names = Self::learn(&masters, &identity, &minter, serial_file);
-        Ok(Self { minter, names, report: Arc::default(), identity, masters, holder })
+        let report = Arc::<Report>::default();
+        let masters = Masters::new(masters, identity.agent_id, Arc::clone(&minter), Arc::clone(&report));
+        let names = Arc::new(Names::new(Arc::clone(&masters), Arc::clone(&minter), &serial_file));
+        Ok(Self { minter, names, report, masters, holder })
     }
 
     fn mint(opened: Opened, identity: &Identity) -> Result<(Arc<Minter>, Holder), String> {
@@ -68,22 +70,21 @@ impl Parts {
         Ok((minter, holder))
     }
 
-    fn learn(masters: &[String], identity: &Identity, minter: &Arc<Minter>, serial_file: PathBuf) -> Arc<Names> {
-        let Identity { agent_id, clock, .. } = identity;
-        Arc::new(Names::new(masters.to_vec(), agent_id.clone(), Arc::clone(minter), &serial_file, *clock))
+    /// Has connections to the masters live on that runtime.
+    pub(crate) fn live_on(&self, runtime: &Handle) {
+        self.masters.live_on(runtime);
     }
 
     /// Sections of sequences of these sets, served at that address; other agents are asked for the rest.
     pub(crate) fn sequences(&self, sets: Vec<GeneratorName>, memory: u64, address: ServedAt) -> Sequences {
-        let (masters, agent_id) = (self.masters.clone(), self.identity.agent_id.clone());
-        let settings = SequenceSettings { masters, agent_id, sets, memory, address };
-        Sequences::new(settings, Arc::clone(&self.minter), Some(Arc::clone(&self.names)))
+        let settings = SequenceSettings { sets, memory, address };
+        Sequences::new(settings, Arc::clone(&self.masters), Arc::clone(&self.minter), Some(Arc::clone(&self.names)))
     }
 
     /// The tasks that talk to the masters for as long as the agent runs, beside those of its names and sequences.
     pub(crate) fn tasks(self) -> (Heartbeat, Segments) {
-        let Self { minter, report, identity: Identity { agent_id, clock, .. }, masters, holder, .. } = self;
-        let segments = Segments::new(&masters, agent_id.clone(), Arc::clone(&minter), Arc::clone(&report), clock);
-        (Heartbeat { masters, agent_id, holder, minter, report }, segments)
+        let Self { minter, masters, holder, .. } = self;
+        let segments = Segments::new(Arc::clone(&masters), Arc::clone(&minter));
+        (Heartbeat { masters, holder, minter }, segments)
     }
 }

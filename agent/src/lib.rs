@@ -18,6 +18,7 @@ pub mod heartbeat;
 pub mod holder;
 #[cfg(feature = "server")]
 pub mod http;
+pub mod masters;
 pub mod metrics;
 mod mint;
 pub mod minter;

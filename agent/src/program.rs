@@ -39,6 +39,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 /// How long everything that talks may take to end; the serial file is written after that, whoever has not ended.
@@ -238,6 +239,7 @@ async fn serve(
     let identity = Identity { agent_id: agent_id.clone(), token_types, renew_interval: args.renew_interval(), clock };
     let parts = Parts::new(base, identity, extensions).map_err(anyhow::Error::msg)?;
     let (minter, names, report) = (Arc::clone(&parts.minter), Arc::clone(&parts.names), Arc::clone(&parts.report));
+    parts.live_on(&Handle::current());
     configure(&minter, args)?;
     names.recall().await;
     let sequences = parts.sequences(args.sets.clone(), args.sequence_memory, served_at(args, http_at, rpc_at));

@@ -10,8 +10,8 @@ use common::parameters::{ClusterId, ClusterParameters, MasterId};
 use common::rpc::PROTOCOL;
 use common::rpc::lease::{
     AgentReport, Changed, DefineRequest, FindRequest, Found, HeartbeatReply, HeartbeatRequest, LeaseService,
-    LeaseServiceClient, ListRequest, ListedLease, Mode, NAMESPACES_PAGE_MAX, NamespacesRequest, REPORT_INTERVAL_MAX_MS,
-    Refusal, Registered, Rent, RentRequest, RestoreRequest, TerminateRequest, TokenRequest,
+    LeaseServiceRequest, LeaseServiceResponse, ListRequest, ListedLease, Mode, NAMESPACES_PAGE_MAX, NamespacesRequest,
+    REPORT_INTERVAL_MAX_MS, Refusal, Registered, Rent, RentRequest, RestoreRequest, TerminateRequest, TokenRequest,
 };
 use common::rpc::ranges::{
     KeepReply, KeepRequest, NotRaised, RAISES_MAX, RaiseRequest, Raised, RoutesReply, RoutesRequest, SegmentGrant,
@@ -26,9 +26,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
-use tarpc::client::Config;
 use tarpc::context::Context;
 use tarpc::server::{BaseChannel, Channel as _};
+use tarpc::{ClientMessage, Response, Transport};
 use tokio::sync::Mutex;
 
 /// The record that is kept.
@@ -139,8 +139,10 @@ impl Masters {
         format!("started with --dev: alone, for trying, without masters; {keeps}")
     }
 
-    /// A connection.
-    pub(crate) fn connect(&self) -> LeaseServiceClient {
+    /// The client's end of a connection.
+    pub(crate) fn connect(
+        &self,
+    ) -> impl Transport<ClientMessage<LeaseServiceRequest>, Response<LeaseServiceResponse>> + use<> {
         let (ours, theirs) = tarpc::transport::channel::bounded(IN_FLIGHT_MAX);
         let (requests, serve) = (BaseChannel::with_defaults(theirs).requests(), self.clone().serve());
         tokio::spawn(async move {
@@ -150,9 +152,7 @@ impl Masters {
                 tokio::spawn(request.execute(serve.clone()));
             }
         });
-        let mut config = Config::default();
-        (config.max_in_flight_requests, config.pending_request_buffer) = (IN_FLIGHT_MAX, IN_FLIGHT_MAX);
-        LeaseServiceClient::new(config, ours).spawn()
+        ours
     }
 
     async fn look<T>(&self, look: impl FnOnce(&Ledger) -> T) -> T {

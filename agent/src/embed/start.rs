@@ -173,6 +173,7 @@ impl Embedded {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(1).thread_name("uniq-embedded").enable_all().build()?;
         minter.reserve_on(runtime.handle().clone());
+        parts.live_on(runtime.handle());
         let stop = CancellationToken::new();
         let (learning, until) = (Arc::clone(&names), stop.clone());
         let (done, recalled) = std::sync::mpsc::sync_channel(1);

@@ -1,30 +1,30 @@
 //! Whose calendar is wrong: a master's or this machine's.
 
 use super::Task;
-use super::link::{Greeting, Link};
+use crate::masters::{Ask, First, Greeting, Lane, Line};
 use crate::timebase::Timebase;
 
 impl Task {
-    /// A connection to a master whose calendar fits this machine's: this one, or, if its calendar is too far off, another
-    /// master's that is not. If no other one answers or all say the same, it is this machine's that is wrong as far as
+    /// A line to a master whose calendar fits this machine's: this one, or, if its calendar is too far off, to another
+    /// master whose is not. If no other one answers or all say the same, it is this machine's that is wrong as far as
     /// anybody knows, and minting stops.
-    pub(super) async fn with_a_fitting_clock(&mut self, link: Link, greeting: Greeting) -> (Link, Greeting) {
-        let Some(by) = Timebase::skewed_by(&greeting.answer) else { return (link, greeting) };
-        let count = self.masters.len();
-        for turn in (1..count).map(|step| (self.turn + step) % count) {
-            let Some(address) = self.masters.get(turn).cloned() else { continue };
-            let Ok((other, theirs)) = Link::open(&address, &self.caller, &self.minter).await else { continue };
-            let another = theirs.reply.master != greeting.reply.master;
-            let serves = theirs.reply.mode.serves().is_ok();
-            if another && serves && theirs.answer.tells() && Timebase::skewed_by(&theirs.answer).is_none() {
-                let (wrong, by_s) = (&link.address, by.0 / common::time::SECOND_MS);
-                if self.is_news(format!("the clock of {wrong} is wrong")) {
-                    tracing::warn!(%wrong, by_s, right = %address, "a master's clock is off; the other's is gone by");
-                }
-                self.turn = turn;
-                return (other, theirs);
-            }
+    pub(super) async fn with_a_fitting_clock(&mut self, line: Line, greeting: Greeting) -> (Line, Greeting) {
+        let Some(by) = Timebase::skewed_by(&greeting.answer) else { return (line, greeting) };
+        let wrong = greeting.reply.master;
+        let fitting = |mut line: Line| async move {
+            let Greeting { reply, answer } = line.introduction().await?;
+            let fits = answer.tells() && Timebase::skewed_by(&answer).is_none();
+            let serves = reply.master != wrong && reply.mode.serves().is_ok();
+            Ok((serves && fits).then_some((line, Greeting { reply, answer })))
+        };
+        let Some((other, theirs)) = self.masters.ask(Ask::new(Lane::Calls, First::Others(line.at)), fitting).await.got
+        else {
+            return (line, greeting);
+        };
+        let (wrong, by_s) = (line.address(), by.0 / common::time::SECOND_MS);
+        if self.is_news(format!("the clock of {wrong} is wrong")) {
+            tracing::warn!(%wrong, by_s, right = %other.address(), "a master's clock is off; the other's is gone by");
         }
-        (link, greeting)
+        (other, theirs)
     }
 }

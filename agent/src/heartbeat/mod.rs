@@ -1,34 +1,31 @@
 //! The task that talks to the masters: it does what the [`Holder`] says, and tells it what came of it.
 //!
-//! One connection at a time, to a master chosen at random at first; on any failure the next one in the list is tried
-//! at once. Nothing here is waited for by a request: minting goes on under the leases there are.
+//! It goes by one master, chosen at random at first; on any failure the next one in the list is tried at once. Nothing here is waited for
+//! by a request: minting goes on under the leases there are.
 
 mod clocks;
 mod kept_names;
-mod link;
 mod name_rate;
 mod names;
-mod report;
 mod reporting;
 mod segments;
 mod strangers;
 mod unused_names;
 
 pub use kept_names::kept_names;
-pub(crate) use link::{CallError, Caller, Link};
 pub use names::Names;
 pub(crate) use names::source_of_keys;
-pub use report::{LastRefusal, MasterInUse, Report};
+#[cfg(test)]
+pub(crate) use segments::CALLS_MAX as SEGMENT_CALLS_MAX;
 pub use segments::Segments;
 
 use crate::holder::{Command, Event, Holder, LeaseView, Next, check_grant};
+use crate::masters::{CALL_LIMIT, CallError, First, Greeting, Lane, Line, MasterInUse, Masters, OPEN_LIMIT, Report};
 use crate::minter::Minter;
 use crate::refusal::Refusal;
 use crate::timebase::Heard;
-use common::parameters::AgentId;
 use common::rpc::lease::{DENIED_MAX, Rent};
 use common::time::BootMs;
-use link::Greeting;
 use reporting::Used;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -52,24 +49,20 @@ const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What the task needs.
 pub struct Heartbeat {
-    /// Addresses of masters, 1 to [`MASTERS_MAX`].
-    pub masters: Vec<String>,
-    /// Our name.
-    pub agent_id: AgentId,
+    /// The masters, 1 to [`MASTERS_MAX`].
+    pub(crate) masters: Arc<Masters>,
     /// What we want and hold.
-    pub holder: Holder,
+    pub(crate) holder: Holder,
     /// Where leases are used.
-    pub minter: Arc<Minter>,
-    /// Where it tells what it sees.
-    pub report: Arc<Report>,
+    pub(crate) minter: Arc<Minter>,
 }
 
 struct Task {
-    masters: Vec<String>,
+    masters: Arc<Masters>,
     /// Which of them is tried next.
     turn: usize,
-    link: Option<Link>,
-    caller: Caller,
+    /// The line to the one that was heard last.
+    held: Option<Line>,
     holder: Holder,
     /// Jumps of the clock that the holder knows of.
     jumps: u64,
@@ -106,14 +99,11 @@ impl Heartbeat {
     }
 
     fn task(self) -> Task {
-        let Self { masters, agent_id, holder, minter, report } = self;
-        let caller = Caller { agent_id, session: minter.session(), clock: minter.clock(), retired: Vec::new() };
+        let Self { masters, holder, minter } = self;
         let turn = usize::try_from(rand::random::<u64>() % masters.len().max(1) as u64).unwrap_or(0);
         Task {
-            masters,
             turn,
-            link: None,
-            caller,
+            held: None,
             holder,
             jumps: minter.jumps(),
             tell_at: tokio::time::Instant::now(),
@@ -121,7 +111,8 @@ impl Heartbeat {
             used: Used::default(),
             started: minter.clock().link_now().boot,
             minter,
-            report,
+            report: Arc::clone(masters.report()),
+            masters,
             said: BTreeMap::new(),
             logged: BTreeSet::new(),
         }
@@ -191,11 +182,11 @@ impl Task {
     /// Does one thing, at the next master if this one fails. `false` if all did.
     async fn carry_out(&mut self, command: Command) -> bool {
         let mut last = None;
-        for _ in 0..self.masters.len() {
+        for at in self.masters.order(&First::Master(self.turn)) {
             let done = match &command {
-                Command::Heartbeat => self.heartbeat().await.map(|()| None),
-                Command::Request(token_type) => self.request(*token_type).await.map(Some),
-                Command::Renew { key, g, renewal, .. } => self.renew((*key, *g), *renewal).await.map(Some),
+                Command::Heartbeat => self.heartbeat(at).await.map(|()| None),
+                Command::Request(token_type) => self.request(at, *token_type).await.map(Some),
+                Command::Renew { key, g, renewal, .. } => self.renew(at, (*key, *g), *renewal).await.map(Some),
             };
             match done {
                 Ok(event) => {
@@ -217,7 +208,7 @@ impl Task {
                     if !go_on {
                         break;
                     }
-                    self.move_on();
+                    self.move_on(at);
                 }
             }
         }
@@ -231,17 +222,17 @@ impl Task {
         false
     }
 
-    /// Drops the connection and turns to the next master.
-    fn move_on(&mut self) {
-        self.link = None;
-        self.turn = (self.turn + 1) % self.masters.len().max(1);
+    /// Leaves that master and turns to the next one.
+    fn move_on(&mut self, at: usize) {
+        self.held = None;
+        self.turn = (at + 1) % self.masters.len().max(1);
     }
 
     fn note(&mut self, error: &CallError) {
         let address = error.address();
         let text = format!("master {address}: {error}");
         if error.ends_connection() {
-            self.link = None;
+            self.held = None;
             self.report.set_master(None);
         }
         self.report.set_refusal(self.minter.wall(), text.clone());
@@ -260,44 +251,39 @@ impl Task {
         self.logged.insert(text)
     }
 
-    /// The connection, made anew if there is none.
-    async fn link(&mut self) -> Result<&Link, CallError> {
-        if self.link.is_none() {
-            let address = self.masters.get(self.turn).cloned().unwrap_or_default();
-            let (link, greeting) = Link::open(&address, &self.caller, &self.minter).await?;
-            let (link, greeting) = self.with_a_fitting_clock(link, greeting).await;
-            let address = link.address.clone();
-            let (master, mode) = (greeting.reply.master, greeting.reply.mode);
-            self.report.set_names(greeting.reply.names);
-            if self.is_news(format!("connected to {address}, {mode}")) {
-                tracing::info!(%address, %master, %mode, "connected");
-            }
-            self.greeted(&link.address, greeting).await;
-            self.link = Some(link);
-            // These masters may have been put back to before they promised what is held here: show it soon.
-            self.holder.handle(self.minter.now(), rand::random(), &Event::Connected);
-            self.report.has_connected();
+    /// A line to that master, or to another one whose calendar fits; `true`: by another connection than the one that was used last, which
+    /// is told of then. Its introduction is a heartbeat.
+    async fn line(&mut self, at: usize) -> Result<(Line, bool), CallError> {
+        let mut line = self.masters.reach(at, Lane::Calls, OPEN_LIMIT, CALL_LIMIT).await?;
+        if self.held.as_ref().is_some_and(|held| held.is_same(&line)) {
+            return Ok((line, false));
         }
-        self.link.as_ref().ok_or_else(|| CallError::Failed { address: String::new(), why: "no connection".to_owned() })
+        let greeting = line.introduction().await?;
+        let (line, greeting) = self.with_a_fitting_clock(line, greeting).await;
+        let (address, master, mode) = (line.address(), greeting.reply.master, greeting.reply.mode);
+        self.report.set_names(greeting.reply.names);
+        if self.is_news(format!("connected to {address}, {mode}")) {
+            tracing::info!(%address, %master, %mode, "connected");
+        }
+        self.greeted(&line, greeting).await;
+        // These masters may have been put back to before they promised what is held here: show it soon.
+        self.holder.handle(self.minter.now(), rand::random(), &Event::Connected);
+        self.report.has_connected();
+        Ok((line, true))
     }
 
-    async fn heartbeat(&mut self) -> Result<(), CallError> {
-        let caller = self.caller.clone();
-        if self.link.is_none() {
-            // The introduction is a heartbeat.
-            return self.link().await.map(|_| ());
-        }
-        let greeting = self.link().await?.heartbeat(&caller).await?;
-        if let Some(link) = self.link.take() {
-            let (link, greeting) = self.with_a_fitting_clock(link, greeting).await;
-            let address = link.address.clone();
-            self.link = Some(link);
-            self.greeted(&address, greeting).await;
+    async fn heartbeat(&mut self, at: usize) -> Result<(), CallError> {
+        let (line, introduced) = self.line(at).await?;
+        if !introduced {
+            let greeting = line.heartbeat().await?;
+            let (line, greeting) = self.with_a_fitting_clock(line, greeting).await;
+            self.greeted(&line, greeting).await;
         }
         Ok(())
     }
 
-    async fn greeted(&mut self, address: &str, greeting: Greeting) {
+    /// Takes in what the master at the end of that line says, which is the one that is gone by from now on.
+    async fn greeted(&mut self, line: &Line, greeting: Greeting) {
         let Greeting { reply, answer } = greeting;
         let (heard, regate) = self.minter.hear(&answer);
         if let Heard::Moved(by) = heard
@@ -308,10 +294,9 @@ impl Task {
         if regate && let Err(refusal) = self.minter.in_turn(Minter::regate).await.and_then(|done| done) {
             tracing::error!(%refusal, "the windows could not be closed after a change of the time");
         }
-        self.caller.hear_of_ends(&reply.retired);
-        let heard = self.minter.wall();
-        let (address, id, mode) = (address.to_owned(), reply.master, reply.mode);
+        let (address, id, mode, heard) = (line.address().to_owned(), reply.master, reply.mode, self.minter.wall());
         self.report.set_master(Some(MasterInUse { address, id, mode, heard }));
+        (self.held, self.turn) = (Some(line.clone()), line.at);
         self.holder.handle(self.minter.now(), rand::random(), &Event::HeartbeatAnswered);
         if self.minter.is_skewed() {
             self.holder.handle(self.minter.now(), rand::random(), &Event::ClockSkewed);
@@ -335,35 +320,32 @@ impl Task {
         }
     }
 
-    async fn request(&mut self, token_type: common::token::TokenType) -> Result<Event, CallError> {
-        let caller = self.caller.clone();
-        self.link().await?;
-        self.greet_others().await;
+    async fn request(&mut self, at: usize, token_type: common::token::TokenType) -> Result<Event, CallError> {
+        let (line, _) = self.line(at).await?;
+        self.greet_others(line.at).await;
         if let Some(wrong) = self.minter.wrong_cluster() {
             return Err(CallError::Failed { address: String::new(), why: wrong.to_string() });
         }
         // Without them the masters grant as well, as long as there is room.
         let former = self.minter.in_turn(Minter::former).await.unwrap_or_default();
-        let link = self.link().await?;
-        let grant = link.request(&caller, token_type, former).await?;
-        check_grant(&grant, token_type, &link.parameters)
-            .map_err(|why| link.failed(format!("it granted what cannot be used: {why}")))?;
+        let grant = line.request_token(token_type, former).await?;
+        check_grant(&grant, token_type, line.parameters())
+            .map_err(|why| line.failed(format!("it granted what cannot be used: {why}")))?;
         Ok(Event::Granted(grant))
     }
 
     async fn renew(
         &mut self,
+        at: usize,
         (key, g): (common::token::TokenKey, common::lease::Generation),
         renewal: crate::holder::Renewal,
     ) -> Result<Event, CallError> {
-        let caller = self.caller.clone();
-        let (minter, receipt) = (Arc::clone(&self.minter), self.holder.receipt(key, g));
-        let link = self.link().await?;
-        let promised = minter.in_turn(move |minter| minter.promise_rseq(renewal.rseq)).await;
+        let (line, _) = self.line(at).await?;
+        let promised = self.minter.in_turn(move |minter| minter.promise_rseq(renewal.rseq)).await;
         if let Err(refusal) = promised.and_then(|done| done) {
-            return Err(link.failed(format!("not asked to renew: {refusal}")));
+            return Err(line.failed(format!("not asked to renew: {refusal}")));
         }
-        Ok(match link.renew(&caller, (key, g), renewal, receipt).await? {
+        Ok(match line.renew((key, g), renewal, self.holder.receipt(key, g)).await? {
             Rent::Success { until, receipt } => Event::Renewed { key, g, until, receipt },
             Rent::Rented | Rent::Unrented => {
                 tracing::warn!(token = %key, %g, "the masters ended a lease; asking for another token");

@@ -2,17 +2,14 @@
 //! file, so that it mints under the same names after a restart without any master.
 
 use super::kept_names::{keep, kept_at, kept_in};
-use super::link::{CallError, Caller, Link};
 use super::name_rate::NameRate;
-use super::report::Report;
 use super::unused_names::UnusedNames;
+use crate::masters::{Ask, CallError, First, Lane, Line, Masters, Preferred, Report};
 use crate::minter::{Defined, Minter};
 use crate::refusal::Refusal;
 use crate::serial_file::StartKind;
-use common::clock::Clock;
 use common::kind::Kind as IdKind;
 use common::namespace::{GeneratorName, Namespace};
-use common::parameters::AgentId;
 use common::rpc::lease::{Changed, Found, NAMESPACES_PAGE_MAX, NameState, Refusal as Said, Registered, RetiredOnly};
 use common::rpc::mint::MintCode;
 use common::setting::NAMESPACES_MAX;
@@ -22,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 /// The masters are asked for all names this often.
@@ -37,11 +34,8 @@ const RETIRED_MAX: usize = NAMESPACES_MAX;
 const LOOK_UP_PAUSE: Duration = Duration::from_millis(100);
 /// Unknown names in one question; a request for one more is refused.
 const LOOK_UP_NAMES_MAX: usize = NAMESPACES_PAGE_MAX;
-/// A master that did not answer gets only [`REST_LIMIT`] for a question about unknown names for so long, and is asked after the other
-/// one: each question would wait for it.
-const REST: Duration = Duration::from_secs(30);
-/// What is enough for one that answers again.
-const REST_LIMIT: Duration = Duration::from_millis(500);
+/// Definitions under way at once; one more waits for its turn.
+const DEFINES_MAX: usize = 8;
 /// Pages of names at most: all that there may be, and one.
 const PAGES_MAX: usize = NAMESPACES_MAX / NAMESPACES_PAGE_MAX + 2;
 
@@ -62,14 +56,14 @@ pub(crate) async fn source_of_keys(
 
 /// The names, as this agent learns them.
 pub struct Names {
-    masters: Vec<String>,
-    caller: Caller,
+    masters: Arc<Masters>,
     minter: Arc<Minter>,
     kept_at: PathBuf,
     /// Which of the masters is asked first the next time: each is heard now and then.
     turn: AtomicUsize,
-    /// When each master did not answer a question about unknown names the last time.
-    failed: std::sync::Mutex<BTreeMap<String, Instant>>,
+    /// Which of them answered the last definition.
+    defined: Preferred,
+    defines: Semaphore,
     /// The names that each caller registered lately.
     rate: NameRate,
     /// The masters' word on each name that is served, and on each that was and is retired.
@@ -107,16 +101,15 @@ struct Asked {
 }
 
 impl Names {
-    /// For an agent of that name at these masters (HOST:PORT). What it learns is kept beside `serial_file`.
-    pub fn new(masters: Vec<String>, agent_id: AgentId, minter: Arc<Minter>, serial_file: &Path, clock: Clock) -> Self {
-        let caller = Caller { agent_id, session: minter.session(), clock, retired: Vec::new() };
+    /// Those of a minter, from these masters. What is learned is kept beside `serial_file`.
+    pub(crate) fn new(masters: Arc<Masters>, minter: Arc<Minter>, serial_file: &Path) -> Self {
         Self {
             masters,
-            caller,
             minter,
             kept_at: kept_at(serial_file),
             turn: AtomicUsize::new(0),
-            failed: std::sync::Mutex::default(),
+            defined: Preferred::default(),
+            defines: Semaphore::new(DEFINES_MAX),
             rate: NameRate::default(),
             known: std::sync::Mutex::default(),
             unused: UnusedNames::default(),
@@ -240,95 +233,67 @@ impl Names {
 
     /// Asks the masters about these names: one after the other, until all are known. A name that both have confirmed may
     /// for a moment be known to one of them only. Those by which no ID was given yet are taken in use if that is what they are asked for.
-    async fn find(&self, mut names: BTreeSet<GeneratorName>, to_use: bool) -> Result<(), String> {
-        let (mut answered, mut reasons) = (false, Vec::new());
-        let (resting, others): (Vec<_>, Vec<_>) = self.in_turn().partition(|address| self.rests(address));
-        for address in others.iter().chain(&resting) {
-            if names.is_empty() {
-                break;
-            }
-            let asked = self.find_at(address, names.iter().cloned().collect());
-            // What one knows suffices, unless it is a name that the other one confirmed in this moment.
-            let came = if answered && resting.contains(address) {
-                let late = |_| CallError::Failed { address: (*address).clone(), why: "no answer in time".to_owned() };
-                tokio::time::timeout(REST_LIMIT, asked).await.map_err(late).flatten()
-            } else {
-                asked.await
-            };
-            self.note_silence(address, &came);
-            match came {
-                Ok(found) => {
-                    answered = true;
-                    let (unused, used): (Vec<_>, Vec<_>) =
-                        found.into_iter().partition(|one| one.state == NameState::Unused);
-                    self.unused.learn(&names, &unused);
-                    for one in used.iter().chain(unused.iter().filter(|_| !to_use)) {
-                        names.remove(one.namespace.name());
-                    }
-                    self.learned.fetch_or(!used.is_empty(), Ordering::Relaxed);
-                    self.learn_and_keep(used).await;
-                    if to_use && !unused.is_empty() {
-                        self.take_in_use(address, unused, &mut names).await;
-                    }
-                }
-                Err(e) => reasons.push(format!("{address}: {e}")),
-            }
+    async fn find(&self, names: BTreeSet<GeneratorName>, to_use: bool) -> Result<(), String> {
+        let names = &std::sync::Mutex::new(names);
+        // What one knows suffices, unless it is a name that the other one confirmed in this moment.
+        let ask = Ask::new(Lane::Lists, First::Turn(&self.turn));
+        let asked = self.masters.ask(ask, |line| async move {
+            self.find_at(&line, names, to_use).await?;
+            let all_known = names.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+            Ok(all_known.then_some(()))
+        });
+        let asked = asked.await;
+        if asked.answered || asked.got.is_some() { Ok(()) } else { Err(asked.why()) }
+    }
+
+    /// Asks one of them; what is known then is not among the names any more.
+    async fn find_at(
+        &self,
+        line: &Line,
+        names: &std::sync::Mutex<BTreeSet<GeneratorName>>,
+        to_use: bool,
+    ) -> Result<(), CallError> {
+        let asked = names.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let found = self.completed(line.find_namespaces(asked.iter().cloned().collect()).await?);
+        let (unused, used): (Vec<_>, Vec<_>) = found.into_iter().partition(|one| one.state == NameState::Unused);
+        self.unused.learn(&asked, &unused);
+        let known: BTreeSet<_> = used.iter().chain(unused.iter().filter(|_| !to_use)).map(name_of).collect();
+        names.lock().unwrap_or_else(PoisonError::into_inner).retain(|name| !known.contains(name));
+        self.learned.fetch_or(!used.is_empty(), Ordering::Relaxed);
+        self.learn_and_keep(used).await;
+        if to_use && !unused.is_empty() {
+            let taken = self.take_in_use(line, unused).await;
+            names.lock().unwrap_or_else(PoisonError::into_inner).retain(|name| !taken.contains(name));
         }
-        if answered || names.is_empty() { Ok(()) } else { Err(reasons.join("; ")) }
+        Ok(())
     }
 
-    /// Whether a master did not answer lately.
-    fn rests(&self, address: &str) -> bool {
-        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        failed.get(address).is_some_and(|at| at.elapsed() < REST)
-    }
-
-    fn note_silence<T>(&self, address: &str, came: &Result<T, CallError>) {
-        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        if !matches!(came, Err(CallError::Failed { .. })) {
-            failed.remove(address);
-        } else if failed.get(address).is_none_or(|at| at.elapsed() >= REST) {
-            // One that rests had less time, and that says nothing of it.
-            failed.insert(address.to_owned(), Instant::now());
-        }
-    }
-
-    /// Has the masters take these down as in use, and serves them then. What could not be done stays among `names`.
-    async fn take_in_use(&self, address: &str, unused: Vec<Registered>, names: &mut BTreeSet<GeneratorName>) {
-        let link = Link::open(address, &self.caller, &self.minter).await.map(|(link, _)| link);
-        let mut failed = link.as_ref().err().map(ToString::to_string);
-        let mut in_use = Vec::new();
+    /// Has the masters take these down as in use, and serves them then; gives those with which that was done.
+    async fn take_in_use(&self, line: &Line, unused: Vec<Registered>) -> BTreeSet<GeneratorName> {
+        let (mut failed, mut in_use, mut taken) = (None::<String>, Vec::new(), BTreeSet::new());
         for Registered { namespace, .. } in unused {
             let name = namespace.name().clone();
-            let taken = match (&link, &failed) {
-                (Ok(link), None) => link.use_namespace(&self.caller, namespace).await,
-                _ => {
-                    self.unused.note_why_not(&name, failed.as_deref());
-                    continue;
-                }
-            };
-            match taken {
-                Ok(used) => {
-                    names.remove(&name);
-                    self.unused.remove(&name);
-                    in_use.push(used);
-                }
-                // Somebody was faster.
-                Err(CallError::Refused { refusal: Said::NoSuchName | Said::NameRetired | Said::NameTaken, .. }) => {}
-                Err(error) => {
-                    failed = Some(format!("{address}: {error}"));
-                    self.unused.note_why_not(&name, failed.as_deref());
+            if failed.is_none() {
+                match line.use_namespace(namespace).await {
+                    Ok(used) => {
+                        self.unused.remove(&name);
+                        taken.insert(name);
+                        in_use.push(used);
+                        continue;
+                    }
+                    // Somebody was faster.
+                    Err(CallError::Refused {
+                        refusal: Said::NoSuchName | Said::NameRetired | Said::NameTaken, ..
+                    }) => continue,
+                    Err(error) => failed = Some(format!("{}: {error}", line.address())),
                 }
             }
+            self.unused.note_why_not(&name, failed.as_deref());
         }
         // Kept by one write, however many they are.
         self.learned.fetch_or(!in_use.is_empty(), Ordering::Relaxed);
         self.learn_and_keep(in_use).await;
-    }
-
-    async fn find_at(&self, address: &str, names: Vec<GeneratorName>) -> Result<Vec<Registered>, CallError> {
-        let (link, _) = Link::open(address, &self.caller, &self.minter).await?;
-        link.find_namespaces(names).await.map(|found| self.completed(found))
+        taken
     }
 
     /// Names that were asked about; of those that the masters know by name alone this agent knows what they stood for, if it served them.
@@ -345,27 +310,20 @@ impl Names {
 
     /// Fetches all names from one of the masters that answers, and shows it what it has forgotten. `true` if it took all of that.
     pub(super) async fn refresh(&self) -> Result<bool, String> {
-        let mut reasons = Vec::new();
-        for address in self.in_turn() {
-            match self.refresh_at(address).await {
-                Ok(done) => return Ok(done),
-                Err(e) => reasons.push(format!("{address}: {e}")),
-            }
-        }
-        Err(reasons.join("; "))
+        let ask = Ask::new(Lane::Lists, First::Turn(&self.turn));
+        self.masters.ask(ask, |line| async move { self.refresh_at(line).await.map(Some) }).await.result()
     }
 
-    async fn refresh_at(&self, address: &str) -> Result<bool, CallError> {
-        let (link, greeting) = Link::open(address, &self.caller, &self.minter).await?;
-        let names = greeting.reply.names;
+    async fn refresh_at(&self, mut line: Line) -> Result<bool, CallError> {
+        let names = line.introduction().await?.reply.names;
         let learned = self.learned.swap(false, Ordering::Relaxed);
         let (unused, used): (Vec<_>, Vec<_>) =
-            link.namespaces(PAGES_MAX).await?.into_iter().partition(|one| one.state == NameState::Unused);
+            all_names(&line).await?.into_iter().partition(|one| one.state == NameState::Unused);
         let listed = used.iter().map(|one| one.namespace.name().clone()).collect();
         self.learn_and_keep(used).await;
         self.unused.learn_all(unused);
         let others = learned || *self.seen.lock().unwrap_or_else(PoisonError::into_inner) != Some(names);
-        let done = self.show_forgotten(&link, &listed, others).await?;
+        let done = self.show_forgotten(&line, &listed, others).await?;
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = done.then_some(names);
         Ok(done)
     }
@@ -375,7 +333,7 @@ impl Names {
     /// register nothing new until those agents that can be heard have shown theirs ([`Said::Quiet`], 90 s). `true` if it took all of it.
     async fn show_forgotten(
         &self,
-        link: &Link,
+        line: &Line,
         listed: &BTreeSet<GeneratorName>,
         others: bool,
     ) -> Result<bool, CallError> {
@@ -389,7 +347,7 @@ impl Names {
         };
         let unlisted: Vec<GeneratorName> = forgotten.keys().cloned().collect();
         for page in unlisted.chunks(NAMESPACES_PAGE_MAX) {
-            let mut found = self.completed(link.find_namespaces(page.to_vec()).await?);
+            let mut found = self.completed(line.find_namespaces(page.to_vec()).await?);
             // Whoever knows that a name is retired knows no less than whoever says that it is in use.
             let later = |one: &Registered| match forgotten.get(one.namespace.name()).map(|known| known.state) {
                 Some(NameState::Retired) => one.state == NameState::Retired,
@@ -403,7 +361,7 @@ impl Names {
         for shown in forgotten.into_values() {
             let (name, retired, namespace) =
                 (shown.namespace.name().clone(), shown.state == NameState::Retired, shown.namespace.clone());
-            match link.restore(&self.caller, shown).await {
+            match line.restore(shown).await {
                 Ok(Changed::Done) => tracing::warn!(
                     %name, retired,
                     "the masters had forgotten this name, as they have if their stores were put back: they know it again"
@@ -430,12 +388,6 @@ impl Names {
             }
         }
         Ok(all)
-    }
-
-    /// All masters, another one first each time.
-    fn in_turn(&self) -> impl Iterator<Item = &String> {
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.masters.len().max(1);
-        self.masters.iter().cycle().skip(turn).take(self.masters.len())
     }
 
     /// As [`define`](Self::define), for a caller from that address, which may register so many names at once and no more.
@@ -470,18 +422,16 @@ impl Names {
         }
         let (kind, name, token_type) = (namespace.kind(), namespace.name().clone(), namespace.token_type());
         let changed = match self.define_somewhere(&namespace).await {
-            Ok(changed) => changed,
-            Err(CallError::Refused { refusal: Said::NameTaken, .. }) => {
+            Ok(Ok(changed)) => changed,
+            Ok(Err(refusal)) => {
                 // What it stands for is learned now: this agent may know it as something else.
                 let _ = self.ask_about(&name).await;
-                return Err(Refusal::GeneratorExists { name });
+                return Err(match code_of(&refusal) {
+                    Some(code) => Refusal::NotRegistered { code, why: refusal.to_string() },
+                    None => Refusal::GeneratorExists { name },
+                });
             }
-            Err(CallError::Refused { refusal, .. }) if code_of(&refusal).is_some() => {
-                let _ = self.ask_about(&name).await;
-                let code = code_of(&refusal).unwrap_or(MintCode::BadParameter);
-                return Err(Refusal::NotRegistered { code, why: refusal.to_string() });
-            }
-            Err(e) => return Err(Refusal::MastersUnavailable(e.to_string())),
+            Err(why) => return Err(Refusal::MastersUnavailable(why)),
         };
         // As the masters hold it, which may differ in what makes no difference to IDs. If they do not answer now, the first
         // request asks again.
@@ -513,24 +463,20 @@ impl Names {
     }
 
     /// The first answer that one of the masters gives; a refusal that the other one would repeat is an answer.
-    async fn define_somewhere(&self, namespace: &Namespace) -> Result<Changed, CallError> {
-        let mut reasons = Vec::new();
-        for address in &self.masters {
-            let done = match Link::open(address, &self.caller, &self.minter).await {
-                Ok((link, _)) => link.define(&self.caller, namespace.clone()).await,
-                Err(e) => Err(e),
-            };
-            match done {
-                Ok(changed) => return Ok(changed),
-                Err(CallError::Refused { refusal, address })
+    async fn define_somewhere(&self, namespace: &Namespace) -> Result<Result<Changed, Said>, String> {
+        let _turn = self.defines.acquire().await;
+        let asked = self.masters.ask(Ask::new(Lane::Lists, First::Last(&self.defined)), |line| async move {
+            match line.define(namespace.clone()).await {
+                Ok(changed) => Ok(Some(Ok(changed))),
+                Err(CallError::Refused { refusal, .. })
                     if refusal == Said::NameTaken || code_of(&refusal).is_some() =>
                 {
-                    return Err(CallError::Refused { refusal, address });
+                    Ok(Some(Err(refusal)))
                 }
-                Err(e) => reasons.push(format!("{address}: {e}")),
+                Err(error) => Err(error),
             }
-        }
-        Err(CallError::Failed { address: String::new(), why: reasons.join("; ") })
+        });
+        asked.await.result()
     }
 
     async fn learn_and_keep(&self, registered: Vec<Registered>) {
@@ -640,19 +586,21 @@ fn code_of(refusal: &Said) -> Option<MintCode> {
     }
 }
 
-impl Link {
-    async fn namespaces(&self, pages_max: usize) -> Result<Vec<Registered>, CallError> {
-        let mut all = Vec::new();
-        let mut after: Option<GeneratorName> = None;
-        for _ in 0..pages_max {
-            let page = self.namespaces_after(after).await?;
-            let more = page.len() >= NAMESPACES_PAGE_MAX;
-            after = page.last().map(|one: &Registered| one.namespace.name().clone());
-            all.extend(page);
-            if !more {
-                break;
-            }
+fn name_of(one: &Registered) -> GeneratorName {
+    one.namespace.name().clone()
+}
+
+async fn all_names(line: &Line) -> Result<Vec<Registered>, CallError> {
+    let mut all = Vec::new();
+    let mut after: Option<GeneratorName> = None;
+    for _ in 0..PAGES_MAX {
+        let page = line.namespaces_after(after).await?;
+        let more = page.len() >= NAMESPACES_PAGE_MAX;
+        after = page.last().map(name_of);
+        all.extend(page);
+        if !more {
+            break;
         }
-        Ok(all)
     }
+    Ok(all)
 }

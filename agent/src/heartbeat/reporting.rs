@@ -56,12 +56,14 @@ impl Task {
     /// `None` if nobody took it in.
     async fn tell_once(&mut self) -> Option<u64> {
         let report = self.own_report().await;
-        match self.link.as_ref()?.report(report).await {
+        let held = self.held.as_ref()?;
+        let at = held.at;
+        match held.report(report).await {
             Ok(wait_ms) => Some(wait_ms),
             Err(error) => {
                 tracing::debug!(%error, "a report was not taken in");
                 if error.ends_connection() {
-                    self.move_on();
+                    self.move_on(at);
                     self.report.set_master(None);
                     self.holder.handle(self.minter.now(), rand::random(), &Event::HeartbeatFailed);
                 }
@@ -73,8 +75,8 @@ impl Task {
     /// Tells the master in use that this process ends as it was told to, so that nobody looks for it.
     pub(super) async fn take_leave(&mut self) {
         let report = AgentReport { stops: true, ..self.own_report().await };
-        if let Some(link) = &self.link {
-            let _ = link.report(report).await;
+        if let Some(held) = &self.held {
+            let _ = held.report(report).await;
         }
     }
 
@@ -84,8 +86,8 @@ impl Task {
         let uptime = minter.clock().link_now().boot - self.started;
         AgentReport {
             cluster: None,
-            agent_id: self.caller.agent_id.clone(),
-            session: self.caller.session,
+            agent_id: self.masters.agent_id().clone(),
+            session: minter.session(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             fresh_because: match minter.start() {
                 StartKind::Resumed => None,

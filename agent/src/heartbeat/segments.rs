@@ -4,109 +4,41 @@
 //! no call is repeated: each gets a further segment, and what was lost on its way is a gap. A name has one call under way.
 
 use super::PAUSE_MIN;
-use super::link::{CallError, Caller, Link};
-use super::report::Report;
+use crate::masters::{Ask, CallError, First, Lane, Masters, Preferred};
 use crate::minter::{Answer, Minter, Wanted};
-use common::clock::Clock;
 use common::namespace::GeneratorName;
-use common::parameters::AgentId;
 use common::rpc::lease::Refusal as Said;
-use common::rpc::ranges::SegmentGrant;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
-use tokio::sync::{Mutex, Semaphore};
+use std::time::Duration;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// Calls for segments under way at once, of all names.
-const CALLS_MAX: usize = 64;
+/// Calls for segments under way at once, of all names: fewer than one connection takes, so that nothing else waits for them.
+pub(crate) const CALLS_MAX: usize = 40;
 /// Between two rounds of calls for the same name, which double from [`PAUSE_MIN`] on, at most this.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// How long a master may take to introduce itself,
-const GREETING_TIMEOUT: Duration = Duration::from_secs(2);
+const REACH: Duration = Duration::from_secs(2);
 /// and to grant a segment, for which the other one may have to confirm a part of the axis first: up to three seconds.
-const CALL_TIMEOUT: Duration = Duration::from_millis(3_500);
+const LIMIT: Duration = Duration::from_millis(3_500);
 /// Until what was granted is shown again, to a master that took no notice.
 const SHOW_PAUSE: Duration = Duration::from_secs(1);
-const NONE: usize = usize::MAX;
-/// A master that could not be reached is left alone for so long, however many names need segments.
-const LEFT_ALONE: Duration = Duration::from_millis(300);
 
 /// Fetches segments.
 pub struct Segments {
-    masters: Vec<Master>,
-    caller: Caller,
+    masters: Arc<Masters>,
     minter: Arc<Minter>,
-    report: Arc<Report>,
     calls: Semaphore,
-    /// Which of the masters granted the last one; [`NONE`]: none yet.
-    last: AtomicUsize,
-}
-
-/// One of the masters, and the connection to it, which all names share.
-struct Master {
-    address: String,
-    state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
-    link: Option<Arc<Link>>,
-    /// Why it could not be reached, and when.
-    failed: Option<(Instant, CallError)>,
-}
-
-impl Master {
-    /// A connection to it. Whoever comes while another one connects gets what comes of that.
-    async fn link(&self, caller: &Caller, minter: &Arc<Minter>) -> Result<Arc<Link>, CallError> {
-        let mut state = self.state.lock().await;
-        if let Some(link) = &state.link {
-            return Ok(Arc::clone(link));
-        }
-        if let Some((when, why)) = &state.failed
-            && when.elapsed() < LEFT_ALONE
-        {
-            return Err(why.clone());
-        }
-        match in_time(&self.address, GREETING_TIMEOUT, Link::open(&self.address, caller, minter)).await {
-            Ok((link, _)) => {
-                let link = Arc::new(link);
-                *state = State { link: Some(Arc::clone(&link)), failed: None };
-                Ok(link)
-            }
-            Err(why) => {
-                *state = State { link: None, failed: Some((Instant::now(), why.clone())) };
-                Err(why)
-            }
-        }
-    }
-
-    /// What came of a call on that connection, which is given up if that was its end.
-    async fn after<T>(&self, link: &Arc<Link>, came: Result<T, CallError>) -> Result<T, CallError> {
-        if came.as_ref().is_err_and(CallError::ends_connection) {
-            self.drop_link(link).await;
-        }
-        came
-    }
-
-    /// That connection is of no use any more.
-    async fn drop_link(&self, link: &Arc<Link>) {
-        let mut state = self.state.lock().await;
-        if state.link.as_ref().is_some_and(|known| Arc::ptr_eq(known, link)) {
-            state.link = None;
-        }
-    }
+    /// Which of the masters granted the last one.
+    last: Preferred,
 }
 
 impl Segments {
-    /// For an agent of that name at these masters (HOST:PORT).
-    pub fn new(masters: &[String], agent_id: AgentId, minter: Arc<Minter>, report: Arc<Report>, clock: Clock) -> Self {
-        let caller = Caller { agent_id, session: minter.session(), clock, retired: Vec::new() };
-        let master = |address: &String| Master { address: address.clone(), state: Mutex::default() };
-        let masters = masters.iter().map(master).collect();
-        Self { masters, caller, minter, report, calls: Semaphore::new(CALLS_MAX), last: AtomicUsize::new(NONE) }
+    /// Of a minter, from these masters.
+    pub(crate) fn new(masters: Arc<Masters>, minter: Arc<Minter>) -> Self {
+        Self { masters, minter, calls: Semaphore::new(CALLS_MAX), last: Preferred::default() }
     }
 
     /// Runs until `stop`.
@@ -123,7 +55,7 @@ impl Segments {
                     }
                 }
                 Some(_) = fetching.join_next() => {}
-                () = this.report.connected() => {
+                () = this.masters.report().connected() => {
                     // What goes on for an earlier connection shows nothing that this one does not.
                     showing.abort_all();
                     showing.spawn(show(Arc::clone(&this)));
@@ -139,42 +71,20 @@ impl Segments {
             return Err(wrong.to_string());
         }
         let Ok(_call) = self.calls.acquire().await else { return Err("this agent is ending".to_owned()) };
-        let (mut ended, mut reasons) = (0, Vec::new());
-        for (place, master) in self.masters.iter().enumerate().cycle().skip(self.first()).take(self.masters.len()) {
-            match self.ask(master, wanted).await {
-                Ok(grant) => {
-                    self.last.store(place, Ordering::Relaxed);
-                    return Ok(Answer::Granted(grant));
-                }
-                Err(CallError::Refused { refusal: Said::AxisEnded { .. }, .. }) => ended += 1,
-                Err(error) => reasons.push(format!("master {}: {error}", master.address)),
-            }
+        let ask = Ask { reach: REACH, limit: LIMIT, ..Ask::new(Lane::Calls, First::Last(&self.last)) };
+        let asked = self.masters.ask(ask, |line| async move {
+            let Wanted { name, ask, .. } = wanted;
+            line.request_segment(name.clone(), ask.wanted, ask.seen).await.map(Some)
+        });
+        let mut asked = asked.await;
+        if let Some(grant) = asked.got {
+            return Ok(Answer::Granted(grant));
         }
+        let has_ended = |e: &CallError| matches!(e, CallError::Refused { refusal: Said::AxisEnded { .. }, .. });
+        let all = asked.errors.len();
+        asked.errors.retain(|error| !has_ended(error));
         // What one of them cannot say, it may still have.
-        if ended == self.masters.len() && ended > 0 { Ok(Answer::Ended) } else { Err(reasons.join("; ")) }
-    }
-
-    /// Which master is asked first.
-    fn first(&self) -> usize {
-        match self.last.load(Ordering::Relaxed) {
-            NONE => self.in_use(),
-            last => last,
-        }
-    }
-
-    /// The one that the heartbeat goes to; without one, the first.
-    fn in_use(&self) -> usize {
-        let in_use = self.report.master();
-        let is = |master: &Master| in_use.as_ref().is_some_and(|it| it.address == master.address);
-        self.masters.iter().position(is).unwrap_or(0)
-    }
-
-    async fn ask(&self, master: &Master, wanted: &Wanted) -> Result<SegmentGrant, CallError> {
-        let link = master.link(&self.caller, &self.minter).await?;
-        let Wanted { name, ask, .. } = wanted;
-        let call = link.request_segment(&self.caller, name.clone(), ask.wanted, ask.seen);
-        let asked = in_time(&master.address, CALL_TIMEOUT, call).await;
-        master.after(&link, asked).await
+        if asked.errors.is_empty() && all > 0 { Ok(Answer::Ended) } else { Err(asked.why()) }
     }
 
     /// Shows the master in use what was granted here, but for names in `shown`; those that it has compared are added.
@@ -182,17 +92,15 @@ impl Segments {
     /// # Errors
     /// The reason why it has not compared some of them.
     async fn show_all(&self, shown: &mut BTreeSet<GeneratorName>) -> Result<(), CallError> {
-        let Some(master) = self.masters.get(self.in_use()) else { return Ok(()) };
+        let at = self.masters.in_use().unwrap_or(0);
         let mut all = Ok(());
         for (name, seen) in self.minter.segments_seen() {
             if shown.contains(&name) {
                 continue;
             }
             let Ok(_call) = self.calls.acquire().await else { return Ok(()) };
-            let link = master.link(&self.caller, &self.minter).await?;
-            let call = link.request_segment(&self.caller, name.clone(), 0, seen);
-            let said = in_time(&master.address, CALL_TIMEOUT, call).await;
-            match master.after(&link, said).await {
+            let line = self.masters.reach(at, Lane::Calls, REACH, LIMIT).await?;
+            match line.request_segment(name.clone(), 0, seen).await {
                 // It knows of it, gives nothing by that name any more, or has just noticed that it forgot something.
                 Ok(_) | Err(CallError::Refused { refusal: Said::NumbersForgotten { .. } | Said::NameRetired, .. }) => {
                     shown.insert(name);
@@ -214,15 +122,6 @@ async fn show(this: Arc<Segments>) {
         tracing::debug!(%error, "what was granted was not shown yet");
         tokio::time::sleep(SHOW_PAUSE).await;
     }
-}
-
-async fn in_time<T>(
-    address: &str,
-    patience: Duration,
-    call: impl Future<Output = Result<T, CallError>>,
-) -> Result<T, CallError> {
-    let late = |_| CallError::Failed { address: address.to_owned(), why: "no answer in time".to_owned() };
-    tokio::time::timeout(patience, call).await.map_err(late)?
 }
 
 /// Asks again and again, until there is an answer or nobody wants one any more.

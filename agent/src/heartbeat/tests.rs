@@ -8,6 +8,7 @@ mod segments;
 use super::*;
 use crate::embed::{Shared, UniqGenerator as _};
 use crate::holder::{LeaseView, Leases};
+use crate::masters::tests::masters_at;
 use crate::minter::kit::{Kit, held, parameters};
 use common::calendar::UtcOffset;
 use common::clock::Clock;
@@ -58,10 +59,9 @@ impl Drop for Running {
 fn start(minter: Arc<Minter>, masters: Vec<String>, has: &[Grant]) -> Running {
     let wanted = [TokenType::Uint2].into();
     let holder = Holder::new(&wanted, has, 0, SpanMs(50), minter.now());
-    let (report, stop) = (Arc::new(Report::default()), CancellationToken::new());
-    let agent_id = "test".parse().unwrap();
-    let heartbeat = Heartbeat { masters, agent_id, holder, minter: Arc::clone(&minter), report: Arc::clone(&report) };
-    tokio::spawn(heartbeat.run(stop.clone()));
+    let (masters, stop) = (masters_at(&masters, &minter), CancellationToken::new());
+    let report = Arc::clone(masters.report());
+    tokio::spawn(Heartbeat { masters, holder, minter: Arc::clone(&minter) }.run(stop.clone()));
     Running { minter, report, stop }
 }
 
@@ -219,11 +219,10 @@ async fn a_report_says_how_the_agent_fares_and_a_master_that_does_not_take_it_is
     let minter = kit.start();
     let addresses = [first.listen().await, second.listen().await];
     let holder = Holder::new(&[TokenType::Uint2].into(), &[], 0, SpanMs(50), minter.now());
-    let (agent_id, report) = ("test".parse().unwrap(), Arc::new(Report::default()));
-    let heartbeat = Heartbeat { masters: addresses.to_vec(), agent_id, holder, minter: Arc::clone(&minter), report };
+    let heartbeat = Heartbeat { masters: masters_at(&addresses, &minter), holder, minter: Arc::clone(&minter) };
     let mut task = Heartbeat::task(heartbeat);
     task.turn = 0;
-    task.heartbeat().await.unwrap();
+    task.heartbeat(task.turn).await.unwrap();
     task.tell().await;
     let reports = first.with(|records| records.reports.clone());
     let [report] = reports.as_slice() else { panic!("one report, not {reports:?}") };
@@ -266,8 +265,8 @@ async fn a_report_says_how_the_agent_fares_and_a_master_that_does_not_take_it_is
     // A master that is going is noticed here, and not only when the next lease is due.
     first.with(|records| records.closing = true);
     task.tell().await;
-    assert!(task.link.is_none());
-    task.heartbeat().await.unwrap();
+    assert!(task.held.is_none());
+    task.heartbeat(task.turn).await.unwrap();
     task.tell().await;
     assert_eq!(second.with(|records| records.reports.len()), 1);
 }
@@ -283,9 +282,10 @@ async fn task_at(kit: &Kit, masters: &[&Master]) -> Task {
     for master in masters {
         addresses.push(master.listen().await);
     }
+    // One more than there are, which is away.
+    addresses.push(nobody().await);
     let holder = Holder::new(&[TokenType::Uint2].into(), &has, 0, HOUR, minter.now());
-    let (agent_id, report) = ("test".parse().unwrap(), Arc::new(Report::default()));
-    let mut task = Heartbeat::task(Heartbeat { masters: addresses, agent_id, holder, minter, report });
+    let mut task = Heartbeat::task(Heartbeat { masters: masters_at(&addresses, &minter), holder, minter });
     task.turn = 0;
     task
 }
@@ -296,7 +296,7 @@ async fn one_masters_wrong_calendar_stops_nobody_as_long_as_the_other_says_so() 
     let (wrong, right) = (Master::new(Ok(1)), Master::other(SpanMs(0)));
     wrong.with(|records| records.ahead = HOUR);
     let mut task = task_at(&kit, &[&wrong, &right]).await;
-    task.heartbeat().await.unwrap();
+    task.heartbeat(task.turn).await.unwrap();
     assert_eq!(task.minter.ready(), Ok(()));
     assert!(task.minter.clock_offset_ms().abs() < 60_000, "nor is its time gone by");
     assert_eq!(task.report.master().map(|master| master.id), Some(MasterId::Two));
@@ -304,7 +304,7 @@ async fn one_masters_wrong_calendar_stops_nobody_as_long_as_the_other_says_so() 
     // A calendar that goes wrong later, on a connection that stays.
     wrong.with(|records| records.ahead = SpanMs(0));
     right.with(|records| records.ahead = HOUR);
-    task.heartbeat().await.unwrap();
+    task.heartbeat(task.turn).await.unwrap();
     assert_eq!((task.minter.ready(), task.report.master().map(|master| master.id)), (Ok(()), Some(MasterId::One)));
 }
 
@@ -314,7 +314,7 @@ async fn a_clock_that_all_masters_call_wrong_stops_minting_and_so_does_the_only_
     let (one, other) = (Master::new(Ok(1)), Master::other(HOUR));
     one.with(|records| records.ahead = HOUR);
     let mut task = task_at(&kit, &[&one, &other]).await;
-    task.heartbeat().await.unwrap();
+    task.heartbeat(task.turn).await.unwrap();
     assert!(task.minter.ready().unwrap_err().to_string().contains("correct it"));
     assert!(other.with(|records| records.heartbeats) > 0, "it was asked");
     drop(task);
@@ -323,12 +323,11 @@ async fn a_clock_that_all_masters_call_wrong_stops_minting_and_so_does_the_only_
     let twice = Master::new(Ok(1));
     twice.with(|records| records.ahead = HOUR);
     let mut task = task_at(&kit, &[&twice, &twice]).await;
-    task.masters.push(nobody().await);
-    task.heartbeat().await.unwrap();
+    task.heartbeat(task.turn).await.unwrap();
     assert!(task.minter.ready().is_err());
     // It was the masters' calendar, and it is mended: minutes later nobody needs to wait for that.
     twice.with(|records| records.ahead = SpanMs(0));
-    task.heartbeat().await.unwrap();
+    task.heartbeat(task.turn).await.unwrap();
     assert_eq!(task.minter.ready(), Ok(()));
 }
 
@@ -362,9 +361,8 @@ fn resumed(kit: &Kit) -> (Arc<Minter>, Leases, Vec<Grant>) {
 
 fn start_resumed(minter: &Arc<Minter>, masters: Vec<String>, has: &[Grant]) -> CancellationToken {
     let holder = Holder::new(&[TokenType::Uint2].into(), has, 0, HOUR, minter.now()).resumed();
-    let (report, stop) = (Arc::new(Report::default()), CancellationToken::new());
-    let agent_id = "test".parse().unwrap();
-    let heartbeat = Heartbeat { masters, agent_id, holder, minter: Arc::clone(minter), report };
+    let stop = CancellationToken::new();
+    let heartbeat = Heartbeat { masters: masters_at(&masters, minter), holder, minter: Arc::clone(minter) };
     tokio::spawn(heartbeat.run(stop.clone()));
     stop
 }
@@ -435,7 +433,7 @@ async fn one_master_of_another_cluster_stops_minting_until_the_list_leads_to_our
 
     // Whoever asks it, for whatever reason.
     other.with(|records| records.cluster = ClusterId(2));
-    let names = Names::new(masters.clone(), "a".parse().unwrap(), Arc::clone(&minter), &kit.path(), Clock::system());
+    let names = Names::new(masters_at(&masters, &minter), Arc::clone(&minter), &kit.path());
     for _ in 0..masters.len() {
         let _ = names.look_up(&"unknown".parse().unwrap()).await;
     }

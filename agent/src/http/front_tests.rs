@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::heartbeat::tests::master::{Master, in_use};
+use crate::masters::tests::masters_at;
 use crate::minter::kit::Kit;
-use common::clock::Clock;
 use common::namespace::{Definition, Namespace};
 use common::rpc::lease::{NameState, Registered};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -31,7 +31,7 @@ async fn who_asks_for_a_name_first_stays_on_the_short_way() {
     let masters = vec![master.listen().await];
     let minter = kit.start();
     let id: common::parameters::AgentId = "test-1".parse().unwrap();
-    let names = Names::new(masters, id.clone(), Arc::clone(&minter), &kit.path(), Clock::system());
+    let names = Names::new(masters_at(&masters, &minter), Arc::clone(&minter), &kit.path());
     let agent = Agent::new(minter, Arc::default(), id, BATCH_MAX_DEFAULT).with_names(Arc::new(names));
     let site = Site::new(agent, common::hosts::HostNames::default());
     let define = |name: &str| Namespace::define(name.parse().unwrap(), &Definition::default()).unwrap();

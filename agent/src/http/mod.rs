@@ -24,7 +24,8 @@ mod sequence_body;
 mod status;
 mod upload;
 
-use crate::heartbeat::{Names, Report};
+use crate::heartbeat::Names;
+use crate::masters::Report;
 use crate::mint::MintService;
 use crate::minter::Minter;
 use crate::plugin::Caller;

@@ -1,7 +1,7 @@
-//! Keeping sections: each master is asked by a connection of its own, so that one that does not answer delays nobody.
+//! Keeping sections: each master is asked by a task of its own, so that one that does not answer delays nobody.
 
 use super::{Sequences, lock};
-use crate::heartbeat::{CallError, Link};
+use crate::masters::{CallError, Lane, Line, OPEN_LIMIT};
 use crate::sequence::Kept;
 use common::parameters::SessionId;
 use common::rpc::lease::Refusal;
@@ -20,10 +20,9 @@ const LOOK: Duration = Duration::from_secs(1);
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 /// How long the last question may take.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Making a connection may take this long at most,
-const OPEN_TIMEOUT: Duration = Duration::from_secs(5);
-/// and, unless this is more, half a lease: a master that is reached again is not waited for by a packet that was sent while it was not.
-const OPEN_TIMEOUT_MIN: Duration = Duration::from_millis(500);
+/// Making a connection may take half a lease, unless this is more: a master that is reached again is not waited for by a packet that was sent
+/// while it was not.
+const OPEN_LIMIT_MIN: Duration = Duration::from_millis(500);
 
 /// The last section of an answer.
 fn last_of(reply: &KeepReply) -> Option<SectionKey> {
@@ -34,7 +33,7 @@ fn last_of(reply: &KeepReply) -> Option<SectionKey> {
 impl Sequences {
     /// Keeps sections at one master until `stop`, and says there that we leave.
     pub(super) async fn keep(self: Arc<Self>, at: usize, session: SessionId, stop: CancellationToken) {
-        let (mut link, mut counted, mut said) = (None, 0, None);
+        let (mut held, mut counted, mut said) = (None, 0, None);
         loop {
             let ended = tokio::select! {
                 () = stop.cancelled() => true,
@@ -43,12 +42,12 @@ impl Sequences {
             if ended {
                 break;
             }
-            match self.keep_once(at, session, &mut link, &mut counted).await {
+            match self.keep_once(at, session, &mut held, &mut counted).await {
                 Ok(()) => said = None,
                 Err(error) => {
                     lock(&self.allocator).failed(at);
                     if error.ends_connection() {
-                        link = None;
+                        held = None;
                     }
                     let why = error.to_string();
                     // At each start, until the lease is there; where it does not come, the heartbeat says why.
@@ -60,9 +59,9 @@ impl Sequences {
                 }
             }
         }
-        if let Some(link) = link {
+        if let Some(line) = held {
             let request = self.keep_request(session, 0, true);
-            let _ = tokio::time::timeout(LEAVE_TIMEOUT, link.keep_sections(request, LEAVE_TIMEOUT)).await;
+            let _ = tokio::time::timeout(LEAVE_TIMEOUT, line.keep_sections(request)).await;
         }
     }
 
@@ -95,8 +94,8 @@ impl Sequences {
     }
 
     /// How long making a connection to a master may take.
-    pub(super) fn open_timeout(&self) -> Duration {
-        (self.lease_in_real() / 2).clamp(OPEN_TIMEOUT_MIN, OPEN_TIMEOUT)
+    pub(super) fn open_limit(&self) -> Duration {
+        (self.lease_in_real() / 2).clamp(OPEN_LIMIT_MIN, OPEN_LIMIT)
     }
 
     /// A lease of sections by the machine's own clock.
@@ -108,20 +107,14 @@ impl Sequences {
         &self,
         at: usize,
         session: SessionId,
-        link: &mut Option<Link>,
+        held: &mut Option<Line>,
         counted: &mut u64,
     ) -> Result<(), CallError> {
         lock(&self.allocator).asked(at, self.clock.boot());
         let may_have = self.may_have_sections().await;
-        let address = self.settings.masters.get(at).map(String::as_str).unwrap_or_default();
-        let failed = |why: String| CallError::Failed { address: address.to_owned(), why };
-        if link.is_none() {
-            let opened =
-                tokio::time::timeout(self.open_timeout(), Link::open(address, &self.caller(), &self.minter)).await;
-            *link = Some(opened.map_err(|_| failed("no connection in time".to_owned()))??.0);
-        }
-        let Some(link) = link else { return Err(failed("no connection".to_owned())) };
-        let limit = self.lease_in_real();
+        let open_limit = self.open_limit();
+        self.masters.open_within(open_limit);
+        let line = &*held.insert(self.masters.reach(at, Lane::Lists, open_limit, self.lease_in_real()).await?);
         let calls = self.counts.calls.load(Ordering::Relaxed);
         let calls = calls.saturating_sub(std::mem::replace(counted, calls));
         let mut request = self.keep_request(session, calls, !may_have);
@@ -132,11 +125,10 @@ impl Sequences {
             let request = KeepRequest { after: after.clone(), receipts, ..request.clone() };
             // Before it is sent: from here on it may have been answered.
             let sent = self.clock.boot();
-            let asked = tokio::time::timeout(limit, link.keep_sections(request, limit)).await;
-            let reply = asked.map_err(|_| failed("no answer in time".to_owned()))??;
+            let reply = line.keep_sections(request).await?;
             let received = self.clock.boot();
             let next = reply.more.then(|| last_of(&reply)).flatten();
-            self.kept(at, &Kept { sent, received, reply }).map_err(|e| failed(e.to_string()))?;
+            self.kept(at, &Kept { sent, received, reply }).map_err(|e| line.failed(e.to_string()))?;
             // One that does not get on would be asked for ever.
             if next.is_none() || next <= after {
                 return Ok(());
@@ -183,7 +175,7 @@ impl Sequences {
         // Questions come three times a lease.
         let per_second = calls.saturating_mul(3_000) / lease_ms;
         KeepRequest {
-            agent_id: self.settings.agent_id.clone(),
+            agent_id: self.masters.agent_id().clone(),
             session,
             holder: self.minter.session(),
             cluster: None,

@@ -29,7 +29,8 @@ pub use serve::{Answer, Call, Outcome};
 #[cfg(feature = "server")]
 pub(crate) use crate::sequence::caller_per_hour;
 
-use crate::heartbeat::{Caller, Names, source_of_keys};
+use crate::heartbeat::{Names, source_of_keys};
+use crate::masters::Masters;
 use crate::minter::Minter;
 use crate::plugin::Shares;
 use crate::refusal::Refusal;
@@ -38,7 +39,6 @@ use crate::serial_file::{BOUNDS_MAX, SectionFile, SectionsStart};
 use arc_swap::ArcSwap;
 use common::clock::Clock;
 use common::namespace::{GeneratorName, Namespace};
-use common::parameters::AgentId;
 #[cfg(feature = "server")]
 use common::parameters::ClusterId;
 use common::sequence::{ServedAt, Slot};
@@ -67,10 +67,6 @@ const CONNECTIONS_DEFAULT: usize = 4_096;
 /// What an agent is told about its sequences.
 #[derive(Clone, Debug)]
 pub struct SequenceSettings {
-    /// Addresses of masters.
-    pub masters: Vec<String>,
-    /// Our name.
-    pub agent_id: AgentId,
     /// The sets that we serve.
     pub sets: Vec<GeneratorName>,
     /// Memory for keys, in bytes.
@@ -82,12 +78,12 @@ pub struct SequenceSettings {
 impl SequenceSettings {
     /// The address, if one of them is so, that leads whoever is told of it to its own machine, though there is a master elsewhere, and so
     /// perhaps other agents.
-    fn address_of_this_machine_only(&self) -> Option<&str> {
+    fn address_of_this_machine_only<'a>(&self, mut masters: impl Iterator<Item = &'a str>) -> Option<&str> {
         let is_own = |at: &&str| {
             let host = at.rsplit_once(':').map_or(*at, |(host, _)| host).trim_matches(['[', ']']);
             host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
         };
-        let all_here = self.masters.iter().all(|master| is_own(&master.as_str()));
+        let all_here = masters.all(|master| is_own(&master));
         [self.address.http.as_str(), self.address.rpc.as_str()].into_iter().find(is_own).filter(|_| !all_here)
     }
 }
@@ -95,6 +91,7 @@ impl SequenceSettings {
 /// All sequences of an agent.
 pub struct Sequences {
     settings: SequenceSettings,
+    masters: Arc<Masters>,
     address_looked_at: Once,
     clock: Clock,
     minter: Arc<Minter>,
@@ -126,9 +123,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Sequences {
     /// Of a program that starts now.
-    pub fn new(settings: SequenceSettings, minter: Arc<Minter>, names: Option<Arc<Names>>) -> Self {
+    pub(crate) fn new(
+        settings: SequenceSettings,
+        masters: Arc<Masters>,
+        minter: Arc<Minter>,
+        names: Option<Arc<Names>>,
+    ) -> Self {
         let clock = minter.clock();
-        let allocator = Allocator::new(settings.masters.len(), clock.boot());
+        let allocator = Allocator::new(masters.len(), clock.boot());
         Self {
             clock,
             minter,
@@ -147,6 +149,7 @@ impl Sequences {
             waiting: Rooms::of_all(CONNECTIONS_DEFAULT),
             hurried: Notify::new(),
             settings,
+            masters,
             address_looked_at: Once::new(),
         }
     }
@@ -170,7 +173,7 @@ impl Sequences {
             () = stop.cancelled() => return,
             session = self.settle() => session,
         };
-        let keeps = (0..self.settings.masters.len()).map(|at| Arc::clone(&self).keep(at, session, stop.clone()));
+        let keeps = (0..self.masters.len()).map(|at| Arc::clone(&self).keep(at, session, stop.clone()));
         let tasks = async {
             tokio::join!(
                 self.raise(session),
@@ -276,7 +279,7 @@ impl Sequences {
     fn look_at_address(&self) {
         self.address_looked_at.call_once(|| {
             let alone = self.minter.own_masters().is_some();
-            if let Some(at) = self.settings.address_of_this_machine_only().filter(|_| !alone) {
+            if let Some(at) = self.settings.address_of_this_machine_only(self.masters.addresses()).filter(|_| !alone) {
                 tracing::warn!(
                     %at,
                     "other agents and clients are told to reach this agent's sections here, which leads to their own machines: give its \
@@ -284,16 +287,6 @@ impl Sequences {
                 );
             }
         });
-    }
-
-    /// Who asks the masters: the file's session, as elsewhere; that of the sections stands in the questions.
-    fn caller(&self) -> Caller {
-        Caller {
-            agent_id: self.settings.agent_id.clone(),
-            session: self.minter.session(),
-            clock: self.clock,
-            retired: Vec::new(),
-        }
     }
 
     /// What happened since the start.

@@ -6,7 +6,7 @@
 use super::counts::add;
 use super::name::Name;
 use super::{Sequences, lock};
-use crate::heartbeat::{CallError, Link};
+use crate::masters::{Ask, CallError, First, Lane, Line, Preferred};
 use crate::sequence::{Bounds, RaiseOutcome, SectionState, Tenure};
 use common::parameters::SessionId;
 use common::rpc::ranges::{NotRaised, RAISES_MAX, Raise, RaiseRequest, Raised};
@@ -19,9 +19,9 @@ use tokio::sync::Notify;
 const QUEUE_MAX: usize = 1 << 17;
 /// After a question that no master answered.
 const PAUSE: Duration = Duration::from_millis(100);
-/// A master that has not answered after a lease, or after this if it is more, is asked by another connection the next time, and the other
-/// one at once: calls wait for it. What it granted in an answer that is late is a gap.
-pub(super) const ANSWER_TIMEOUT_MIN: Duration = Duration::from_secs(1);
+/// If a master has not answered after a lease, or after this if it is more, the other one is asked at once: calls wait for it. What it granted
+/// in an answer that is late is a gap.
+const ANSWER_LIMIT_MIN: Duration = Duration::from_secs(1);
 
 /// A master that did not answer what was left over is not asked about such for so long: meanwhile the first one may grant it again, and must
 /// be asked for that.
@@ -32,6 +32,8 @@ const REST: Duration = Duration::from_secs(5);
 pub(super) struct Raises {
     queue: Mutex<Vec<(Arc<Name>, Section)>>,
     wanted: Notify,
+    /// Which of the masters answered the last question.
+    last: Preferred,
     /// What a master that answers did not grant. No more than there are sections: of each owner's time a section is asked about once.
     left: Mutex<Vec<Wanted>>,
     left_over: Notify,
@@ -84,8 +86,6 @@ fn tell(names: Vec<Arc<Name>>) {
 impl Sequences {
     /// Asks for as long as the program runs.
     pub(super) async fn raise(&self, session: SessionId) {
-        let mut links: Vec<Option<Link>> = self.settings.masters.iter().map(|_| None).collect();
-        let mut favourite = 0;
         loop {
             let (wanted, drained) = self.gather();
             if wanted.is_empty() {
@@ -95,7 +95,7 @@ impl Sequences {
                 }
                 continue;
             }
-            self.raise_somewhere(session, wanted, &mut links, &mut favourite).await;
+            self.raise_somewhere(session, wanted).await;
         }
     }
 
@@ -121,37 +121,38 @@ impl Sequences {
     }
 
     /// Asks masters until one answers, the one first that answered last.
-    async fn raise_somewhere(
-        &self,
-        session: SessionId,
-        wanted: Vec<Wanted>,
-        links: &mut [Option<Link>],
-        favourite: &mut usize,
-    ) {
-        let masters = links.len();
-        for at in (0..masters).map(|step| (*favourite + step) % masters) {
-            let Some(link) = links.get_mut(at) else { continue };
-            if let Some(answers) = self.raise_at(at, link, session, &wanted).await {
-                *favourite = at;
-                self.raises.leave(at, self.take_in(wanted, answers).await);
-                return;
+    async fn raise_somewhere(&self, session: SessionId, wanted: Vec<Wanted>) {
+        let ask = self.ask_within_a_lease(Lane::Calls, &self.raises.last);
+        let raises = &wanted;
+        let raised = self.masters.ask(ask, |line| async move {
+            let at = line.at;
+            Ok(Some((at, self.raise_at(line, session, raises).await?)))
+        });
+        match raised.await.got {
+            Some((at, answers)) => self.raises.leave(at, self.take_in(wanted, answers).await),
+            None => {
+                self.not_raised(&wanted);
+                tokio::time::sleep(PAUSE).await;
             }
         }
-        self.not_raised(&wanted);
-        tokio::time::sleep(PAUSE).await;
+    }
+
+    /// A question about sections, for whose answer calls wait.
+    pub(super) fn ask_within_a_lease<'a>(&self, lane: Lane, last: &'a Preferred) -> Ask<'a> {
+        let (reach, limit) = (self.open_limit(), self.lease_in_real().max(ANSWER_LIMIT_MIN));
+        Ask { reach, limit, ..Ask::new(lane, First::Last(last)) }
     }
 
     /// Asks about what was left over for as long as the program runs.
     pub(super) async fn raise_left(&self, session: SessionId) {
-        let mut masters: Vec<(Option<Link>, Option<Instant>)> =
-            self.settings.masters.iter().map(|_| (None, None)).collect();
+        let mut silent_since: Vec<Option<Instant>> = vec![None; self.masters.len()];
         loop {
             let mut left = std::mem::take(&mut *lock(&self.raises.left));
             if left.is_empty() {
                 self.raises.left_over.notified().await;
                 continue;
             }
-            for (at, (link, silent)) in masters.iter_mut().enumerate() {
+            for (at, silent) in silent_since.iter_mut().enumerate() {
                 let (asked, mut kept): (Vec<_>, Vec<_>) = left.into_iter().partition(|one| one.refused_at != Some(at));
                 let mut asked = asked.into_iter();
                 loop {
@@ -161,12 +162,17 @@ impl Sequences {
                         kept.extend(wanted.into_iter().chain(asked));
                         break;
                     }
-                    match self.raise_at(at, link, session, &wanted).await {
-                        Some(answers) => {
+                    let Ask { lane, reach, limit, .. } = self.ask_within_a_lease(Lane::Calls, &self.raises.last);
+                    let asked = async {
+                        let line = self.masters.reach(at, lane, reach, limit).await?;
+                        self.raise_at(line, session, &wanted).await
+                    };
+                    match asked.await {
+                        Ok(answers) => {
                             *silent = None;
                             kept.extend(self.take_in(wanted, answers).await);
                         }
-                        None => {
+                        Err(_) => {
                             *silent = Some(Instant::now());
                             kept.extend(wanted);
                         }
@@ -190,60 +196,16 @@ impl Sequences {
         tell(names_of(wanted));
     }
 
-    /// What a master answers; `None` if it does not.
     async fn raise_at(
         &self,
-        at: usize,
-        link: &mut Option<Link>,
-        session: SessionId,
-        wanted: &[Wanted],
-    ) -> Option<Vec<Result<Raised, NotRaised>>> {
-        match self.ask_to_raise(at, link, session, wanted).await {
-            Ok(answers) => Some(answers),
-            Err(error) => {
-                tracing::debug!(address = error.address(), %error, "a master did not raise bounds");
-                if error.ends_connection() {
-                    *link = None;
-                }
-                None
-            }
-        }
-    }
-
-    async fn ask_to_raise(
-        &self,
-        at: usize,
-        link: &mut Option<Link>,
+        line: Line,
         session: SessionId,
         wanted: &[Wanted],
     ) -> Result<Vec<Result<Raised, NotRaised>>, CallError> {
-        let link = self.link_to(at, link).await?;
-        let request = RaiseRequest {
-            agent_id: self.settings.agent_id.clone(),
-            session,
-            cluster: None,
-            raises: wanted.iter().map(|one| one.raise.clone()).collect(),
-        };
-        let limit = self.lease_in_real().max(ANSWER_TIMEOUT_MIN);
-        let late = |_| CallError::Failed { address: self.address(at).to_owned(), why: "no answer in time".to_owned() };
-        tokio::time::timeout(limit, link.raise_sections(request)).await.map_err(late)?
-    }
-
-    /// The connection to a master, made anew if there is none.
-    pub(super) async fn link_to<'a>(&self, at: usize, link: &'a mut Option<Link>) -> Result<&'a Link, CallError> {
-        let address = self.address(at);
-        if link.is_none() {
-            let opened =
-                tokio::time::timeout(self.open_timeout(), Link::open(address, &self.caller(), &self.minter)).await;
-            let late = |_| CallError::Failed { address: address.to_owned(), why: "no connection in time".to_owned() };
-            *link = Some(opened.map_err(late)??.0);
-        }
-        let none = || CallError::Failed { address: address.to_owned(), why: "no connection".to_owned() };
-        link.as_ref().ok_or_else(none)
-    }
-
-    pub(super) fn address(&self, at: usize) -> &str {
-        self.settings.masters.get(at).map(String::as_str).unwrap_or_default()
+        let (agent_id, cluster) = (self.masters.agent_id().clone(), None);
+        let raises = wanted.iter().map(|one| one.raise.clone()).collect();
+        let raised = line.raise_sections(RaiseRequest { agent_id, session, cluster, raises }).await;
+        raised.inspect_err(|error| tracing::debug!(address = line.address(), %error, "a master did not raise bounds"))
     }
 
     /// Takes answers in, once they are written down; those that another master may answer otherwise are given back.

@@ -1,9 +1,8 @@
 //! Who serves what we do not: masters are asked about sections that somebody asked us for, all of a name in one question.
 
 use super::name::Name;
-use super::raise::ANSWER_TIMEOUT_MIN;
 use super::{Sequences, lock};
-use crate::heartbeat::{CallError, Link};
+use crate::masters::{Lane, Preferred};
 use crate::refusal::Refusal;
 use common::lease::Generation;
 use common::rpc::mint::SequenceRoutes;
@@ -40,8 +39,10 @@ pub(super) struct NameRoutes {
 pub(super) struct Asks {
     /// Told when there is something to ask.
     wanted: Notify,
-    /// For calls that want all routes of a name: one after the other, by the same connections, and from the master on that answered last.
-    links: tokio::sync::Mutex<(Vec<Option<Link>>, usize)>,
+    /// Which of the masters answered the last question.
+    last: Preferred,
+    /// For calls that want all routes of a name: one after the other.
+    turn: tokio::sync::Mutex<()>,
 }
 
 impl NameRoutes {
@@ -127,8 +128,6 @@ impl Sequences {
 
     /// Asks for as long as the program runs.
     pub(super) async fn ask_routes(&self) {
-        let mut links: Vec<Option<Link>> = self.settings.masters.iter().map(|_| None).collect();
-        let mut turn = 0;
         loop {
             let names: Vec<Arc<Name>> = self.served.load().values().map(Arc::clone).collect();
             let mut asked = false;
@@ -138,7 +137,7 @@ impl Sequences {
                     continue;
                 }
                 asked = true;
-                let reply = self.ask(&name, sections, None, &mut links, &mut turn).await;
+                let reply = self.ask(&name, sections, None).await;
                 lock(&name.routes).unserved = reply.as_ref().and_then(|reply| reply.unserved.clone());
                 if let Some(reply) = reply {
                     lock(&name.routes).learn_from_master(&reply.routes);
@@ -157,48 +156,17 @@ impl Sequences {
     }
 
     /// The first answer that one of the masters gives.
-    async fn ask(
-        &self,
-        name: &Name,
-        sections: Vec<Section>,
-        all_from: Option<Section>,
-        links: &mut [Option<Link>],
-        turn: &mut usize,
-    ) -> Option<RoutesReply> {
-        let masters = links.len();
-        for step in 0..masters {
-            let at = (*turn + step) % masters;
-            let Some(link) = links.get_mut(at) else { continue };
-            let request =
-                RoutesRequest { cluster: None, name: name.name().clone(), sections: sections.clone(), all_from };
-            match self.routes_at(at, link, request).await {
-                Ok(mut reply) => {
-                    *turn = at;
-                    self.forwards.allow(std::mem::take(&mut reply.networks));
-                    return Some(reply);
-                }
-                Err(error) => {
-                    tracing::debug!(address = error.address(), %error, "a master said no routes");
-                    if error.ends_connection() {
-                        *link = None;
-                    }
-                }
-            }
-        }
-        None
-    }
-
-    async fn routes_at(
-        &self,
-        at: usize,
-        link: &mut Option<Link>,
-        request: RoutesRequest,
-    ) -> Result<RoutesReply, CallError> {
-        let link = self.link_to(at, link).await?;
-        let late = |_| CallError::Failed { address: self.address(at).to_owned(), why: "no answer in time".to_owned() };
-        tokio::time::timeout(self.lease_in_real().max(ANSWER_TIMEOUT_MIN), link.section_routes(request))
-            .await
-            .map_err(late)?
+    async fn ask(&self, name: &Name, sections: Vec<Section>, all_from: Option<Section>) -> Option<RoutesReply> {
+        let request = RoutesRequest { cluster: None, name: name.name().clone(), sections, all_from };
+        let request = &request;
+        let asked = self.masters.ask(self.ask_within_a_lease(Lane::Lists, &self.asks.last), |line| async move {
+            let said = line.section_routes(request.clone()).await;
+            said.map(Some)
+                .inspect_err(|error| tracing::debug!(address = line.address(), %error, "a master said no routes"))
+        });
+        let mut reply = asked.await.got?;
+        self.forwards.allow(std::mem::take(&mut reply.networks));
+        Some(reply)
     }
 
     /// Who serves which sections of a name, from that one on, as a master says now.
@@ -207,12 +175,10 @@ impl Sequences {
     /// [`Refusal::MastersUnavailable`], [`Refusal::Overloaded`], and what comes of asking for a name.
     pub async fn routes(&self, name: &str, from: Section) -> Result<SequenceRoutes, Refusal> {
         let name = self.name(name).await?;
-        let turn = tokio::time::timeout(TURN, self.asks.links.lock()).await;
-        let mut asking =
+        let turn = tokio::time::timeout(TURN, self.asks.turn.lock()).await;
+        let asking =
             turn.map_err(|_| Refusal::Overloaded("too many calls for routes wait for the masters; ask again"))?;
-        let (links, turn) = &mut *asking;
-        links.resize_with(self.settings.masters.len(), || None);
-        let reply = self.ask(&name, Vec::new(), Some(from), links, turn).await;
+        let reply = self.ask(&name, Vec::new(), Some(from)).await;
         drop(asking);
         let mut reply = reply.ok_or_else(|| Refusal::MastersUnavailable("none of them says routes".to_owned()))?;
         reply.routes.truncate(ROUTES_MAX);

@@ -9,25 +9,30 @@ pub(crate) struct Records {
     pub(super) grant: Result<u32, Said>,
     pub(super) rent: Result<fn(WallMs) -> Rent, Said>,
     pub(super) requests: Vec<TokenRequest>,
-    pub(super) rents: Vec<RentRequest>,
+    pub(crate) rents: Vec<RentRequest>,
     pub(super) reports: Vec<AgentReport>,
     pub(crate) finds: Vec<Vec<GeneratorName>>,
     pub(crate) registered: Vec<Registered>,
     pub(super) retired: Vec<RetiredOnly>,
     pub(super) restore: Result<(), Said>,
     pub(super) names: u64,
-    pub(super) cluster: ClusterId,
+    pub(crate) cluster: ClusterId,
     pub(super) closing: bool,
     pub(super) denied: Vec<(TokenKey, Generation)>,
     pub(super) id: MasterId,
     /// What its calendar shows more than ours.
     pub(super) ahead: SpanMs,
-    pub(super) heartbeats: u32,
+    pub(crate) heartbeats: u32,
     /// Segments asked for, what is said instead of granting one, the next place, and how many are granted at most.
     pub(super) segments: Vec<SegmentRequest>,
-    pub(super) no_segment: Option<Said>,
+    pub(crate) no_segment: Option<Said>,
     pub(super) place: u64,
     pub(super) granted_max: u64,
+    /// Connections that came.
+    pub(crate) connections: usize,
+    /// Whether nothing is said to who asks for segments, and to who sends heartbeats.
+    pub(crate) holds_segments: bool,
+    pub(crate) holds_heartbeats: bool,
 }
 
 #[derive(Clone)]
@@ -67,11 +72,14 @@ impl Master {
             no_segment: None,
             place: 1,
             granted_max: u64::MAX,
+            connections: 0,
+            holds_segments: false,
+            holds_heartbeats: false,
         })))
     }
 
     /// The other one of the two, with its calendar off by as much.
-    pub(super) fn other(ahead: SpanMs) -> Self {
+    pub(crate) fn other(ahead: SpanMs) -> Self {
         let master = Self::new(Ok(1));
         master.with(|records| (records.id, records.ahead) = (MasterId::Two, ahead));
         master
@@ -87,7 +95,7 @@ impl Master {
         let master = self.clone();
         let limits = transport::Limits {
             connections_max: 8,
-            requests_per_connection_max: 8,
+            requests_per_connection_max: 64,
             frame_len_max: transport::FRAME_LEN_MAX,
             memory_max: 64 << 20,
         };
@@ -95,6 +103,7 @@ impl Master {
         let handle = move |io, _, place: Place| {
             let (master, bounds) = (master.clone(), bounds.clone());
             async move {
+                master.with(|records| records.connections += 1);
                 common::serve_connection!(io, &place, &bounds, master.serve());
             }
         };
@@ -173,6 +182,9 @@ impl LeaseService for Master {
     }
 
     async fn request_segment(self, _: Context, request: SegmentRequest) -> Result<SegmentGrant, Said> {
+        if self.with(|records| records.holds_segments) {
+            std::future::pending::<()>().await;
+        }
         self.with(|records| {
             let wanted = u64::from(request.wanted).min(records.granted_max);
             records.segments.push(request);
@@ -205,6 +217,9 @@ impl LeaseService for Master {
     }
 
     async fn heartbeat(self, _: Context, _: HeartbeatRequest) -> Result<HeartbeatReply, Said> {
+        if self.with(|records| records.holds_heartbeats) {
+            std::future::pending::<()>().await;
+        }
         Ok(HeartbeatReply {
             names: self.with(|records| records.names),
             master: self.with(|records| records.id),

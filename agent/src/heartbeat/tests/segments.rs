@@ -16,10 +16,8 @@ fn orders() -> Namespace {
 
 /// An agent that only fetches segments.
 fn fetching(minter: &Arc<Minter>, masters: &[String]) -> CancellationToken {
-    let (report, stop) = (Arc::new(Report::default()), CancellationToken::new());
-    let agent_id: AgentId = "test".parse().unwrap();
-    let segments = Segments::new(masters, agent_id, Arc::clone(minter), report, Clock::system());
-    tokio::spawn(segments.run(stop.clone()));
+    let stop = CancellationToken::new();
+    tokio::spawn(Segments::new(masters_at(masters, minter), Arc::clone(minter)).run(stop.clone()));
     stop
 }
 
@@ -119,10 +117,9 @@ async fn with_the_masters_away_numbers_flow_until_both_segments_are_used_and_the
 async fn what_was_granted_is_shown_on_each_new_connection_until_the_master_takes_notice() {
     let (kit, master) = (Kit::in_memory(), Master::new(Ok(1)));
     let minter = started(&kit);
-    let (report, stop) = (Arc::new(Report::default()), CancellationToken::new());
-    let masters = [master.listen().await];
-    let agent_id: AgentId = "test".parse().unwrap();
-    let segments = Segments::new(&masters, agent_id, Arc::clone(&minter), Arc::clone(&report), Clock::system());
+    let (masters, stop) = (masters_at(&[master.listen().await], &minter), CancellationToken::new());
+    let report = Arc::clone(masters.report());
+    let segments = Segments::new(masters, Arc::clone(&minter));
     let _stop = stop.clone().drop_guard();
     tokio::spawn(segments.run(stop));
     let shown = || master.with(|records| records.segments.iter().filter(|asked| asked.wanted == 0).count());

@@ -116,7 +116,7 @@ impl Masters {
             let master = Master { at, both: self.clone() };
             let limits = transport::Limits {
                 connections_max: 32,
-                requests_per_connection_max: 8,
+                requests_per_connection_max: 64,
                 frame_len_max: transport::FRAME_LEN_MAX,
                 memory_max: 64 << 20,
             };

@@ -7,6 +7,7 @@ mod routes;
 
 use super::waiting::WaitsFor;
 use super::*;
+use crate::masters::tests::masters_at;
 use crate::minter::kit::Kit;
 use crate::rpc::Server;
 use crate::sequence::{Kept, caller_per_hour};
@@ -73,13 +74,12 @@ async fn agent_with(
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let rpc = listener.local_addr().unwrap().to_string();
     let settings = SequenceSettings {
-        masters: addresses.to_vec(),
-        agent_id: "test-1".parse().unwrap(),
         sets: vec!["default".parse().unwrap()],
         memory,
         address: ServedAt { http: rpc.replace("127.0.0.1", "localhost"), rpc },
     };
-    let sequences = Arc::new(change(Sequences::new(settings, Arc::clone(&minter), None)));
+    let masters = masters_at(addresses, &minter);
+    let sequences = Arc::new(change(Sequences::new(settings, masters, Arc::clone(&minter), None)));
     let stop = CancellationToken::new();
     let server = Server::new(Arc::clone(&minter), 100_000).with_sequences(Arc::clone(&sequences));
     let tasks =
@@ -334,15 +334,14 @@ async fn without_a_sequence_no_master_is_asked_to_keep_anything() {
     let masters = masters(300);
     let kit = Kit::new();
     let settings = SequenceSettings {
-        masters: masters.listen().await,
-        agent_id: "test-1".parse().unwrap(),
         sets: vec!["other".parse().unwrap()],
         memory: MEMORY_DEFAULT,
         address: ServedAt { http: String::new(), rpc: String::new() },
     };
     let minter = kit.start();
     minter.define(namespace(63)).unwrap();
-    let sequences = Arc::new(Sequences::new(settings, minter, None));
+    let at = masters_at(&masters.listen().await, &minter);
+    let sequences = Arc::new(Sequences::new(settings, at, minter, None));
     tokio::spawn(Arc::clone(&sequences).run(CancellationToken::new()));
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert!(masters.with(|state| state.keeps.is_empty()), "the set is another one");
@@ -637,13 +636,11 @@ async fn of_more_lost_sections_than_one_question_shows_each_is_shown_in_its_turn
 fn an_advertised_loopback_address_is_noticed_where_masters_are_elsewhere() {
     let noticed = |at: &str, masters: [&str; 2]| {
         let settings = SequenceSettings {
-            masters: masters.map(str::to_owned).to_vec(),
-            agent_id: "test-1".parse().unwrap(),
             sets: Vec::new(),
             memory: MEMORY_DEFAULT,
             address: ServedAt { http: "10.0.0.9:7400".to_owned(), rpc: at.to_owned() },
         };
-        settings.address_of_this_machine_only().is_some()
+        settings.address_of_this_machine_only(masters.into_iter()).is_some()
     };
     for at in ["127.0.0.1:7400", "localhost:7400", "[::1]:7400"] {
         assert!(noticed(at, ["10.0.0.1:7100", "10.0.0.2:7100"]), "{at}");

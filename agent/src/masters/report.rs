@@ -43,21 +43,21 @@ pub struct Report {
 
 impl Report {
     /// Waits for the next new connection to a master, or for the last one if nobody has waited since.
-    pub(super) async fn connected(&self) {
+    pub(crate) async fn connected(&self) {
         self.connected.notified().await;
     }
 
-    pub(super) fn has_connected(&self) {
+    pub(crate) fn has_connected(&self) {
         self.connected.notify_one();
     }
 
     /// Waits for the digest of all names that the next new connection shows, or gives the last one if nobody has waited since.
-    pub(super) async fn names(&self) -> u64 {
+    pub(crate) async fn names(&self) -> u64 {
         self.names_shown.notified().await;
         self.names.load(Ordering::Relaxed)
     }
 
-    pub(super) fn set_names(&self, names: u64) {
+    pub(crate) fn set_names(&self, names: u64) {
         self.names.store(names, Ordering::Relaxed);
         self.names_shown.notify_one();
     }
@@ -72,11 +72,11 @@ impl Report {
         self.refusal.load_full()
     }
 
-    pub(super) fn set_master(&self, master: Option<MasterInUse>) {
+    pub(crate) fn set_master(&self, master: Option<MasterInUse>) {
         self.master.store(master.map(Arc::new));
     }
 
-    pub(super) fn set_refusal(&self, at: WallMs, text: String) {
+    pub(crate) fn set_refusal(&self, at: WallMs, text: String) {
         self.refusal.store(Some(Arc::new(LastRefusal { at, text })));
     }
 }

@@ -1,0 +1,224 @@
+//! Calls to a master, each of which ends in time.
+
+use super::link::{CallError, Greeting, Link, failed, greet, refused};
+use super::{Lane, Master, Masters, notes};
+use crate::holder::Renewal;
+use crate::minter::Membership;
+use common::lease::{Generation, Grant, Receipt};
+use common::namespace::{GeneratorName, Namespace};
+use common::parameters::{AgentId, ClusterParameters, SessionId};
+use common::rpc::lease::{
+    AgentReport, Changed, DefineRequest, FindRequest, Found, NamespacesRequest, Refusal, Registered, Rent, RentRequest,
+    RestoreRequest, TokenRequest,
+};
+use common::rpc::ranges::{
+    KeepReply, KeepRequest, NotRaised, RaiseRequest, Raised, RoutesReply, RoutesRequest, SegmentGrant, SegmentRequest,
+};
+use common::rpc::transport;
+use common::segment::Shown;
+use common::token::{TokenKey, TokenType};
+use std::sync::Arc;
+use std::time::Duration;
+use tarpc::client::RpcError;
+use tarpc::context::Context;
+use tokio::time::timeout;
+
+/// A way to one master, on which each call has the same time.
+#[derive(Clone)]
+pub(crate) struct Line {
+    pub(super) masters: Arc<Masters>,
+    pub(super) master: Arc<Master>,
+    /// The place of the master.
+    pub(crate) at: usize,
+    pub(super) lane: Lane,
+    pub(super) link: Arc<Link>,
+    pub(super) limit: Duration,
+    /// The introduction, for those that waited for it.
+    pub(super) introduced: Option<Greeting>,
+}
+
+impl Line {
+    /// Whether both are by one connection.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.link, &other.link)
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        &self.master.address
+    }
+
+    pub(crate) fn parameters(&self) -> &ClusterParameters {
+        &self.link.parameters
+    }
+
+    /// The error that the master is of no use, for that reason; nobody gets this connection any more.
+    pub(crate) fn failed(&self, why: impl Into<String>) -> CallError {
+        self.retire();
+        failed(self.address(), why)
+    }
+
+    /// The introduction, if this is the first to be told of it, and otherwise a heartbeat.
+    pub(crate) async fn introduction(&mut self) -> Result<Greeting, CallError> {
+        match self.introduced.take() {
+            Some(greeting) => Ok(greeting),
+            None => self.heartbeat().await,
+        }
+    }
+
+    pub(crate) async fn heartbeat(&self) -> Result<Greeting, CallError> {
+        let membership = Membership { cluster: Some(self.link.cluster), parameters: Some(self.link.parameters) };
+        let call = async |request| self.within(self.link.client.heartbeat(self.context(), request)).await;
+        let greeting = greet(&self.masters, self.address(), membership, call).await;
+        if greeting.as_ref().is_err_and(CallError::ends_connection) {
+            self.retire();
+        }
+        notes::note(self.address(), &self.masters.minter, greeting.as_ref().map(|_| ())).await;
+        greeting
+    }
+
+    pub(crate) async fn request_token(
+        &self,
+        token_type: TokenType,
+        former: Vec<SessionId>,
+    ) -> Result<Grant, CallError> {
+        let (agent_id, session) = self.caller();
+        let request = TokenRequest { agent_id, session, cluster: Some(self.link.cluster), token_type, former };
+        self.within(self.link.client.request_token(self.context(), request)).await
+    }
+
+    /// Renews a lease. If no answer comes the connection is cut, whoever else has calls on it: after a cut of the network the kernel would
+    /// deliver a renewal that was long since made at the other master and followed by further ones, and that looks like a second live copy
+    /// of the agent.
+    pub(crate) async fn renew(
+        &self,
+        (key, g): (TokenKey, Generation),
+        renewal: Renewal,
+        receipt: Option<Receipt>,
+    ) -> Result<Rent, CallError> {
+        let (agent_id, session) = self.caller();
+        let (cluster, Renewal { rseq, attempt }) = (Some(self.link.cluster), renewal);
+        let request = RentRequest { agent_id, session, cluster, key, g, rseq, attempt, receipt };
+        let rent = self.within(self.link.client.rent_token(self.context(), request)).await;
+        if let Err(CallError::Failed { .. }) = rent {
+            self.link.cut();
+        }
+        rent
+    }
+
+    pub(crate) async fn define(&self, namespace: Namespace) -> Result<Changed, CallError> {
+        let request = DefineRequest { agent_id: self.caller().0, cluster: Some(self.link.cluster), namespace };
+        self.within(self.link.client.define_namespace(self.context(), request)).await
+    }
+
+    pub(crate) async fn restore(&self, shown: Registered) -> Result<Changed, CallError> {
+        let request = RestoreRequest { agent_id: self.caller().0, cluster: Some(self.link.cluster), shown };
+        self.within(self.link.client.restore_namespace(self.context(), request)).await
+    }
+
+    pub(crate) async fn use_namespace(&self, namespace: Namespace) -> Result<Registered, CallError> {
+        let request = DefineRequest { agent_id: self.caller().0, cluster: Some(self.link.cluster), namespace };
+        self.within(self.link.client.use_namespace(self.context(), request)).await
+    }
+
+    pub(crate) async fn namespaces_after(&self, after: Option<GeneratorName>) -> Result<Vec<Registered>, CallError> {
+        let request = NamespacesRequest { cluster: Some(self.link.cluster), after };
+        self.within(self.link.client.list_namespaces(self.context(), request)).await
+    }
+
+    /// Those of some names that are registered.
+    pub(crate) async fn find_namespaces(&self, names: Vec<GeneratorName>) -> Result<Found, CallError> {
+        let request = FindRequest { cluster: Some(self.link.cluster), names };
+        self.within(self.link.client.find_namespaces(self.context(), request)).await
+    }
+
+    /// A further segment of up to `wanted` numbers of a name, for the call that asks for it; with 0 it is only shown that those before `seen`
+    /// were granted.
+    pub(crate) async fn request_segment(
+        &self,
+        name: GeneratorName,
+        wanted: u32,
+        seen: Shown,
+    ) -> Result<SegmentGrant, CallError> {
+        let (agent_id, session) = self.caller();
+        let request = SegmentRequest { agent_id, session, cluster: Some(self.link.cluster), name, wanted, seen };
+        self.within(self.link.client.request_segment(self.context(), request)).await
+    }
+
+    /// Says how we fare, and hears after how many milliseconds to say it again.
+    pub(crate) async fn report(&self, report: AgentReport) -> Result<u64, CallError> {
+        let report = AgentReport { cluster: Some(self.link.cluster), ..report };
+        self.within(self.link.client.report(self.context(), report)).await
+    }
+
+    /// Keeps this session's sections. The cluster is this connection's.
+    pub(crate) async fn keep_sections(&self, request: KeepRequest) -> Result<KeepReply, CallError> {
+        let request = KeepRequest { cluster: Some(self.link.cluster), ..request };
+        self.within(self.link.client.keep_sections(self.context(), request)).await
+    }
+
+    /// Raises bounds of this session's sections; an answer for each, in the same order.
+    pub(crate) async fn raise_sections(
+        &self,
+        request: RaiseRequest,
+    ) -> Result<Vec<Result<Raised, NotRaised>>, CallError> {
+        let request = RaiseRequest { cluster: Some(self.link.cluster), ..request };
+        let wanted = request.raises.len();
+        let raised = self.within(self.link.client.raise_sections(self.context(), request)).await?;
+        if raised.len() != wanted {
+            return Err(self.failed(format!("it answered {} raises of {wanted}", raised.len())));
+        }
+        Ok(raised)
+    }
+
+    /// Who serves which sections.
+    pub(crate) async fn section_routes(&self, request: RoutesRequest) -> Result<RoutesReply, CallError> {
+        let request = RoutesRequest { cluster: Some(self.link.cluster), ..request };
+        self.within(self.link.client.section_routes(self.context(), request)).await
+    }
+
+    fn caller(&self) -> (AgentId, SessionId) {
+        (self.masters.agent_id.clone(), self.masters.minter.session())
+    }
+
+    fn context(&self) -> Context {
+        transport::deadline_in(self.limit)
+    }
+
+    fn retire(&self) {
+        self.master.retire(self.lane, &self.link);
+    }
+
+    /// What comes of a call in its time.
+    async fn within<T>(
+        &self,
+        call: impl Future<Output = Result<Result<T, Refusal>, RpcError>>,
+    ) -> Result<T, CallError> {
+        let number = self.link.sends();
+        let came = timeout(self.limit, call).await.unwrap_or(Err(RpcError::DeadlineExceeded));
+        if let Ok(_) | Err(RpcError::Server(_)) = came {
+            self.link.hears(number);
+            self.master.answers();
+        }
+        match came {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(refusal)) => {
+                let error = refused(self.address(), refusal);
+                if error.ends_connection() {
+                    self.retire();
+                    notes::note(self.address(), &self.masters.minter, Err(&error)).await;
+                }
+                Err(error)
+            }
+            // It refuses this call alone.
+            Err(why @ RpcError::Server(_)) => Err(failed(self.address(), why.to_string())),
+            Err(RpcError::DeadlineExceeded) => {
+                if !self.link.has_heard(number) {
+                    self.retire();
+                    self.master.does_not_answer();
+                }
+                Err(failed(self.address(), "no answer in time"))
+            }
+            Err(why) => Err(self.failed(why.to_string())),
+        }
+    }
+}

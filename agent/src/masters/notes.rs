@@ -1,0 +1,55 @@
+//! What any answer of a master says of its cluster and its whitelist, of which minting is told.
+
+use super::CallError;
+use crate::minter::Minter;
+use common::rpc::lease::Refusal;
+use std::sync::Arc;
+
+/// Lets minting know of which cluster the master at an address is and whether it allows us to ask, if that could be found out.
+pub(super) async fn note(address: &str, minter: &Arc<Minter>, outcome: Result<(), &CallError>) {
+    let of = address.to_owned();
+    match outcome {
+        Ok(()) => {
+            minter.hear_whitelist(address, true);
+            if !minter.is_stranger(address) {
+                return;
+            }
+            let heard = minter.in_turn(move |minter| minter.hear_own(&of)).await;
+            if let Err(refusal) = heard.and_then(|done| done) {
+                tracing::error!(%refusal, %address, "this master is one of ours, which cannot be taken in yet; trying again");
+            }
+        }
+        Err(CallError::Refused { refusal: Refusal::NotAllowed, .. }) => minter.hear_whitelist(address, false),
+        Err(CallError::Refused { refusal: Refusal::ForeignCluster { here }, .. }) => {
+            let there = *here;
+            let heard = minter.in_turn(move |minter| minter.hear_stranger(&of, there)).await;
+            if let Err(refusal) = heard.and_then(|done| done) {
+                tracing::error!(%refusal, "the leases could not be given up durably; trying again");
+            }
+        }
+        // What it would say now is not known.
+        Err(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::minter::kit::Kit;
+    use common::parameters::ClusterId;
+    use std::sync::mpsc;
+
+    /// On one thread: whoever blocks it keeps the disk's answer from coming.
+    #[tokio::test]
+    async fn a_master_of_ours_is_taken_in_without_keeping_others_from_running() {
+        let kit = Kit::new();
+        let minter = kit.start();
+        minter.hear_stranger("there", ClusterId(9)).unwrap();
+        let (answered, answer) = mpsc::channel();
+        let disk = minter.hold_the_disk(answer);
+        let heard = Ok(());
+        tokio::join!(note("there", &minter, heard), async { answered.send(()).unwrap() });
+        assert!(disk.join().unwrap(), "the thread was blocked until the disk gave up");
+        assert!(!minter.is_stranger("there") && minter.wrong_cluster().is_none());
+    }
+}
