@@ -97,6 +97,9 @@ pub trait Effects {
     /// Opens a window of a series. The one before was closed.
     fn open(&mut self, series: usize, window: Window<Prefix>);
 
+    /// Has masters asked for a segment of a series; of each there is one such call under way.
+    fn ask(&mut self, series: usize, ask: Ask);
+
     /// Closes the window of an axis. Gives where it goes on; `None` if none was open.
     fn close_ticks(&mut self, axis: usize) -> Option<Place>;
 
@@ -127,8 +130,6 @@ pub struct Engine {
     published: Published,
     /// When the last write failed and why; `None` if it did not.
     failed: Option<(BootMs, String)>,
-    /// What masters are to be asked for: segments, by series.
-    asks: Vec<(usize, Ask)>,
     /// Segments of a resumed session wait until a master has renewed one of these leases; none: they do not wait.
     unconfirmed: Vec<(TokenKey, Generation)>,
     /// Names that were retired and have blocks.
@@ -151,7 +152,7 @@ impl Engine {
         let published = Published::new(&holdings, leases, resumed_until);
         let axes = vec![Axis::new(Ticks::UNIQ96, mark_at_start)];
         let (series, random) = (Vec::new(), Arc::default());
-        let (asks, retired, one_segment, failed, ended) = (Vec::new(), BTreeSet::new(), false, None, false);
+        let (retired, one_segment, failed, ended) = (BTreeSet::new(), false, None, false);
         let kept = holdings.leases.iter().map(|grant| (grant.key, grant.g));
         let has_segments = holdings.segments.values().any(|segments| !segments.record.held.is_empty());
         let unconfirmed: Vec<_> = kept.filter(|_| has_segments).collect();
@@ -166,7 +167,6 @@ impl Engine {
             random,
             published,
             failed,
-            asks,
             unconfirmed,
             retired,
             segments_given_up,

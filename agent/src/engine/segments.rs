@@ -10,7 +10,7 @@ use super::{Effects, Engine, Refilled, broken};
 use crate::gate::{Layout, Prefix};
 use crate::refusal::Refusal;
 use crate::run::{Run, Runs};
-use crate::segments::{Ask, Plan, Record, Segments, bucket_of};
+use crate::segments::{Plan, Record, Segments, bucket_of};
 use crate::serial_file::{HeldSegments, Holdings};
 use crate::window::Window;
 use common::namespace::{GeneratorName, Namespace};
@@ -70,11 +70,6 @@ impl Engine {
     pub fn segments_seen(&self) -> Vec<(usize, Shown)> {
         let seen = |series: &Series| Some(series.segments.as_ref()?.durable().seen).filter(|seen| seen.to > 0);
         self.series.iter().enumerate().filter_map(|(at, series)| Some((at, seen(series)?))).collect()
-    }
-
-    /// What masters are to be asked for, by series; each of it once.
-    pub fn take_asks(&mut self) -> Vec<(usize, Ask)> {
-        std::mem::take(&mut self.asks)
     }
 
     /// What came of a call for a segment. It may be used once [`tend`](Self::tend) has made it durable.
@@ -268,7 +263,9 @@ impl Engine {
         let lent = segments.take(u64::MAX, now);
         let window = Window::open(prefix(definition, lent.first), bucket_of(lent.ordinal), lent.places, ALWAYS);
         effects.open(at, window.told_at(segments.tell_at()));
-        self.asks.extend(ask.map(|ask| (at, ask)));
+        if let Some(ask) = ask {
+            effects.ask(at, ask);
+        }
     }
 
     /// What a clean stop leaves. Every window was closed.

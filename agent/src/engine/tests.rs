@@ -27,13 +27,24 @@ struct Fake {
     window96: TickWindow,
     layouts: [TickWindow; 3],
     asked: Vec<&'static str>,
+    /// Segments that masters are to be asked for.
+    asks: Vec<(usize, Ask)>,
 }
 
 impl Fake {
     fn new() -> Self {
         let (window, window96) = (Window::closed(Prefix::Void), TickWindow::closed());
         let layouts = [TickWindow::closed(), TickWindow::closed(), TickWindow::closed()];
-        Self { wall: NOON, boot: BootMs(10_000), fails: None, window, window96, layouts, asked: Vec::new() }
+        Self {
+            wall: NOON,
+            boot: BootMs(10_000),
+            fails: None,
+            window,
+            window96,
+            layouts,
+            asked: Vec::new(),
+            asks: Vec::new(),
+        }
     }
 
     fn ticks_of(&mut self, axis: usize) -> &mut TickWindow {
@@ -96,6 +107,9 @@ impl Effects for Fake {
     fn open(&mut self, _: usize, window: Window<Prefix>) {
         self.asked.push("open");
         self.window = window;
+    }
+    fn ask(&mut self, series: usize, ask: Ask) {
+        self.asks.push((series, ask));
     }
     fn close_ticks(&mut self, axis: usize) -> Option<Place> {
         self.ticks_of(axis).close()

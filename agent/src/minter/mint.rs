@@ -318,9 +318,7 @@ impl Minter {
             Series::Serials(series) if series.is_segment() => {
                 let part = engine.give_back(hands, series.id, part);
                 answered = self.do_what_is_due(engine, hands);
-                let refilled = engine.refill_segment(hands, series.id, part, n);
-                self.want(engine.take_asks());
-                refilled
+                engine.refill_segment(hands, series.id, part, n)
             }
             Series::Serials(series) => {
                 if uncounted.is_some()

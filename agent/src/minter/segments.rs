@@ -12,7 +12,7 @@ use crate::segments::Ask;
 use arc_swap::ArcSwapOption;
 use common::namespace::GeneratorName;
 use common::segment::Shown;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -28,10 +28,8 @@ pub(super) const LOOK: Duration = Duration::from_millis(1);
 /// What is to be done for which series, and what masters are to be asked for.
 #[derive(Debug, Default)]
 pub(super) struct Desk {
-    /// At most one entry for each series.
-    due: Mutex<BTreeSet<usize>>,
-    /// At most one for each series: a name has one call under way.
-    answers: Mutex<Vec<(usize, u64, Answer)>>,
+    /// The series for which something is to be done, each with the answer to its call, if there is one: a name has one call under way.
+    due: Mutex<BTreeMap<usize, Option<(u64, Answer)>>>,
     /// At most one for each series.
     wanted: Mutex<Vec<Wanted>>,
     asked: Notify,
@@ -174,14 +172,11 @@ impl Minter {
     }
 
     /// Notes what masters are to be asked for.
-    pub(super) fn want(&self, asks: Vec<(usize, Ask)>) {
-        if asks.is_empty() {
-            return;
+    pub(super) fn want(&self, series: usize, ask: Ask) {
+        if let Some(generator) = self.generators.by_id(series) {
+            locked(&self.desk.wanted).push(Wanted { series, name: generator.namespace().name().clone(), ask });
+            self.desk.asked.notify_one();
         }
-        let name = |series| Some(self.generators.by_id(series)?.namespace().name().clone());
-        let wanted = asks.into_iter().filter_map(|(series, ask)| Some(Wanted { series, name: name(series)?, ask }));
-        locked(&self.desk.wanted).extend(wanted);
-        self.desk.asked.notify_one();
     }
 
     /// Waits until masters are to be asked for something.
@@ -207,7 +202,7 @@ impl Minter {
                 fetching.why.store(None);
             }
         }
-        locked(&self.desk.answers).push((*series, ask.call, answer));
+        locked(&self.desk.due).insert(*series, Some((ask.call, answer)));
         self.tend_soon();
     }
 
@@ -233,7 +228,7 @@ impl Minter {
     /// Whoever is next to do what is due raises the marks of this series, too, so that names that wait for their turn share a write.
     pub(super) fn is_due(&self, series: &SerialSeries) {
         if series.is_segment() {
-            locked(&self.desk.due).insert(series.id);
+            locked(&self.desk.due).entry(series.id).or_default();
         }
     }
 
@@ -263,16 +258,15 @@ impl Minter {
     /// Does all that is due, in one write, and gives those series for which there was an answer. Only who waits for those is to be told:
     /// others would look again, find what they found, and be told of that.
     pub(super) fn do_what_is_due(&self, engine: &mut Engine, hands: &mut Hands<'_>) -> BTreeSet<usize> {
-        let (mut due, mut answered) = (std::mem::take(&mut *locked(&self.desk.due)), BTreeSet::new());
-        for (at, call, answer) in std::mem::take(&mut *locked(&self.desk.answers)) {
+        let due = std::mem::take(&mut *locked(&self.desk.due));
+        let mut answered = BTreeSet::new();
+        for (at, (call, answer)) in due.iter().filter_map(|(at, answer)| Some((*at, (*answer)?))) {
             engine.answered(at, call, answer);
-            due.insert(at);
             answered.insert(at);
         }
-        if let Err(refusal) = engine.tend(hands, due.iter().copied()) {
+        if let Err(refusal) = engine.tend(hands, due.into_keys()) {
             tracing::debug!(%refusal, "segments were not made durable in advance");
         }
-        self.want(engine.take_asks());
         answered
     }
 

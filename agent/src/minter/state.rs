@@ -5,6 +5,7 @@ use super::series::SerialSeries;
 use crate::engine::{Effects, Engine, Published, broken};
 use crate::gate::Prefix;
 use crate::refusal::Refusal;
+use crate::segments::Ask;
 use crate::serial_file::{Contents, Holdings, SerialFile, WriteError};
 use crate::ticks::{Place, TickWindow};
 use crate::window::Window;
@@ -79,6 +80,10 @@ impl Effects for Hands<'_> {
     fn write_holdings(&mut self, holdings: &Holdings) -> Result<(), WriteError> {
         let done = self.file.write_holdings(holdings);
         self.written(done)
+    }
+
+    fn ask(&mut self, series: usize, ask: Ask) {
+        self.minter.want(series, ask);
     }
 
     fn is_open(&self, series: usize) -> bool {

@@ -183,6 +183,10 @@ impl Effects for Hands<'_, '_> {
         written
     }
 
+    fn ask(&mut self, series: usize, ask: Ask) {
+        self.own.asks.push((self.own.kinds[series].namespace.name().clone(), ask));
+    }
+
     fn is_open(&self, series: usize) -> bool {
         !self.own.windows[series].is_closed()
     }

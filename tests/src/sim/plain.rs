@@ -38,7 +38,6 @@ impl Minter {
                     // In the agent another thread does this, or comes too late; if it fails, the window goes on to its end.
                     if half_used && shell.rng.chance(0.8) {
                         let _ = self.decide(shell, |engine, hands| engine.tend(hands, [at]));
-                        self.gather();
                     }
                     return Ok(());
                 }
@@ -46,9 +45,7 @@ impl Minter {
                 Taken::None | Taken::Closed => None,
             },
         };
-        let refilled = self.decide(shell, |engine, hands| engine.refill_segment(hands, at, part, n));
-        self.gather();
-        match refilled? {
+        match self.decide(shell, |engine, hands| engine.refill_segment(hands, at, part, n))? {
             Refilled::Runs(runs) if shell.ended.is_none() => {
                 out.extend(runs.iter().map(|run| places(&definition, run)));
                 Ok(())
@@ -76,18 +73,10 @@ impl Minter {
     /// Any [`Refusal`].
     pub fn segment_answered(&mut self, shell: &mut Shell<'_>, call: u64, answer: Answer) -> Result<(), Refusal> {
         let Some(at) = (0..self.own.kinds.len()).find(|at| self.definition(*at).is_some()) else { return Ok(()) };
-        let done = self.decide(shell, |engine, hands| {
+        self.decide(shell, |engine, hands| {
             engine.answered(at, call, answer);
             engine.tend(hands, [at])
-        });
-        self.gather();
-        done
-    }
-
-    fn gather(&mut self) {
-        let asks = self.engine.take_asks();
-        let named = asks.into_iter().map(|(at, ask)| (self.own.kinds[at].namespace.name().clone(), ask));
-        self.own.asks.extend(named);
+        })
     }
 
     /// What masters are to be asked for since the last time.

@@ -33,7 +33,7 @@ fn refill(engine: &mut Engine, fake: &mut Fake, n: u32) -> Result<Option<Vec<u64
 
 /// Grants what is asked for, from `from` on.
 fn grant(engine: &mut Engine, fake: &mut Fake, from: u64) -> u64 {
-    let asks = engine.take_asks();
+    let asks = std::mem::take(&mut fake.asks);
     let [(AT, ask)] = asks[..] else { panic!("{asks:?}") };
     let span = Span { from, to: from + u64::from(ask.wanted) };
     engine.answered(AT, ask.call, Answer::Granted(SegmentGrant { span, proof: None }));
@@ -75,7 +75,7 @@ fn what_could_not_be_written_is_not_given() {
     let fake = &mut Fake::new();
     let mut engine = engine_with(fake, r#"{"kind":"segment","step":8000}"#);
     assert_eq!(refill(&mut engine, fake, 1), Ok(None));
-    let [(AT, ask)] = engine.take_asks()[..] else { panic!() };
+    let [(AT, ask)] = std::mem::take(&mut fake.asks)[..] else { panic!() };
     engine.answered(AT, ask.call, Answer::Granted(SegmentGrant { span: Span { from: 1, to: 801 }, proof: None }));
     fake.fails = Some(full);
     assert_eq!(engine.tend(fake, [AT]).map_err(|e| e.code()), Err(MintCode::SerialFileIo));
@@ -141,7 +141,7 @@ fn places_near_the_end_of_all_numbers_are_given_too() {
     grant(&mut engine, fake, first);
     let numbers = refill(&mut engine, fake, 10).unwrap().unwrap();
     assert_eq!(numbers, (first..=common::segment::NUMBER_MAX).collect::<Vec<_>>());
-    let [(AT, ask)] = engine.take_asks()[..] else { panic!() };
+    let [(AT, ask)] = std::mem::take(&mut fake.asks)[..] else { panic!() };
     engine.answered(AT, ask.call, Answer::Ended);
     let refusal = refill(&mut engine, fake, 1).unwrap_err();
     assert_eq!((refusal.code(), refusal.retry_after()), (MintCode::SerialExhausted, None));
@@ -191,7 +191,7 @@ fn add_names(engine: &mut Engine, fake: &mut Fake, names: Range<usize>) -> Vec<u
     for at in &added {
         assert!(matches!(engine.refill_segment(fake, *at, None, 1), Ok(Refilled::Pending(None))));
     }
-    for (at, ask) in engine.take_asks() {
+    for (at, ask) in std::mem::take(&mut fake.asks) {
         let span = Span { from: 1, to: 1 + u64::from(ask.wanted) };
         engine.answered(at, ask.call, Answer::Granted(SegmentGrant { span, proof: None }));
     }
@@ -245,6 +245,7 @@ const KEPT: Grant = Grant {
 
 /// An engine that resumes with a segment and, if any, a lease.
 fn resumed(fake: &mut Fake, lease: Option<Grant>, resumed_until: Option<BootMs>) -> Engine {
+    fake.asks.clear();
     let mut before = engine_with(fake, r#"{"kind":"segment","step":100}"#);
     assert_eq!(refill(&mut before, fake, 1), Ok(None));
     grant(&mut before, fake, 1);
@@ -254,6 +255,8 @@ fn resumed(fake: &mut Fake, lease: Option<Grant>, resumed_until: Option<BootMs>)
     let leases = [(TokenType::Uint2, view)].into();
     let mut engine = Engine::new(before.contents().clone(), holdings, leases, resumed_until);
     engine.add(&before.series[AT].namespace.clone()).unwrap();
+    // What the process before had masters asked for.
+    fake.asks.clear();
     engine
 }
 

@@ -176,6 +176,7 @@ impl Effects for Machine {
     }
     fn lengthen(&mut self, _: usize, _: Range<u64>) {}
     fn open(&mut self, _: usize, _: Window<Prefix>) {}
+    fn ask(&mut self, _: usize, _: Ask) {}
     fn close_ticks(&mut self, axis: usize) -> Option<Place> {
         self.windows[axis].close()
     }
