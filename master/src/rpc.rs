@@ -8,15 +8,15 @@ use crate::whitelist::Whitelist;
 use common::audit::Actor;
 use common::clock::Clock;
 use common::lease::Grant;
-use common::namespace::Namespace;
+use common::namespace::{GeneratorName, Namespace};
 use common::net::places::{Place, Places};
 use common::parameters::{EpochId, MasterId};
 use common::process::descriptors::Port;
 use common::rpc::connection::{Bounds, CALL_LEN_MAX};
 use common::rpc::lease::{
-    AgentReport, Changed, DefineRequest, FindRequest, Found, HeartbeatReply, HeartbeatRequest, LeaseService,
-    LeaseServiceRequest, ListRequest, ListedLease, NAMESPACES_PAGE_MAX, NameState, NamespacesRequest, Refusal,
-    Registered, Rent, RentRequest, RestoreRequest, TerminateRequest, TokenRequest, report_interval_ms,
+    AgentReport, Changed, DefineReply, DefineRequest, FindRequest, Found, HeartbeatReply, HeartbeatRequest,
+    LeaseService, LeaseServiceRequest, ListRequest, ListedLease, NAMESPACES_PAGE_MAX, NameState, NamespacesRequest,
+    Refusal, Registered, Rent, RentRequest, RestoreRequest, TerminateRequest, TokenRequest, report_interval_ms,
 };
 use common::rpc::ranges::{
     ADDRESS_LEN_MAX, KEEP_RANGES_MAX, KeepReply, KeepRequest, NotRaised, RAISES_MAX, ROUTES_ASKED_MAX, ROUTES_MAX,
@@ -166,6 +166,25 @@ impl LeaseServer {
         if self.whitelist.admits(self.from.ip()) { Ok(()) } else { Err(Refusal::NotAllowed) }
     }
 
+    /// What is known of these names, with the masters' word for it.
+    async fn found(&self, names: Vec<GeneratorName>) -> Result<Found, Refusal> {
+        let found = self.driver.look(move |ledger, _| {
+            let (mut known, mut retired) = (Vec::new(), Vec::new());
+            for name in names.into_iter().take(NAMESPACES_PAGE_MAX) {
+                let setting = ledger.settings_table().get(&SettingKey::Namespace(name.clone()));
+                match setting.map(registered) {
+                    Some(found) => known.extend(found),
+                    None if ledger.settings_table().is_shortened(&name) => retired.push(name),
+                    None => {}
+                }
+            }
+            (ledger.identity().epoch, known, retired)
+        });
+        let (pairing, known, retired) = found.await.map_err(refusal)?;
+        let retired = retired.into_iter().map(|name| told_by_name(pairing, name)).collect();
+        Ok(Found { names: all_told((pairing, known)), retired })
+    }
+
     /// Counts a renewal that is refused.
     fn counted<T>(&self, renewed: Result<T, Refusal>) -> Result<T, Refusal> {
         renewed.inspect_err(|why| self.reporting.counters.renewals.refused(why))
@@ -243,14 +262,17 @@ impl LeaseService for LeaseServer {
         ask!(self.driver, move |id| Event::Terminate { id, request }, Reply::Terminate)
     }
 
-    async fn define_namespace(self, _: Context, request: DefineRequest) -> Result<Changed, Refusal> {
+    async fn define_namespace(self, _: Context, request: DefineRequest) -> Result<DefineReply, Refusal> {
         self.allowed()?;
         let actor = Actor::new(request.agent_id.as_str(), &self.from.to_string());
         let DefineRequest { cluster, namespace, .. } = request;
         let driver = &self.driver;
         driver.snapshot().serves_cluster(cluster)?;
-        let namespace = Box::new(namespace);
-        ask!(driver, move |id| Event::Define { id, namespace, actor }, Reply::Change)
+        let (name, namespace) = (namespace.name().clone(), Box::new(namespace));
+        let outcome = ask!(driver, move |id| Event::Define { id, namespace, actor }, Reply::Change);
+        // Whoever is told nothing of it asks.
+        let known = self.found(vec![name]).await.unwrap_or_default();
+        Ok(DefineReply { outcome, known })
     }
 
     async fn restore_namespace(self, _: Context, request: RestoreRequest) -> Result<Changed, Refusal> {
@@ -269,11 +291,7 @@ impl LeaseService for LeaseServer {
         self.driver.snapshot().serves_cluster(cluster)?;
         let (name, change) = (namespace.name().clone(), Change::Use(Box::new(namespace)));
         ask!(self.driver, move |id| Event::Change { id, change, actor }, Reply::Change)?;
-        let found = self.driver.look(move |ledger, _| {
-            let known = ledger.settings_table().get(&SettingKey::Namespace(name));
-            (ledger.identity().epoch, known.and_then(registered).into_iter().collect())
-        });
-        all_told(found.await.map_err(refusal)?).pop().ok_or(Refusal::NoSuchName)
+        self.found(vec![name]).await?.names.pop().ok_or(Refusal::NoSuchName)
     }
 
     async fn list_namespaces(self, _: Context, request: NamespacesRequest) -> Result<Vec<Registered>, Refusal> {
@@ -291,21 +309,7 @@ impl LeaseService for LeaseServer {
         self.allowed()?;
         let FindRequest { cluster, names } = request;
         self.driver.snapshot().serves_cluster(cluster)?;
-        let found = self.driver.look(move |ledger, _| {
-            let (mut known, mut retired) = (Vec::new(), Vec::new());
-            for name in names.into_iter().take(NAMESPACES_PAGE_MAX) {
-                let setting = ledger.settings_table().get(&SettingKey::Namespace(name.clone()));
-                match setting.map(registered) {
-                    Some(found) => known.extend(found),
-                    None if ledger.settings_table().is_shortened(&name) => retired.push(name),
-                    None => {}
-                }
-            }
-            (ledger.identity().epoch, known, retired)
-        });
-        let (pairing, known, retired) = found.await.map_err(refusal)?;
-        let retired = retired.into_iter().map(|name| told_by_name(pairing, name)).collect();
-        Ok(Found { names: all_told((pairing, known)), retired })
+        self.found(names).await
     }
 
     async fn heartbeat(self, _: Context, request: HeartbeatRequest) -> Result<HeartbeatReply, Refusal> {

@@ -24,7 +24,7 @@ async fn define(cluster: &Cluster, master: usize, namespace: Namespace) -> Resul
     let lessee = Lessee::new("registrar").unwrap();
     let client = Lessee::connect(cluster.masters[master].agent_listen).await.unwrap();
     let request = DefineRequest { agent_id: lessee.agent_id, cluster: None, namespace };
-    client.define_namespace(deadline_in(CALL_MAX), request).await.unwrap()
+    client.define_namespace(deadline_in(CALL_MAX), request).await.unwrap()?.outcome
 }
 
 /// The names a master knows, as agents are told.

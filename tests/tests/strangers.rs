@@ -5,7 +5,8 @@
 use common::namespace::{Definition, Namespace};
 use common::parameters::SessionId;
 use common::rpc::lease::{
-    AgentReport, Changed, DefineRequest, NameState, Refusal, Registered, RestoreRequest, report_interval_ms,
+    AgentReport, Changed, DefineReply, DefineRequest, NameState, Refusal, Registered, RestoreRequest,
+    report_interval_ms,
 };
 use common::rpc::mint::{MintCode, MintFailure, MintServiceClient};
 use common::rpc::transport::{connect, deadline_in};
@@ -159,9 +160,10 @@ async fn nobody_registers_names_faster_by_another_listener() {
             RestoreRequest { agent_id: agent_id.clone(), cluster: None, shown }
         };
         let prefix = format!("at-{nth}-");
+        let outcome = |reply: Result<DefineReply, Refusal>| reply.and_then(|reply| reply.outcome);
         let (registered, refused) = names(&prefix, async |namespace| {
-            let changed = master.define_namespace(deadline_in(CALL_MAX), define(namespace)).await.unwrap();
-            changed.map(|changed| changed == Changed::Done)
+            let reply = master.define_namespace(deadline_in(CALL_MAX), define(namespace)).await.unwrap();
+            outcome(reply).map(|changed| changed == Changed::Done)
         })
         .await;
         let said = refused.expect("it was held").to_string();
@@ -172,8 +174,8 @@ async fn nobody_registers_names_faster_by_another_listener() {
             let namespace = Namespace::define(format!("{prefix}x").parse().unwrap(), &Definition::default()).unwrap();
             let (known, other) = match restores {
                 false => (
-                    master.define_namespace(deadline_in(CALL_MAX), define(again.clone())).await.unwrap(),
-                    master.define_namespace(deadline_in(CALL_MAX), define(namespace)).await.unwrap(),
+                    outcome(master.define_namespace(deadline_in(CALL_MAX), define(again.clone())).await.unwrap()),
+                    outcome(master.define_namespace(deadline_in(CALL_MAX), define(namespace)).await.unwrap()),
                 ),
                 true => (
                     master.restore_namespace(deadline_in(CALL_MAX), restore(again.clone())).await.unwrap(),

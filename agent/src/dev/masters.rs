@@ -9,9 +9,10 @@ use common::lease::Grant;
 use common::parameters::{ClusterId, ClusterParameters, MasterId};
 use common::rpc::PROTOCOL;
 use common::rpc::lease::{
-    AgentReport, Changed, DefineRequest, FindRequest, Found, HeartbeatReply, HeartbeatRequest, LeaseService,
-    LeaseServiceRequest, LeaseServiceResponse, ListRequest, ListedLease, Mode, NAMESPACES_PAGE_MAX, NamespacesRequest,
-    REPORT_INTERVAL_MAX_MS, Refusal, Registered, Rent, RentRequest, RestoreRequest, TerminateRequest, TokenRequest,
+    AgentReport, Changed, DefineReply, DefineRequest, FindRequest, Found, HeartbeatReply, HeartbeatRequest,
+    LeaseService, LeaseServiceRequest, LeaseServiceResponse, ListRequest, ListedLease, Mode, NAMESPACES_PAGE_MAX,
+    NamespacesRequest, REPORT_INTERVAL_MAX_MS, Refusal, Registered, Rent, RentRequest, RestoreRequest,
+    TerminateRequest, TokenRequest,
 };
 use common::rpc::ranges::{
     KeepReply, KeepRequest, NotRaised, RAISES_MAX, RaiseRequest, Raised, RoutesReply, RoutesRequest, SegmentGrant,
@@ -231,8 +232,11 @@ impl LeaseService for Masters {
         self.change(move |ledger| ledger.take_back(&request)).await
     }
 
-    async fn define_namespace(self, _: Context, request: DefineRequest) -> Result<Changed, Refusal> {
-        self.change_name(request.cluster, Change::Define(Box::new(request.namespace))).await
+    async fn define_namespace(self, _: Context, request: DefineRequest) -> Result<DefineReply, Refusal> {
+        let name = request.namespace.name().clone();
+        let outcome = self.change_name(request.cluster, Change::Define(Box::new(request.namespace))).await;
+        let names = self.look(|ledger| ledger.name(&name)).await.into_iter().collect();
+        Ok(DefineReply { outcome, known: Found { names, retired: Vec::new() } })
     }
 
     async fn restore_namespace(self, _: Context, request: RestoreRequest) -> Result<Changed, Refusal> {

@@ -17,10 +17,8 @@ impl Task {
             let serves = reply.master != wrong && reply.mode.serves().is_ok();
             Ok((serves && fits).then_some((line, Greeting { reply, answer })))
         };
-        let Some((other, theirs)) = self.masters.ask(Ask::new(Lane::Calls, First::Others(line.at)), fitting).await.got
-        else {
-            return (line, greeting);
-        };
+        let ask = Ask::new(Lane::Calls, First::Others(line.at));
+        let Ok((other, theirs)) = self.masters.ask(ask, fitting).await else { return (line, greeting) };
         let (wrong, by_s) = (line.address(), by.0 / common::time::SECOND_MS);
         if self.is_news(format!("the clock of {wrong} is wrong")) {
             tracing::warn!(%wrong, by_s, right = %other.address(), "a master's clock is off; the other's is gone by");

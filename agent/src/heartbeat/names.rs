@@ -10,7 +10,9 @@ use crate::refusal::Refusal;
 use crate::serial_file::StartKind;
 use common::kind::Kind as IdKind;
 use common::namespace::{GeneratorName, Namespace};
-use common::rpc::lease::{Changed, Found, NAMESPACES_PAGE_MAX, NameState, Refusal as Said, Registered, RetiredOnly};
+use common::rpc::lease::{
+    Changed, DefineReply, Found, NAMESPACES_PAGE_MAX, NameState, Refusal as Said, Registered, RetiredOnly,
+};
 use common::rpc::mint::MintCode;
 use common::setting::NAMESPACES_MAX;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,7 +31,7 @@ const REFRESH: Duration = Duration::from_secs(60);
 const SAY_AGAIN: Duration = Duration::from_secs(2);
 /// Retired names that are remembered, to show them to masters that have forgotten it.
 const RETIRED_MAX: usize = NAMESPACES_MAX;
-/// Between two questions about unknown names. Requests that come meanwhile wait for the next question, which is about all
+/// Between two questions about unknown names, if nothing new came of the first. Requests that come meanwhile wait for the next question, which is about all
 /// of their names: each is answered by what the masters knew after it came, however many there are.
 const LOOK_UP_PAUSE: Duration = Duration::from_millis(100);
 /// Unknown names in one question; a request for one more is refused.
@@ -186,13 +188,15 @@ impl Names {
             if let Some(at) = asked.at {
                 tokio::time::sleep_until((at + LOOK_UP_PAUSE).into()).await;
             }
-            asked.at = Some(Instant::now());
+            let began = Instant::now();
             let (names, upto) = {
                 let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
                 (wanted.names.keys().cloned().collect::<BTreeSet<_>>(), wanted.requests)
             };
-            let outcome = self.find(names, true).await;
-            (asked.request, asked.outcome) = (upto, Some(outcome));
+            let found = self.find(names, true).await;
+            // What brought something new does so once.
+            asked.at = (found != Ok(true)).then_some(began);
+            (asked.request, asked.outcome) = (upto, Some(found.map(drop)));
             let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
             wanted.names.retain(|_, request| *request > upto);
         }
@@ -233,39 +237,45 @@ impl Names {
 
     /// Asks the masters about these names: one after the other, until all are known. A name that both have confirmed may
     /// for a moment be known to one of them only. Those by which no ID was given yet are taken in use if that is what they are asked for.
-    async fn find(&self, names: BTreeSet<GeneratorName>, to_use: bool) -> Result<(), String> {
-        let names = &std::sync::Mutex::new(names);
+    /// `true` if something new came of it.
+    async fn find(&self, names: BTreeSet<GeneratorName>, to_use: bool) -> Result<bool, String> {
+        let (left, is_news) = (&std::sync::Mutex::new(names), &AtomicBool::new(false));
         // What one knows suffices, unless it is a name that the other one confirmed in this moment.
-        let ask = Ask::new(Lane::Lists, First::Turn(&self.turn));
-        let asked = self.masters.ask(ask, |line| async move {
-            self.find_at(&line, names, to_use).await?;
-            let all_known = names.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
-            Ok(all_known.then_some(()))
+        let asked = self.masters.ask(Ask::new(Lane::Lists, First::Turn(&self.turn)), |line| async move {
+            let names = left.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let found = line.find_namespaces(names.iter().cloned().collect()).await?;
+            let (mut known, unused, mut news) = self.hear(&names, found).await;
+            if !to_use {
+                known.extend(unused.iter().map(name_of));
+            } else if !unused.is_empty() {
+                let taken = self.take_in_use(&line, unused).await;
+                news |= !taken.is_empty();
+                known.extend(taken);
+            }
+            is_news.fetch_or(news, Ordering::Relaxed);
+            let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
+            left.retain(|name| !known.contains(name));
+            Ok(left.is_empty().then_some(()))
         });
-        let asked = asked.await;
-        if asked.answered || asked.got.is_some() { Ok(()) } else { Err(asked.why()) }
+        match asked.await {
+            Err(none) if !none.answered => Err(none.why()),
+            _ => Ok(is_news.load(Ordering::Relaxed)),
+        }
     }
 
-    /// Asks one of them; what is known then is not among the names any more.
-    async fn find_at(
+    /// Takes in what a master says of these names. Gives those that are in use or retired, what is unused, and whether something is new.
+    async fn hear(
         &self,
-        line: &Line,
-        names: &std::sync::Mutex<BTreeSet<GeneratorName>>,
-        to_use: bool,
-    ) -> Result<(), CallError> {
-        let asked = names.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let found = self.completed(line.find_namespaces(asked.iter().cloned().collect()).await?);
+        asked: &BTreeSet<GeneratorName>,
+        found: Found,
+    ) -> (BTreeSet<GeneratorName>, Vec<Registered>, bool) {
+        let found = self.completed(found);
         let (unused, used): (Vec<_>, Vec<_>) = found.into_iter().partition(|one| one.state == NameState::Unused);
-        self.unused.learn(&asked, &unused);
-        let known: BTreeSet<_> = used.iter().chain(unused.iter().filter(|_| !to_use)).map(name_of).collect();
-        names.lock().unwrap_or_else(PoisonError::into_inner).retain(|name| !known.contains(name));
-        self.learned.fetch_or(!used.is_empty(), Ordering::Relaxed);
-        self.learn_and_keep(used).await;
-        if to_use && !unused.is_empty() {
-            let taken = self.take_in_use(line, unused).await;
-            names.lock().unwrap_or_else(PoisonError::into_inner).retain(|name| !taken.contains(name));
-        }
-        Ok(())
+        self.unused.learn(asked, &unused);
+        let known: BTreeSet<_> = used.iter().map(name_of).collect();
+        self.learned.fetch_or(!known.is_empty(), Ordering::Relaxed);
+        let news = self.learn_and_keep(used).await;
+        (known, unused, news)
     }
 
     /// Has the masters take these down as in use, and serves them then; gives those with which that was done.
@@ -311,7 +321,8 @@ impl Names {
     /// Fetches all names from one of the masters that answers, and shows it what it has forgotten. `true` if it took all of that.
     pub(super) async fn refresh(&self) -> Result<bool, String> {
         let ask = Ask::new(Lane::Lists, First::Turn(&self.turn));
-        self.masters.ask(ask, |line| async move { self.refresh_at(line).await.map(Some) }).await.result()
+        let done = self.masters.ask(ask, |line| async move { self.refresh_at(line).await.map(Some) });
+        done.await.map_err(|none| none.why())
     }
 
     async fn refresh_at(&self, mut line: Line) -> Result<bool, CallError> {
@@ -421,68 +432,50 @@ impl Names {
             return Err(Refusal::BadParameter(why.to_string()));
         }
         let (kind, name, token_type) = (namespace.kind(), namespace.name().clone(), namespace.token_type());
-        let changed = match self.define_somewhere(&namespace).await {
-            Ok(Ok(changed)) => changed,
-            Ok(Err(refusal)) => {
-                // What it stands for is learned now: this agent may know it as something else.
-                let _ = self.ask_about(&name).await;
-                return Err(match code_of(&refusal) {
-                    Some(code) => Refusal::NotRegistered { code, why: refusal.to_string() },
-                    None => Refusal::GeneratorExists { name },
-                });
-            }
-            Err(why) => return Err(Refusal::MastersUnavailable(why)),
-        };
-        // As the masters hold it, which may differ in what makes no difference to IDs. If they do not answer now, the first
-        // request asks again.
-        let known = self.ask_about(&name).await;
-        match self.minter.generator(kind, name.as_str()) {
-            Err(conflict @ Refusal::GeneratorConflict { .. }) => Err(conflict),
-            _ => {
-                if let Err(why) = known {
-                    tracing::debug!(%name, %why, "a name that was registered is served at its first request");
-                }
-                if let Some(why) = token_type.and_then(|token_type| self.minter.never_leases(token_type)) {
-                    tracing::warn!(%name, "registered, but {why}");
-                }
-                Ok(changed == Changed::Done)
-            }
+        let changed = self.define_somewhere(&namespace).await?;
+        if let Err(conflict @ Refusal::GeneratorConflict { .. }) = self.minter.generator(kind, name.as_str()) {
+            return Err(conflict);
         }
+        if let Some(why) = token_type.and_then(|token_type| self.minter.never_leases(token_type)) {
+            tracing::warn!(%name, "registered, but {why}");
+        }
+        Ok(changed == Changed::Done)
     }
 
     /// Whether the name stands for that already; the masters may have to be asked.
     async fn is_registered(&self, namespace: &Namespace) -> bool {
         let known = || self.definition(namespace.kind(), namespace.name());
         let is_met = || known().is_some_and(|known| namespace.is_met_by(&known));
-        is_met() || self.ask_about(namespace.name()).await.is_ok() && is_met()
+        is_met() || self.find(BTreeSet::from([namespace.name().clone()]), false).await.is_ok() && is_met()
     }
 
-    /// Learns what a name stands for, without using it.
-    async fn ask_about(&self, name: &GeneratorName) -> Result<(), String> {
-        self.find(BTreeSet::from([name.clone()]), false).await
-    }
-
-    /// The first answer that one of the masters gives; a refusal that the other one would repeat is an answer.
-    async fn define_somewhere(&self, namespace: &Namespace) -> Result<Result<Changed, Said>, String> {
-        let _turn = self.defines.acquire().await;
+    /// The first answer that one of the masters gives; a refusal that the other one would repeat is an answer. It says what the name stands
+    /// for as the masters hold it, which may differ in what makes no difference to IDs, and as something else than this agent knows.
+    async fn define_somewhere(&self, namespace: &Namespace) -> Result<Changed, Refusal> {
+        let (name, _turn) = (namespace.name(), self.defines.acquire().await);
         let asked = self.masters.ask(Ask::new(Lane::Lists, First::Last(&self.defined)), |line| async move {
-            match line.define(namespace.clone()).await {
-                Ok(changed) => Ok(Some(Ok(changed))),
-                Err(CallError::Refused { refusal, .. })
-                    if refusal == Said::NameTaken || code_of(&refusal).is_some() =>
-                {
-                    Ok(Some(Err(refusal)))
-                }
-                Err(error) => Err(error),
-            }
+            let DefineReply { outcome, known } = line.define(namespace.clone()).await?;
+            let answer = match outcome {
+                Ok(changed) => Ok(changed),
+                Err(Said::NameTaken) => Err(Refusal::GeneratorExists { name: name.clone() }),
+                Err(refusal) => match code_of(&refusal) {
+                    Some(code) => Err(Refusal::NotRegistered { code, why: refusal.to_string() }),
+                    None => return Err(line.refused(refusal)),
+                },
+            };
+            self.hear(&BTreeSet::from([name.clone()]), known).await;
+            Ok(Some(answer))
         });
-        asked.await.result()
+        asked.await.unwrap_or_else(|none| Err(Refusal::MastersUnavailable(none.why())))
     }
 
-    async fn learn_and_keep(&self, registered: Vec<Registered>) {
-        if self.learn(registered).await {
+    /// Serves these too, or no more, also after the next start. `true` if something is new.
+    async fn learn_and_keep(&self, registered: Vec<Registered>) -> bool {
+        let is_news = self.learn(registered).await;
+        if is_news {
             self.keep().await;
         }
+        is_news
     }
 
     /// Serves these too, or no more. `true` if something is new.

@@ -76,15 +76,14 @@ impl Segments {
             let Wanted { name, ask, .. } = wanted;
             line.request_segment(name.clone(), ask.wanted, ask.seen).await.map(Some)
         });
-        let mut asked = asked.await;
-        if let Some(grant) = asked.got {
-            return Ok(Answer::Granted(grant));
-        }
-        let has_ended = |e: &CallError| matches!(e, CallError::Refused { refusal: Said::AxisEnded { .. }, .. });
-        let all = asked.errors.len();
-        asked.errors.retain(|error| !has_ended(error));
+        let mut none = match asked.await {
+            Ok(grant) => return Ok(Answer::Granted(grant)),
+            Err(none) => none,
+        };
+        let all = none.errors.len();
+        none.errors.retain(|e| !matches!(e, CallError::Refused { refusal: Said::AxisEnded { .. }, .. }));
         // What one of them cannot say, it may still have.
-        if asked.errors.is_empty() && all > 0 { Ok(Answer::Ended) } else { Err(asked.why()) }
+        if none.errors.is_empty() && all > 0 { Ok(Answer::Ended) } else { Err(none.why()) }
     }
 
     /// Shows the master in use what was granted here, but for names in `shown`; those that it has compared are added.

@@ -19,9 +19,9 @@ use common::net::places::{Place, Places};
 use common::parameters::{ClusterId, ClusterParameters, MasterId};
 use common::plugin::PluginSpec;
 use common::rpc::lease::{
-    AgentReport, Changed, DefineRequest, FindRequest, Found, HeartbeatReply, HeartbeatRequest, LeaseService,
-    ListRequest, ListedLease, Mode, NameProof, NameState, NamespacesRequest, Refusal as Said, Registered, RentRequest,
-    RestoreRequest, RetiredOnly, TerminateRequest, TokenRequest,
+    AgentReport, Changed, DefineReply, DefineRequest, FindRequest, Found, HeartbeatReply, HeartbeatRequest,
+    LeaseService, ListRequest, ListedLease, Mode, NameProof, NameState, NamespacesRequest, Refusal as Said, Registered,
+    RentRequest, RestoreRequest, RetiredOnly, TerminateRequest, TokenRequest,
 };
 use common::rpc::ranges::{
     KeepReply, KeepRequest, NotRaised, RaiseRequest, Raised, RoutesReply, RoutesRequest, SegmentGrant, SegmentRequest,

@@ -8,8 +8,8 @@ use common::lease::{Generation, Grant, Receipt};
 use common::namespace::{GeneratorName, Namespace};
 use common::parameters::{AgentId, ClusterParameters, SessionId};
 use common::rpc::lease::{
-    AgentReport, Changed, DefineRequest, FindRequest, Found, NamespacesRequest, Refusal, Registered, Rent, RentRequest,
-    RestoreRequest, TokenRequest,
+    AgentReport, Changed, DefineReply, DefineRequest, FindRequest, Found, NamespacesRequest, Refusal, Registered, Rent,
+    RentRequest, RestoreRequest, TokenRequest,
 };
 use common::rpc::ranges::{
     KeepReply, KeepRequest, NotRaised, RaiseRequest, Raised, RoutesReply, RoutesRequest, SegmentGrant, SegmentRequest,
@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tarpc::client::RpcError;
 use tarpc::context::Context;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// A way to one master, on which each call has the same time.
 #[derive(Clone)]
@@ -55,6 +55,10 @@ impl Line {
     pub(crate) fn failed(&self, why: impl Into<String>) -> CallError {
         self.retire();
         failed(self.address(), why)
+    }
+
+    pub(crate) fn refused(&self, refusal: Refusal) -> CallError {
+        refused(self.address(), refusal)
     }
 
     /// The introduction, if this is the first to be told of it, and otherwise a heartbeat.
@@ -105,7 +109,7 @@ impl Line {
         rent
     }
 
-    pub(crate) async fn define(&self, namespace: Namespace) -> Result<Changed, CallError> {
+    pub(crate) async fn define(&self, namespace: Namespace) -> Result<DefineReply, CallError> {
         let request = DefineRequest { agent_id: self.caller().0, cluster: Some(self.link.cluster), namespace };
         self.within(self.link.client.define_namespace(self.context(), request)).await
     }
@@ -193,16 +197,16 @@ impl Line {
         &self,
         call: impl Future<Output = Result<Result<T, Refusal>, RpcError>>,
     ) -> Result<T, CallError> {
-        let number = self.link.sends();
+        let began = Instant::now();
         let came = timeout(self.limit, call).await.unwrap_or(Err(RpcError::DeadlineExceeded));
         if let Ok(_) | Err(RpcError::Server(_)) = came {
-            self.link.hears(number);
+            self.link.hears();
             self.master.answers();
         }
         match came {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(refusal)) => {
-                let error = refused(self.address(), refusal);
+                let error = self.refused(refusal);
                 if error.ends_connection() {
                     self.retire();
                     notes::note(self.address(), &self.masters.minter, Err(&error)).await;
@@ -212,7 +216,7 @@ impl Line {
             // It refuses this call alone.
             Err(why @ RpcError::Server(_)) => Err(failed(self.address(), why.to_string())),
             Err(RpcError::DeadlineExceeded) => {
-                if !self.link.has_heard(number) {
+                if self.link.heard() <= began {
                     self.retire();
                     self.master.does_not_answer();
                 }

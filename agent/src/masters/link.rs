@@ -1,6 +1,6 @@
 //! One connection to one master, on which it has introduced itself as one of ours.
 
-use super::{AGE_MAX, Lane, Masters, OPEN_LIMIT};
+use super::{AGE_MAX, Lane, Masters, OPEN_LIMIT, lock};
 use crate::minter::Membership;
 use crate::timebase::Answer;
 use common::clock::Clock;
@@ -12,7 +12,7 @@ use common::rpc::lease::{
 use common::rpc::transport;
 use common::time::{Now, SpanMs};
 use futures::FutureExt as _;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Mutex;
 use tarpc::client::NewClient;
 use tarpc::{ClientMessage, Response};
 use tokio::task::AbortHandle;
@@ -93,12 +93,8 @@ pub(crate) struct Link {
     pub(super) cluster: ClusterId,
     pub(super) parameters: ClusterParameters,
     opened: Instant,
-    /// Calls so far,
-    sent: AtomicU64,
-    /// the last of those that were answered,
-    heard: AtomicU64,
-    /// and as many as there were at the last look.
-    looked_at: AtomicU64,
+    /// When a call was answered last.
+    heard: Mutex<Instant>,
 }
 
 /// A master's answer to a heartbeat, with the moments around it.
@@ -144,8 +140,8 @@ impl Link {
         };
         let greeting = greet(masters, address, membership, call).await?;
         let HeartbeatReply { cluster, parameters, .. } = greeting.reply;
-        let [sent, heard, looked_at] = [const { AtomicU64::new(0) }; 3];
-        let link = Self { client, dispatch, cluster, parameters, opened: Instant::now(), sent, heard, looked_at };
+        let opened = Instant::now();
+        let link = Self { client, dispatch, cluster, parameters, opened, heard: Mutex::new(opened) };
         Ok((link, greeting))
     }
 
@@ -154,25 +150,13 @@ impl Link {
         !self.dispatch.is_finished() && (lane == Lane::Calls || self.opened.elapsed() < AGE_MAX)
     }
 
-    /// Whether there was no call since this was asked the last time.
-    pub(super) fn is_idle(&self) -> bool {
-        let sent = self.sent.load(Ordering::Relaxed);
-        self.looked_at.swap(sent, Ordering::Relaxed) == sent
+    pub(super) fn heard(&self) -> Instant {
+        *lock(&self.heard)
     }
 
-    /// The number of a call that is sent now.
-    pub(super) fn sends(&self) -> u64 {
-        self.sent.fetch_add(1, Ordering::Relaxed) + 1
-    }
-
-    /// The call of that number was answered.
-    pub(super) fn hears(&self, number: u64) {
-        self.heard.fetch_max(number, Ordering::Relaxed);
-    }
-
-    /// Whether that call or one that was sent later was answered.
-    pub(super) fn has_heard(&self, number: u64) -> bool {
-        self.heard.load(Ordering::Relaxed) >= number
+    /// A call was answered.
+    pub(super) fn hears(&self) {
+        *lock(&self.heard) = Instant::now();
     }
 
     /// Ends it at once: nothing that was sent and has not arrived will.

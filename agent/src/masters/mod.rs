@@ -41,8 +41,10 @@ const AGAIN: Duration = Duration::from_millis(300);
 const SILENCE: Duration = Duration::from_secs(30);
 /// and gets no more than this, which is enough for one that answers again, where another one has answered.
 const RESTED_LIMIT: Duration = Duration::from_millis(500);
-/// A connection that nobody has used from one look to the next is closed.
-const LOOK: Duration = Duration::from_secs(20);
+/// A connection that nobody has used for so long is closed,
+const IDLE: Duration = Duration::from_secs(20);
+/// at the next look.
+const LOOK: Duration = Duration::from_secs(5);
 /// A connection for lists is not given to anybody after this: it is noticed soon that an address leads elsewhere by now.
 const AGE_MAX: Duration = Duration::from_secs(60);
 
@@ -97,22 +99,15 @@ impl<'a> Ask<'a> {
     }
 }
 
-/// What came of a question.
-pub(crate) struct Outcome<T> {
-    /// The answer that ended it.
-    pub(crate) got: Option<T>,
-    /// Tells whether there were answers that did not end it.
+/// That no answer ended a question.
+#[derive(Debug, Default)]
+pub(crate) struct Unanswered {
+    /// Tells whether there were answers, of which none ended it.
     pub(crate) answered: bool,
     pub(crate) errors: Vec<CallError>,
 }
 
-impl<T> Outcome<T> {
-    /// The answer that ended it, or the errors in words.
-    pub(crate) fn result(self) -> Result<T, String> {
-        let why = self.why();
-        self.got.ok_or(why)
-    }
-
+impl Unanswered {
     /// The errors in words, each with its master.
     pub(crate) fn why(&self) -> String {
         let all: Vec<_> = self.errors.iter().map(|error| format!("master {}: {error}", error.address())).collect();
@@ -198,10 +193,10 @@ impl Master {
         }
     }
 
-    /// Closes a connection that nobody holds or has used since the last look.
+    /// Closes a connection that nobody holds or has used lately.
     fn sweep(&self, lane: Lane) {
         let mut slot = self.slot(lane);
-        if matches!(&*slot, Slot::Open(link) if Arc::strong_count(link) == 1 && link.is_idle()) {
+        if matches!(&*slot, Slot::Open(link) if Arc::strong_count(link) == 1 && link.heard().elapsed() >= IDLE) {
             *slot = Slot::Closed(None);
         }
     }
@@ -270,43 +265,37 @@ impl Masters {
         };
         let left_out = usize::from(matches!(first, First::Others(_)));
         let turns = (left_out..count).map(|step| (from % count + step) % count);
-        let (silent, mut order): (Vec<_>, Vec<_>) = turns.partition(|at| self.is_silent(*at));
+        let is_silent = |at: &usize| self.all.get(*at).is_some_and(|master| master.is_silent());
+        let (silent, mut order): (Vec<_>, Vec<_>) = turns.partition(is_silent);
         order.extend(silent);
         order
     }
 
-    fn is_silent(&self, at: usize) -> bool {
-        self.all.get(at).is_some_and(|master| master.is_silent())
-    }
-
     /// Asks one master after the other, until `call` gets something.
-    pub(crate) async fn ask<T, F>(self: &Arc<Self>, ask: Ask<'_>, call: impl Fn(Line) -> F) -> Outcome<T>
+    ///
+    /// # Errors
+    /// [`Unanswered`] if none of them gave it.
+    pub(crate) async fn ask<T, F>(self: &Arc<Self>, ask: Ask<'_>, call: impl Fn(Line) -> F) -> Result<T, Unanswered>
     where
         F: Future<Output = Result<Option<T>, CallError>>,
     {
-        let mut outcome = Outcome { got: None, answered: false, errors: Vec::new() };
-        for at in self.order(&ask.first) {
+        let mut none = Unanswered::default();
+        for (at, master) in self.order(&ask.first).into_iter().filter_map(|at| Some((at, self.all.get(at)?))) {
             let asked = async { call(self.reach(at, ask.lane, ask.reach, ask.limit).await?).await };
-            let came = match self.all.get(at) {
-                // What the others know suffices as a rule.
-                Some(master) if outcome.answered && master.is_silent() => {
-                    timeout(RESTED_LIMIT, asked).await.unwrap_or_else(|_| Err(master.failed("no answer in time")))
-                }
-                _ => asked.await,
-            };
-            match came {
+            // What the others know suffices as a rule.
+            let limit = if none.answered && master.is_silent() { RESTED_LIMIT } else { Duration::MAX };
+            match timeout(limit, asked).await.unwrap_or_else(|_| Err(master.failed("no answer in time"))) {
                 Ok(Some(got)) => {
                     if let First::Last(preferred) = ask.first {
                         preferred.set(at);
                     }
-                    outcome.got = Some(got);
-                    return outcome;
+                    return Ok(got);
                 }
-                Ok(None) => outcome.answered = true,
-                Err(error) => outcome.errors.push(error),
+                Ok(None) => none.answered = true,
+                Err(error) => none.errors.push(error),
             }
         }
-        outcome
+        Err(none)
     }
 
     /// A line to that master by this lane, on which each call may take `limit`. It is opened if it is not open; an attempt goes on

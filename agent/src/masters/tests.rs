@@ -68,15 +68,15 @@ async fn a_call_that_gets_no_answer_ends_the_connection_only_if_no_later_one_doe
     });
     assert!(held.unwrap_err().to_string() == "no answer in time" && answered.is_ok());
     let same = line(&masters, 0, Lane::Calls).await.unwrap();
-    assert!(same.is_same(&late) && !masters.is_silent(0));
+    assert!(same.is_same(&late) && !masters.all[0].is_silent());
 
     // Nothing is answered: the next one gets another connection, and what is under way keeps its time.
     let patient = tokio::spawn(async move { same.heartbeat().await.map(drop).or(segment(&same).await) });
     master.with(|records| records.holds_heartbeats = true);
-    assert!(segment(&late).await.is_err() && masters.is_silent(0));
+    assert!(segment(&late).await.is_err() && masters.all[0].is_silent());
     master.with(|records| (records.holds_segments, records.holds_heartbeats) = (false, false));
     let other = line(&masters, 0, Lane::Calls).await.unwrap();
-    assert!(!other.is_same(&late) && !masters.is_silent(0), "it has answered");
+    assert!(!other.is_same(&late) && !masters.all[0].is_silent(), "it has answered");
     assert!(patient.await.unwrap().is_ok());
 }
 
@@ -129,11 +129,12 @@ async fn relay(to: String, is_cut: watch::Receiver<bool>) -> String {
                 let mut bytes = vec![0; 1 << 16];
                 while let Ok(n @ 1..) = from_agent.read(&mut bytes).await {
                     is_cut.wait_for(|is_cut| !is_cut).await.unwrap();
-                    match from_agent.try_read(&mut [0]) {
-                        Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {}
-                        _ => return,
+                    if from_agent.as_ref().take_error().unwrap().is_some() {
+                        return;
                     }
                     to_master.write_all(&bytes[..n]).await.unwrap();
+                    // What follows, be it that nobody waits for an answer any more, comes a little later.
+                    tokio::time::sleep(SOON / 10).await;
                 }
             });
         }
@@ -195,13 +196,13 @@ async fn what_nobody_uses_is_closed_what_is_held_stays_and_that_for_lists_is_mad
     let held = line(&masters, 0, Lane::Calls).await.unwrap();
     line(&masters, 0, Lane::Lists).await.unwrap();
     assert_eq!(connections(), 2);
-    pass(LOOK).await;
+    pass(IDLE).await;
     pass(LOOK).await;
     assert!(line(&masters, 0, Lane::Calls).await.unwrap().is_same(&held));
     let list = line(&masters, 0, Lane::Lists).await.unwrap();
     assert_eq!(connections(), 3, "the other one was closed");
     for _ in 0..3 {
-        pass(LOOK).await;
+        pass(IDLE).await;
         list.namespaces_after(None).await.unwrap();
     }
     assert!(!line(&masters, 0, Lane::Lists).await.unwrap().is_same(&list), "its address may lead elsewhere by now");
@@ -241,7 +242,7 @@ async fn who_does_not_answer_is_asked_last_until_it_does() {
     one.with(|records| (records.holds_segments, records.holds_heartbeats) = (true, true));
     let ask = || Ask { reach: SOON, limit: SOON, ..Ask::new(Lane::Calls, First::Last(&last)) };
     let asked = masters.ask(ask(), async |line| segment(&line).await.map(|()| Some(line.at))).await;
-    assert_eq!((asked.got, asked.errors.len()), (Some(1), 1));
+    assert_eq!(asked.unwrap(), 1);
     for asked_first in [First::Master(0), First::Master(1), First::Turn(&turn), First::Last(&last)] {
         assert_eq!(masters.order(&asked_first), [1, 0]);
     }
@@ -249,7 +250,7 @@ async fn who_does_not_answer_is_asked_last_until_it_does() {
     // What the other one says suffices: this one gets little time.
     let began = Instant::now();
     let ask = Ask { reach: CALL_LIMIT, ..ask() };
-    let asked = masters.ask(ask, async |line| line.heartbeat().await.map(|_| None::<()>)).await;
+    let asked = masters.ask(ask, async |line| line.heartbeat().await.map(|_| None::<()>)).await.unwrap_err();
     assert!(asked.answered && asked.errors.len() == 1 && began.elapsed() < RESTED_LIMIT + SOON);
 
     one.with(|records| (records.holds_segments, records.holds_heartbeats) = (false, false));

@@ -128,9 +128,9 @@ impl Sequences {
             let at = line.at;
             Ok(Some((at, self.raise_at(line, session, raises).await?)))
         });
-        match raised.await.got {
-            Some((at, answers)) => self.raises.leave(at, self.take_in(wanted, answers).await),
-            None => {
+        match raised.await {
+            Ok((at, answers)) => self.raises.leave(at, self.take_in(wanted, answers).await),
+            Err(_) => {
                 self.not_raised(&wanted);
                 tokio::time::sleep(PAUSE).await;
             }

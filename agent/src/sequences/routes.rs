@@ -164,7 +164,7 @@ impl Sequences {
             said.map(Some)
                 .inspect_err(|error| tracing::debug!(address = line.address(), %error, "a master said no routes"))
         });
-        let mut reply = asked.await.got?;
+        let mut reply = asked.await.ok()?;
         self.forwards.allow(std::mem::take(&mut reply.networks));
         Some(reply)
     }

@@ -1,8 +1,8 @@
 //! `LeaseService`: what agents ask of a master.
 
 pub use super::names::{
-    DefineRequest, FindRequest, Found, NameProof, NameState, NamespacesRequest, Registered, RestoreRequest,
-    RetiredOnly, refusal,
+    DefineReply, DefineRequest, FindRequest, Found, NameProof, NameState, NamespacesRequest, Registered,
+    RestoreRequest, RetiredOnly, refusal,
 };
 use super::ranges::{
     KeepReply, KeepRequest, NotMoved, NotRaised, RaiseRequest, Raised, RoutesReply, RoutesRequest, SegmentGrant,
@@ -60,7 +60,7 @@ pub trait LeaseService {
     /// Gives a lease back: no renewal any more. The value rests until its end like any other.
     async fn terminate_token(request: TerminateRequest) -> Result<(), Refusal>;
     /// Registers what a generator's name stands for; both masters must confirm. The same again is [`Changed::AlreadySo`].
-    async fn define_namespace(request: DefineRequest) -> Result<Changed, Refusal>;
+    async fn define_namespace(request: DefineRequest) -> Result<DefineReply, Refusal>;
     /// The registered namespaces that are not retired, in the order of their names, at most [`NAMESPACES_PAGE_MAX`].
     async fn list_namespaces(request: NamespacesRequest) -> Result<Vec<Registered>, Refusal>;
     /// Who are you, how late is it, what are the parameters. The first call on every connection.

@@ -2,7 +2,7 @@
 
 use crate::namespace::{GeneratorName, Namespace};
 use crate::parameters::{AgentId, ClusterId};
-use crate::rpc::lease::Refusal;
+use crate::rpc::lease::{Changed, Refusal};
 use crate::setting::{Change, Outcome, SettingValue};
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +15,15 @@ pub struct DefineRequest {
     pub cluster: Option<ClusterId>,
     /// The name and what it shall stand for.
     pub namespace: Namespace,
+}
+
+/// The answer to a call to register a namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DefineReply {
+    /// What came of it.
+    pub outcome: Result<Changed, Refusal>,
+    /// What is known of the name now, whatever came of it.
+    pub known: Found,
 }
 
 /// A call that shows a name by which the caller gave IDs, and that the master does not know as the caller does.

@@ -135,8 +135,23 @@ impl LeaseService for Master {
         Ok(())
     }
 
-    async fn define_namespace(self, _: Context, _: DefineRequest) -> Result<Changed, Said> {
-        Err(Said::PeerAway)
+    async fn define_namespace(self, _: Context, request: DefineRequest) -> Result<DefineReply, Said> {
+        self.with(|records| {
+            records.restore.clone()?;
+            let name = request.namespace.name();
+            let known = records.registered.iter().find(|one| one.namespace.name() == name);
+            let outcome = match known {
+                Some(one) if one.namespace == request.namespace => Ok(Changed::AlreadySo),
+                Some(_) => Err(Said::NameTaken),
+                None => Ok(Changed::Done),
+            };
+            let new = Registered { namespace: request.namespace, state: NameState::Unused, proof: None };
+            let known = known.cloned().unwrap_or(new);
+            if outcome == Ok(Changed::Done) {
+                records.registered.push(known.clone());
+            }
+            Ok(DefineReply { outcome, known: Found { names: vec![known], retired: Vec::new() } })
+        })
     }
 
     async fn restore_namespace(self, _: Context, request: RestoreRequest) -> Result<Changed, Said> {

@@ -181,6 +181,35 @@ async fn the_first_id_of_a_name_waits_until_the_masters_hold_it_in_use() {
 }
 
 #[tokio::test]
+async fn a_definition_and_the_first_ids_of_its_name_take_one_connection_and_wait_for_nothing() {
+    let (kit, master) = (Kit::new(), Master::new(Ok(7)));
+    let minter = kit.start();
+    let masters = masters_at(&[master.listen().await], &minter);
+    let names = Names::new(masters, Arc::clone(&minter), &kit.path());
+    let began = Instant::now();
+    for nth in 0..20 {
+        let name: GeneratorName = format!("orders-{nth}").parse().unwrap();
+        let orders = Namespace::define(name.clone(), &Definition::default()).unwrap();
+        assert_eq!(names.define(orders.clone()).await, Ok(true));
+        assert_eq!(names.definition(Kind::Uniq64, &name), Some(orders.clone()), "before anybody asks for it");
+        assert_eq!(names.define(orders).await, Ok(false));
+        names.look_up(&name).await.unwrap();
+        assert!(minter.generator(Kind::Uniq64, name.as_str()).is_ok());
+    }
+    // Which they would, if each waited for the pause after the one before.
+    let pauses = Duration::from_millis(100) * 19;
+    assert!(began.elapsed() < pauses, "{:?}", began.elapsed());
+    assert_eq!(master.with(|records| (records.connections, records.finds.len())), (1, 20));
+    // One that stands for something else is learned from the refusal, whatever this agent knew.
+    let other = Namespace::define("bills".parse().unwrap(), &Definition::layout("snowflake")).unwrap();
+    master.with(|records| records.registered.push(in_use(other.clone())));
+    let bills = Namespace::define(other.name().clone(), &Definition::default()).unwrap();
+    assert_eq!(names.define(bills).await, Err(Refusal::GeneratorExists { name: other.name().clone() }));
+    assert!(minter.generator(Kind::Layout, "bills").is_ok());
+    assert_eq!(master.with(|records| records.finds.len()), 20, "nobody asked what it is");
+}
+
+#[tokio::test]
 async fn a_retired_name_that_the_masters_have_forgotten_is_shown_to_them_also_after_a_restart() {
     let (kit, master) = (Kit::new(), Master::new(Ok(7)));
     let masters = vec![master.listen().await];

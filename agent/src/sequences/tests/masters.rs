@@ -7,9 +7,9 @@ use common::namespace::GeneratorName;
 use common::net::places::{Place, Places};
 use common::parameters::{ClusterId, MasterId, SessionId};
 use common::rpc::lease::{
-    AgentReport, Changed, DefineRequest, FindRequest, Found, HeartbeatReply, HeartbeatRequest, LeaseService,
-    ListRequest, ListedLease, Mode, NamespacesRequest, Refusal, Registered, Rent, RentRequest, RestoreRequest,
-    TerminateRequest, TokenRequest,
+    AgentReport, Changed, DefineReply, DefineRequest, FindRequest, Found, HeartbeatReply, HeartbeatRequest,
+    LeaseService, ListRequest, ListedLease, Mode, NamespacesRequest, Refusal, Registered, Rent, RentRequest,
+    RestoreRequest, TerminateRequest, TokenRequest,
 };
 use common::rpc::ranges::{
     HeldSections, KeepReply, KeepRequest, NotRaised, RaiseRequest, RaiseTo, Raised, RoutesReply, RoutesRequest,
@@ -286,7 +286,7 @@ impl LeaseService for Master {
     async fn terminate_token(self, _: Context, _: TerminateRequest) -> Result<(), Refusal> {
         Err(Refusal::PeerAway)
     }
-    async fn define_namespace(self, _: Context, _: DefineRequest) -> Result<Changed, Refusal> {
+    async fn define_namespace(self, _: Context, _: DefineRequest) -> Result<DefineReply, Refusal> {
         Err(Refusal::PeerAway)
     }
     async fn restore_namespace(self, _: Context, _: RestoreRequest) -> Result<Changed, Refusal> {
