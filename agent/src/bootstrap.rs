@@ -4,7 +4,7 @@ use crate::dev::Base;
 use crate::extensions::Extensions;
 use crate::heartbeat::{Heartbeat, Names, Segments};
 use crate::holder::Holder;
-use crate::masters::{Masters, Report};
+use crate::masters::Masters;
 use crate::minter::Minter;
 use crate::sequences::{SequenceSettings, Sequences};
 use crate::serial_file::Opened;
@@ -17,7 +17,6 @@ use common::time::SpanMs;
 use common::token::TokenType;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use tokio::runtime::Handle;
 
 /// The name of an agent, and the leases that it asks the masters for.
 pub(crate) struct Identity {
@@ -31,8 +30,7 @@ pub(crate) struct Identity {
 pub(crate) struct Parts {
     pub(crate) minter: Arc<Minter>,
     pub(crate) names: Arc<Names>,
-    pub(crate) report: Arc<Report>,
-    masters: Arc<Masters>,
+    pub(crate) masters: Arc<Masters>,
     holder: Holder,
 }
 
@@ -53,10 +51,9 @@ impl Parts {
         if let Some(handler) = refusals {
             minter.refusals().set(move |call, failure| handler(call, failure));
         }
-        let report = Arc::<Report>::default();
-        let masters = Masters::new(masters, identity.agent_id, Arc::clone(&minter), Arc::clone(&report));
-        let names = Arc::new(Names::new(Arc::clone(&masters), Arc::clone(&minter), &serial_file));
-        Ok(Self { minter, names, report, masters, holder })
+        let masters = Masters::new(masters, identity.agent_id, Arc::clone(&minter));
+        let names = Arc::new(Names::new(Arc::clone(&masters), &serial_file));
+        Ok(Self { minter, names, masters, holder })
     }
 
     fn mint(opened: Opened, identity: &Identity) -> Result<(Arc<Minter>, Holder), String> {
@@ -70,21 +67,15 @@ impl Parts {
         Ok((minter, holder))
     }
 
-    /// Has connections to the masters live on that runtime.
-    pub(crate) fn live_on(&self, runtime: &Handle) {
-        self.masters.live_on(runtime);
-    }
-
     /// Sections of sequences of these sets, served at that address; other agents are asked for the rest.
     pub(crate) fn sequences(&self, sets: Vec<GeneratorName>, memory: u64, address: ServedAt) -> Sequences {
         let settings = SequenceSettings { sets, memory, address };
-        Sequences::new(settings, Arc::clone(&self.masters), Arc::clone(&self.minter), Some(Arc::clone(&self.names)))
+        Sequences::new(settings, Arc::clone(&self.masters), Some(Arc::clone(&self.names)))
     }
 
     /// The tasks that talk to the masters for as long as the agent runs, beside those of its names and sequences.
     pub(crate) fn tasks(self) -> (Heartbeat, Segments) {
-        let Self { minter, masters, holder, .. } = self;
-        let segments = Segments::new(Arc::clone(&masters), Arc::clone(&minter));
-        (Heartbeat { masters, holder, minter }, segments)
+        let Self { masters, holder, .. } = self;
+        (Heartbeat { masters: Arc::clone(&masters), holder }, Segments::new(masters))
     }
 }

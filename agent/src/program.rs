@@ -238,14 +238,13 @@ async fn serve(
     let token_types = args.token_types.iter().copied().collect();
     let identity = Identity { agent_id: agent_id.clone(), token_types, renew_interval: args.renew_interval(), clock };
     let parts = Parts::new(base, identity, extensions).map_err(anyhow::Error::msg)?;
-    let (minter, names, report) = (Arc::clone(&parts.minter), Arc::clone(&parts.names), Arc::clone(&parts.report));
-    parts.live_on(&Handle::current());
+    let (minter, names, masters) = (Arc::clone(&parts.minter), Arc::clone(&parts.names), Arc::clone(&parts.masters));
     configure(&minter, args)?;
     names.recall().await;
     let sequences = parts.sequences(args.sets.clone(), args.sequence_memory, served_at(args, http_at, rpc_at));
     let sequences = sequences.with_bounds(bounds, &sections_start).with_connections(http::connections_of(http_max));
     let sequences = Arc::new(sequences);
-    let agent = http::Agent::new(Arc::clone(&minter), Arc::clone(&report), agent_id.clone(), args.batch_max)
+    let agent = http::Agent::new(Arc::clone(&minter), Arc::clone(&masters.report), agent_id.clone(), args.batch_max)
         .with_names(Arc::clone(&names))
         .with_sequences(Arc::clone(&sequences));
     let tasks = tasks(parts, &sequences, &stop).map(|(name, task)| tokio::spawn(watch.clone().over(name, task)));
@@ -301,11 +300,12 @@ fn tasks(
     sequences: &Arc<Sequences>,
     stop: &CancellationToken,
 ) -> [(&'static str, BoxFuture<'static, ()>); 4] {
-    let (names, report) = (Arc::clone(&parts.names), Arc::clone(&parts.report));
+    parts.masters.live_on(&Handle::current());
+    let names = Arc::clone(&parts.names);
     let (heartbeat, segments) = parts.tasks();
     [
         ("heartbeat", heartbeat.run(stop.clone()).boxed()),
-        ("names", names.run(report, stop.clone()).boxed()),
+        ("names", names.run(stop.clone()).boxed()),
         ("segments", segments.run(stop.clone()).boxed()),
         ("sequences", Arc::clone(sequences).run(stop.clone()).boxed()),
     ]

@@ -112,13 +112,13 @@ async fn a_quota_of_one_refuses_the_second_on_every_way_over_rpc() {
 #[tokio::test]
 async fn a_call_that_does_not_fit_its_name_does_not_take_it_in_use() {
     use crate::heartbeat::tests::master::Master;
+    use crate::masters::tests::masters_at;
     use common::namespace::Definition;
     use common::rpc::lease::{NameState, Registered};
     let (kit, master) = (Kit::new(), Master::new(Ok(7)));
     let masters = vec![master.listen().await];
     let minter = kit.start();
-    let agent = "test-1".parse().unwrap();
-    let names = Arc::new(Names::new(masters, agent, Arc::clone(&minter), &kit.path(), Clock::system()));
+    let names = Arc::new(Names::new(masters_at(&masters, &minter), &kit.path()));
     let unused = |name: &str, definition: &Definition| {
         let namespace = Namespace::define(name.parse().unwrap(), definition).unwrap();
         Registered { namespace, state: NameState::Unused, proof: None }
@@ -130,7 +130,7 @@ async fn a_call_that_does_not_fit_its_name_does_not_take_it_in_use() {
         ];
     });
     let stop = CancellationToken::new();
-    tokio::spawn(Arc::clone(&names).run(Arc::default(), stop.clone()));
+    tokio::spawn(Arc::clone(&names).run(stop.clone()));
     while names.unused().len() < 2 {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }

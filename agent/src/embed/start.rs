@@ -168,19 +168,19 @@ impl Embedded {
         let Settings { agent_id, token_types, .. } = settings;
         let identity = Identity { agent_id, token_types, renew_interval, clock };
         let parts = Parts::new(base, identity, extensions.into()).map_err(StartError::Settings)?;
-        let (minter, names, report) = (Arc::clone(&parts.minter), Arc::clone(&parts.names), Arc::clone(&parts.report));
+        let (minter, names) = (Arc::clone(&parts.minter), Arc::clone(&parts.names));
         let process = Process::this().map_err(StartError::Settings)?;
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(1).thread_name("uniq-embedded").enable_all().build()?;
         minter.reserve_on(runtime.handle().clone());
-        parts.live_on(runtime.handle());
+        parts.masters.live_on(runtime.handle());
         let stop = CancellationToken::new();
         let (learning, until) = (Arc::clone(&names), stop.clone());
         let (done, recalled) = std::sync::mpsc::sync_channel(1);
         runtime.spawn(async move {
             learning.recall().await;
             let _ = done.send(());
-            learning.run(report, until).await;
+            learning.run(until).await;
         });
         // A file is read: so that names of a former run are there from the beginning, with or without masters.
         let _ = recalled.recv();

@@ -53,8 +53,6 @@ pub struct Heartbeat {
     pub(crate) masters: Arc<Masters>,
     /// What we want and hold.
     pub(crate) holder: Holder,
-    /// Where leases are used.
-    pub(crate) minter: Arc<Minter>,
 }
 
 struct Task {
@@ -85,7 +83,7 @@ impl Heartbeat {
     /// Runs until `stop`.
     pub async fn run(self, stop: CancellationToken) {
         let jumped = Arc::new(Notify::new());
-        let watch = watch(Arc::clone(&self.minter), Arc::clone(&jumped));
+        let watch = watch(Arc::clone(&self.masters.minter), Arc::clone(&jumped));
         let mut task = self.task();
         tokio::select! {
             () = stop.cancelled() => {}
@@ -99,7 +97,8 @@ impl Heartbeat {
     }
 
     fn task(self) -> Task {
-        let Self { masters, holder, minter } = self;
+        let Self { masters, holder } = self;
+        let minter = Arc::clone(&masters.minter);
         let turn = usize::try_from(rand::random::<u64>() % masters.len().max(1) as u64).unwrap_or(0);
         Task {
             turn,
@@ -111,7 +110,7 @@ impl Heartbeat {
             used: Used::default(),
             started: minter.clock().link_now().boot,
             minter,
-            report: Arc::clone(masters.report()),
+            report: Arc::clone(&masters.report),
             masters,
             said: BTreeMap::new(),
             logged: BTreeSet::new(),

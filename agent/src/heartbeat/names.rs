@@ -4,7 +4,7 @@
 use super::kept_names::{keep, kept_at, kept_in};
 use super::name_rate::NameRate;
 use super::unused_names::UnusedNames;
-use crate::masters::{Ask, CallError, First, Lane, Line, Masters, Preferred, Report};
+use crate::masters::{Ask, CallError, First, Lane, Line, Masters, Preferred};
 use crate::minter::{Defined, Minter};
 use crate::refusal::Refusal;
 use crate::serial_file::StartKind;
@@ -103,11 +103,11 @@ struct Asked {
 }
 
 impl Names {
-    /// Those of a minter, from these masters. What is learned is kept beside `serial_file`.
-    pub(crate) fn new(masters: Arc<Masters>, minter: Arc<Minter>, serial_file: &Path) -> Self {
+    /// As these masters know them. What is learned is kept beside `serial_file`.
+    pub(crate) fn new(masters: Arc<Masters>, serial_file: &Path) -> Self {
         Self {
+            minter: Arc::clone(&masters.minter),
             masters,
-            minter,
             kept_at: kept_at(serial_file),
             turn: AtomicUsize::new(0),
             defined: Preferred::default(),
@@ -150,7 +150,7 @@ impl Names {
     }
 
     /// Asks the masters for all names now and then, and at once when a new connection shows that they know others, until `stop`.
-    pub async fn run(self: Arc<Self>, report: Arc<Report>, stop: CancellationToken) {
+    pub async fn run(self: Arc<Self>, stop: CancellationToken) {
         let mut again = SAY_AGAIN;
         loop {
             let done = self.refresh().await;
@@ -162,14 +162,14 @@ impl Names {
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(pause) => {}
-                () = self.others_are_known(&report) => again = SAY_AGAIN,
+                () = self.others_are_known() => again = SAY_AGAIN,
             }
         }
     }
 
     /// Waits until a new connection shows that the masters know other names than when they were asked.
-    async fn others_are_known(&self, report: &Report) {
-        while Some(report.names().await) == *self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    async fn others_are_known(&self) {
+        while Some(self.masters.report.names().await) == *self.seen.lock().unwrap_or_else(PoisonError::into_inner)
             && !self.learned.load(Ordering::Relaxed)
         {}
     }

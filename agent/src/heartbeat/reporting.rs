@@ -86,7 +86,7 @@ impl Task {
         let uptime = minter.clock().link_now().boot - self.started;
         AgentReport {
             cluster: None,
-            agent_id: self.masters.agent_id().clone(),
+            agent_id: self.masters.agent_id.clone(),
             session: minter.session(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             fresh_because: match minter.start() {

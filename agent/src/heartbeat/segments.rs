@@ -36,9 +36,14 @@ pub struct Segments {
 }
 
 impl Segments {
-    /// Of a minter, from these masters.
-    pub(crate) fn new(masters: Arc<Masters>, minter: Arc<Minter>) -> Self {
-        Self { masters, minter, calls: Semaphore::new(CALLS_MAX), last: Preferred::default() }
+    /// From these masters.
+    pub(crate) fn new(masters: Arc<Masters>) -> Self {
+        Self {
+            minter: Arc::clone(&masters.minter),
+            masters,
+            calls: Semaphore::new(CALLS_MAX),
+            last: Preferred::default(),
+        }
     }
 
     /// Runs until `stop`.
@@ -55,7 +60,7 @@ impl Segments {
                     }
                 }
                 Some(_) = fetching.join_next() => {}
-                () = this.masters.report().connected() => {
+                () = this.masters.report.connected() => {
                     // What goes on for an earlier connection shows nothing that this one does not.
                     showing.abort_all();
                     showing.spawn(show(Arc::clone(&this)));

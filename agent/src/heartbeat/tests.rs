@@ -60,8 +60,8 @@ fn start(minter: Arc<Minter>, masters: Vec<String>, has: &[Grant]) -> Running {
     let wanted = [TokenType::Uint2].into();
     let holder = Holder::new(&wanted, has, 0, SpanMs(50), minter.now());
     let (masters, stop) = (masters_at(&masters, &minter), CancellationToken::new());
-    let report = Arc::clone(masters.report());
-    tokio::spawn(Heartbeat { masters, holder, minter: Arc::clone(&minter) }.run(stop.clone()));
+    let report = Arc::clone(&masters.report);
+    tokio::spawn(Heartbeat { masters, holder }.run(stop.clone()));
     Running { minter, report, stop }
 }
 
@@ -219,7 +219,7 @@ async fn a_report_says_how_the_agent_fares_and_a_master_that_does_not_take_it_is
     let minter = kit.start();
     let addresses = [first.listen().await, second.listen().await];
     let holder = Holder::new(&[TokenType::Uint2].into(), &[], 0, SpanMs(50), minter.now());
-    let heartbeat = Heartbeat { masters: masters_at(&addresses, &minter), holder, minter: Arc::clone(&minter) };
+    let heartbeat = Heartbeat { masters: masters_at(&addresses, &minter), holder };
     let mut task = Heartbeat::task(heartbeat);
     task.turn = 0;
     task.heartbeat(task.turn).await.unwrap();
@@ -285,7 +285,7 @@ async fn task_at(kit: &Kit, masters: &[&Master]) -> Task {
     // One more than there are, which is away.
     addresses.push(nobody().await);
     let holder = Holder::new(&[TokenType::Uint2].into(), &has, 0, HOUR, minter.now());
-    let mut task = Heartbeat::task(Heartbeat { masters: masters_at(&addresses, &minter), holder, minter });
+    let mut task = Heartbeat::task(Heartbeat { masters: masters_at(&addresses, &minter), holder });
     task.turn = 0;
     task
 }
@@ -362,7 +362,7 @@ fn resumed(kit: &Kit) -> (Arc<Minter>, Leases, Vec<Grant>) {
 fn start_resumed(minter: &Arc<Minter>, masters: Vec<String>, has: &[Grant]) -> CancellationToken {
     let holder = Holder::new(&[TokenType::Uint2].into(), has, 0, HOUR, minter.now()).resumed();
     let stop = CancellationToken::new();
-    let heartbeat = Heartbeat { masters: masters_at(&masters, minter), holder, minter: Arc::clone(minter) };
+    let heartbeat = Heartbeat { masters: masters_at(&masters, minter), holder };
     tokio::spawn(heartbeat.run(stop.clone()));
     stop
 }
@@ -433,7 +433,7 @@ async fn one_master_of_another_cluster_stops_minting_until_the_list_leads_to_our
 
     // Whoever asks it, for whatever reason.
     other.with(|records| records.cluster = ClusterId(2));
-    let names = Names::new(masters_at(&masters, &minter), Arc::clone(&minter), &kit.path());
+    let names = Names::new(masters_at(&masters, &minter), &kit.path());
     for _ in 0..masters.len() {
         let _ = names.look_up(&"unknown".parse().unwrap()).await;
     }

@@ -25,7 +25,7 @@ use common::rpc::lease::{RETIRED_MAX, RetiredProof};
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared};
 use link::Link;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -118,14 +118,13 @@ impl Unanswered {
 /// All masters of an agent.
 pub(crate) struct Masters {
     all: Vec<Arc<Master>>,
-    agent_id: AgentId,
-    minter: Arc<Minter>,
-    report: Arc<Report>,
+    pub(crate) agent_id: AgentId,
+    pub(crate) minter: Arc<Minter>,
+    pub(crate) report: Arc<Report>,
     /// What any of them said about pairings that are over, for those that have not heard of it.
     retired: Mutex<Vec<RetiredProof>>,
     /// The runtime on which connections live, whoever asks for them.
     home: OnceLock<Handle>,
-    is_swept: AtomicBool,
     open_limit_ms: AtomicU64,
 }
 
@@ -204,28 +203,24 @@ impl Master {
 
 impl Masters {
     /// Of an agent of that name, at these addresses (HOST:PORT).
-    pub(crate) fn new(
-        addresses: Vec<String>,
-        agent_id: AgentId,
-        minter: Arc<Minter>,
-        report: Arc<Report>,
-    ) -> Arc<Self> {
+    pub(crate) fn new(addresses: Vec<String>, agent_id: AgentId, minter: Arc<Minter>) -> Arc<Self> {
         Arc::new(Self {
             all: addresses.into_iter().map(|address| Arc::new(Master::new(address))).collect(),
             agent_id,
             minter,
-            report,
+            report: Arc::default(),
             retired: Mutex::default(),
             home: OnceLock::new(),
-            is_swept: AtomicBool::new(false),
             open_limit_ms: AtomicU64::new(OPEN_LIMIT.as_millis() as u64),
         })
     }
 
     /// Has connections live on that runtime; otherwise it is that of whoever asks first.
-    pub(crate) fn live_on(&self, runtime: &Handle) {
-        // The first one stays.
-        let _ = self.home.set(runtime.clone());
+    pub(crate) fn live_on(self: &Arc<Self>, runtime: &Handle) -> &Handle {
+        self.home.get_or_init(|| {
+            runtime.spawn(sweep(Arc::downgrade(self)));
+            runtime.clone()
+        })
     }
 
     /// Has nobody wait longer than that for a connection that is opened from now on.
@@ -239,14 +234,6 @@ impl Masters {
 
     pub(crate) fn addresses(&self) -> impl Iterator<Item = &str> {
         self.all.iter().map(|master| master.address.as_str())
-    }
-
-    pub(crate) fn agent_id(&self) -> &AgentId {
-        &self.agent_id
-    }
-
-    pub(crate) fn report(&self) -> &Arc<Report> {
-        &self.report
     }
 
     /// The place of the one that the heartbeat goes to.
@@ -335,10 +322,7 @@ impl Masters {
 
     /// An attempt that goes on whoever waits for it. To be called with the slot locked, so that it is there when the attempt ends.
     fn begin_opening(self: &Arc<Self>, master: &Arc<Master>, lane: Lane) -> Shared<BoxFuture<'static, Opened>> {
-        let home = self.home.get_or_init(Handle::current);
-        if !self.is_swept.swap(true, Ordering::Relaxed) {
-            home.spawn(sweep(Arc::downgrade(self)));
-        }
+        let home = self.home.get().unwrap_or_else(|| self.live_on(&Handle::current()));
         let (masters, opened) = (Arc::clone(self), Arc::clone(master));
         let opening = home.spawn(async move { masters.open(&opened, lane).await });
         let ending = master.failed("this agent is ending");

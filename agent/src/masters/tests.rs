@@ -18,7 +18,7 @@ use tokio::sync::watch;
 
 /// Masters at these addresses, as an agent reaches them.
 pub(crate) fn masters_at(addresses: &[String], minter: &Arc<Minter>) -> Arc<Masters> {
-    Masters::new(addresses.to_vec(), "test-1".parse().unwrap(), Arc::clone(minter), Arc::default())
+    Masters::new(addresses.to_vec(), "test-1".parse().unwrap(), Arc::clone(minter))
 }
 
 const SOON: Duration = Duration::from_millis(200);

@@ -175,7 +175,7 @@ impl Sequences {
         // Questions come three times a lease.
         let per_second = calls.saturating_mul(3_000) / lease_ms;
         KeepRequest {
-            agent_id: self.masters.agent_id().clone(),
+            agent_id: self.masters.agent_id.clone(),
             session,
             holder: self.minter.session(),
             cluster: None,

@@ -123,12 +123,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Sequences {
     /// Of a program that starts now.
-    pub(crate) fn new(
-        settings: SequenceSettings,
-        masters: Arc<Masters>,
-        minter: Arc<Minter>,
-        names: Option<Arc<Names>>,
-    ) -> Self {
+    pub(crate) fn new(settings: SequenceSettings, masters: Arc<Masters>, names: Option<Arc<Names>>) -> Self {
+        let minter = Arc::clone(&masters.minter);
         let clock = minter.clock();
         let allocator = Allocator::new(masters.len(), clock.boot());
         Self {

@@ -202,7 +202,7 @@ impl Sequences {
         session: SessionId,
         wanted: &[Wanted],
     ) -> Result<Vec<Result<Raised, NotRaised>>, CallError> {
-        let (agent_id, cluster) = (self.masters.agent_id().clone(), None);
+        let (agent_id, cluster) = (self.masters.agent_id.clone(), None);
         let raises = wanted.iter().map(|one| one.raise.clone()).collect();
         let raised = line.raise_sections(RaiseRequest { agent_id, session, cluster, raises }).await;
         raised.inspect_err(|error| tracing::debug!(address = line.address(), %error, "a master did not raise bounds"))

@@ -17,7 +17,7 @@ fn orders() -> Namespace {
 /// An agent that only fetches segments.
 fn fetching(minter: &Arc<Minter>, masters: &[String]) -> CancellationToken {
     let stop = CancellationToken::new();
-    tokio::spawn(Segments::new(masters_at(masters, minter), Arc::clone(minter)).run(stop.clone()));
+    tokio::spawn(Segments::new(masters_at(masters, minter)).run(stop.clone()));
     stop
 }
 
@@ -118,8 +118,8 @@ async fn what_was_granted_is_shown_on_each_new_connection_until_the_master_takes
     let (kit, master) = (Kit::in_memory(), Master::new(Ok(1)));
     let minter = started(&kit);
     let (masters, stop) = (masters_at(&[master.listen().await], &minter), CancellationToken::new());
-    let report = Arc::clone(masters.report());
-    let segments = Segments::new(masters, Arc::clone(&minter));
+    let report = Arc::clone(&masters.report);
+    let segments = Segments::new(masters);
     let _stop = stop.clone().drop_guard();
     tokio::spawn(segments.run(stop));
     let shown = || master.with(|records| records.segments.iter().filter(|asked| asked.wanted == 0).count());

@@ -79,7 +79,7 @@ async fn agent_with(
         address: ServedAt { http: rpc.replace("127.0.0.1", "localhost"), rpc },
     };
     let masters = masters_at(addresses, &minter);
-    let sequences = Arc::new(change(Sequences::new(settings, masters, Arc::clone(&minter), None)));
+    let sequences = Arc::new(change(Sequences::new(settings, masters, None)));
     let stop = CancellationToken::new();
     let server = Server::new(Arc::clone(&minter), 100_000).with_sequences(Arc::clone(&sequences));
     let tasks =
@@ -341,7 +341,7 @@ async fn without_a_sequence_no_master_is_asked_to_keep_anything() {
     let minter = kit.start();
     minter.define(namespace(63)).unwrap();
     let at = masters_at(&masters.listen().await, &minter);
-    let sequences = Arc::new(Sequences::new(settings, at, minter, None));
+    let sequences = Arc::new(Sequences::new(settings, at, None));
     tokio::spawn(Arc::clone(&sequences).run(CancellationToken::new()));
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert!(masters.with(|state| state.keeps.is_empty()), "the set is another one");
