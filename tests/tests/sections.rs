@@ -199,9 +199,11 @@ async fn sections_are_moved_and_an_agent_is_drained_while_everybody_asks() {
     }
     asking.all_served().await;
 
-    // A key goes on where another system left it, and nobody sees a smaller number meanwhile; by the master that is not its home.
+    // A key goes on where another system left it, and nobody sees a smaller number meanwhile; by the master that is its home.
     let raise = json!({"to": "5000000000", "confirm": "inbox"});
-    let (status, raised) = order(&cluster, 1, "/api/sequence/inbox/3007/raise", raise).await;
+    let (status, refused) = order(&cluster, 1, "/api/sequence/inbox/3007/raise", raise.clone()).await;
+    assert_eq!((status, &refused["code"]), (409, &json!("not_moved")), "{refused}");
+    let (status, raised) = order(&cluster, 0, "/api/sequence/inbox/3007/raise", raise).await;
     assert_eq!(
         (status, &raised),
         (202, &json!({"name": "inbox", "section": 3, "to": "5000000000", "home": 1})),
@@ -212,7 +214,7 @@ async fn sections_are_moved_and_an_agent_is_drained_while_everybody_asks() {
     let other = cluster.ask_agent(0, "sequence/inbox/3999").await.unwrap().text();
     assert!(other.trim().parse::<u64>().unwrap() >= 5_000_000_000, "a key of the same section: {other}");
     assert!(asking.greatest[4].load(SeqCst) < 1_000_000_000, "a section beside it");
-    assert_eq!(told(&cluster, 1, "section.raise").await, [("inbox/3".to_owned(), "from 5000000000 on".to_owned())]);
+    assert_eq!(told(&cluster, 0, "section.raise").await, [("inbox/3".to_owned(), "from 5000000000 on".to_owned())]);
     asking.all_served().await;
 
     // All sections of one agent, and the other one cannot go then.

@@ -198,6 +198,7 @@ async fn refused(accounts: &SampleAccounts, router: &Router, address: &str, body
         (NotMoved::Leaves { agent_id: agent_id() }, conflict, "end its drain"),
         (NotMoved::Full { agent_id: agent_id() }, conflict, "--sequence-memory"),
         (NotMoved::Alone { set: set() }, conflict, "start another agent with --sets large"),
+        (NotMoved::NotHome { home: 2 }, conflict, "master 2: ask that one"),
         (NotMoved::NoSuchNumber { last: 9 }, conflict, "1 to 9"),
         (NotMoved::Nobody { set: set() }, conflict, "start one with --sets large"),
         (NotMoved::TooManyUnderWay, conflict, "wait until some"),

@@ -85,6 +85,9 @@ impl PerThread {
         let (Some(series), Ok(generator)) = (&self.series, self.shared.numbers()) else {
             return self.shared.get_uniq64();
         };
+        if generator.has_ended() {
+            return self.shared.get_uniq64();
+        }
         // Looked at first: whoever closes the window counts on before, so a block of a closed window never looks new.
         let number = series.windows_ended().load(Ordering::Acquire);
         let window = series.window();
@@ -100,8 +103,9 @@ impl PerThread {
             // The long way, which opens the next window.
             Take::None | Take::Closed => return self.shared.get_uniq64(),
         };
-        // Looked at after it was taken: the window that is open now may be one of the others that share the series.
+        // Looked at again after it was taken: the window that is open now may be one of the others that share the series.
         if generator.has_ended() {
+            series.take_off(block.end - block.start);
             return self.shared.get_uniq64();
         }
         let len = u32::try_from(block.end - block.start).unwrap_or(BLOCK);

@@ -100,7 +100,7 @@ impl TickBlocks {
         let length = if used_up { (self.length.get() * 2).min(BLOCK_MAX) } else { 1 };
         self.leave();
         // Of a name with plugins there is none.
-        let series = self.series.as_ref().filter(|series| series.has_begun())?;
+        let series = self.series.as_ref().filter(|series| series.has_begun() && !self.generator.has_ended())?;
         let axis = series.window();
         // Looked at first: whoever closes the window counts on before, so a block of a closed window never looks new.
         self.ended.set(axis.ended().load(Ordering::Acquire));
@@ -111,7 +111,7 @@ impl TickBlocks {
         if half_used {
             minter.extend_soon(series);
         }
-        // Looked at after it was taken: nobody closes a window for one of the names that share it.
+        // Looked at again after it was taken: nobody closes a window for one of the names that share it.
         if self.generator.has_ended() {
             return None;
         }

@@ -16,6 +16,17 @@ pub(super) fn within(n: u32, max: u32) -> Result<(), Refusal> {
     Err(Refusal::BadParameter(format!("n: {n} is not a number from 1 to {max}")))
 }
 
+/// Refuses a kind whose numbers are asked for by key.
+pub(super) fn without_keys(kind: Kind) -> Result<(), Refusal> {
+    match kind.spec().form {
+        KindForm::Keyed => {
+            let why = "this name gives each key numbers of its own: ask at /sequence/NAME/KEY";
+            Err(Refusal::BadParameter(why.to_owned()))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The caller's parts of a request that a name of that kind and definition answers.
 pub(super) fn fits(request: &MintRequest<'_>, kind: Kind, namespace: &Namespace) -> Result<CallerParts, Refusal> {
     let template = namespace.template();
@@ -23,6 +34,7 @@ pub(super) fn fits(request: &MintRequest<'_>, kind: Kind, namespace: &Namespace)
         let name = request.name.chars().take(NAME_SHOWN_MAX).collect();
         return Err(Refusal::UnknownGenerator { kind: asked, name });
     }
+    without_keys(kind)?;
     within(request.n, request.n_max)?;
     let bad = |why: String| Err(Refusal::BadParameter(why));
     let hides = || namespace.encoding().map(EncodingSource::form).is_some_and(|form| form.hides().is_some());

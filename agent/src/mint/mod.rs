@@ -83,12 +83,12 @@ pub(crate) fn ask_blocking(
 #[cfg(feature = "server")]
 mod service {
     use crate::heartbeat::Names;
-    use crate::mint::fits::{fits, within};
+    use crate::mint::fits::{fits, within, without_keys};
     use crate::mint::{Asked, MintRequest};
     use crate::minter::{Minted, Minter};
     use crate::plugin::Caller;
     use crate::refusal::Refusal;
-    use common::kind::{Form as KindForm, Kind};
+    use common::kind::Kind;
     use common::namespace::GeneratorName;
     use std::sync::Arc;
 
@@ -109,10 +109,7 @@ mod service {
         pub(crate) fn known(self, request: &MintRequest<'_>) -> Result<Asked<'a>, Refusal> {
             let any = || self.minter.kind_of(request.name).ok_or_else(|| Refusal::unknown_name(request.name));
             let kind = request.kind.map_or_else(any, Ok)?;
-            if matches!(kind.spec().form, KindForm::Keyed) {
-                let why = "this name gives each key numbers of its own: ask at /sequence/NAME/KEY";
-                return Err(Refusal::BadParameter(why.to_owned()));
-            }
+            without_keys(kind)?;
             Asked::of(request, self.minter.generator(kind, request.name)?)
         }
 

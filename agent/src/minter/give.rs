@@ -127,8 +127,9 @@ impl Minter {
         caller: Caller<'_>,
     ) -> Result<Minted, Refusal> {
         let passed = self.begin(generator, n, caller)?;
+        let texts = matches!(leaves, Leaves::Texts(_)) || generator.keeps_texts();
         let minted = match self.mint_by(generator, n, caller).await {
-            Ok(runs) if generator.writer.is_strategy() && n > INLINE_MAX => {
+            Ok(runs) if n > INLINE_MAX && texts && generator.writer.encodes() => {
                 // Others are served meanwhile.
                 let generator = Arc::clone(generator);
                 let write = move || written(&generator, runs, Leaves::Texts(&CallerParts::default()));

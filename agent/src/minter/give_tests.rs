@@ -218,4 +218,14 @@ async fn a_retired_name_of_the_shared_series_gives_no_more_on_any_way() {
         }
     }
     assert_eq!(minter.counters().writes(), writes);
+    // Who asks by the retired name on uses up nothing of theirs, now that their window is open.
+    let series = minter.generator(Kind::Uniq64, "default").unwrap();
+    let used = || (minter.minted().collect::<Vec<_>>(), format!("{:?}", series.unguarded()));
+    let before = used();
+    for _ in 0..100 {
+        for from in [&shared as &dyn UniqGenerator, &block] {
+            assert!(from.get_uniq64().is_err() && from.get_batch64(3, &mut Vec::new()).is_err());
+        }
+    }
+    assert_eq!(used(), before);
 }

@@ -36,7 +36,14 @@ impl Minter {
             return None;
         }
         match &generator.series {
-            Series::Serials(series) => self.try_one_serial(series),
+            Series::Serials(series) => {
+                let run = self.try_one_serial(series)?;
+                if generator.has_ended() {
+                    series.take_off(1);
+                    return None;
+                }
+                Some(run)
+            }
             Series::Ticks(series) => self.try_take_ticks(generator, series, 1).ok()?,
         }
     }
@@ -179,7 +186,17 @@ impl Minter {
             return Err(self.why_ended(generator));
         }
         match &generator.series {
-            Series::Serials(series) => self.try_take_serials(uncounted, series, n),
+            Series::Serials(series) => {
+                let taken = self.try_take_serials(uncounted, series, n)?;
+                // Looked at again after it was taken: the window may be one of the others that share the series.
+                if generator.has_ended() {
+                    if let Fast::All(run) = &taken {
+                        series.take_off(run.len.into());
+                    }
+                    return Err(self.why_ended(generator));
+                }
+                Ok(taken)
+            }
             Series::Ticks(series) => Ok(self.try_take_ticks(generator, series, n)?.map_or(Fast::None, Fast::All)),
         }
     }

@@ -400,6 +400,12 @@ impl Minter {
         if Layout::of(&namespace).is_none() {
             return Err(Refusal::UnknownGenerator { kind: namespace.kind(), name: name.to_string() });
         }
+        let writer = writer.ok_or_else(broken)?;
+        let chain = match namespace.plugins() {
+            [] => None,
+            // A name whose plugins cannot be attached shall not be served.
+            plugins => Some(self.plugins().chain_or_refuse(namespace.kind(), &name, plugins).ok_or_else(full)?),
+        };
         let (own, series) = if shares {
             let default = self.generators.get(namespace.kind(), GeneratorName::DEFAULT).ok_or_else(full)?;
             (None, default.series.clone())
@@ -409,12 +415,6 @@ impl Minter {
                 conflict()
             })?;
             (Some(id), Series::of(&state.engine, &self.axes, id, &namespace).map_err(|_| conflict())?)
-        };
-        let writer = writer.ok_or_else(broken)?;
-        let chain = match namespace.plugins() {
-            [] => None,
-            // A name whose plugins cannot be attached shall not be served.
-            plugins => Some(self.plugins().chain_or_refuse(namespace.kind(), &name, plugins).ok_or_else(full)?),
         };
         let generator = Generator::new(namespace, series, chain, writer);
         let added = match own {

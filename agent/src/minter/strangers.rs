@@ -162,7 +162,9 @@ impl Minter {
 
     /// No more IDs by this generator, however its caller came to it.
     pub(super) fn end_generator(&self, state: &mut State, generator: &Arc<Generator>, why: Ended) {
-        // The flag first: whoever takes something of a window that was opened after it sees it.
+        // The reason before the flag, for whoever sees the flag; and that before the window closes: whoever takes something of a window
+        // that was opened after it sees it.
+        self.generators.end(generator.namespace().name(), why);
         if generator.end()
             && let Series::Serials(series) = &generator.series
         {
@@ -175,6 +177,5 @@ impl Minter {
                 self.tell_of([series.id].into());
             }
         }
-        self.generators.end(generator.namespace().name(), why);
     }
 }

@@ -53,6 +53,11 @@ impl Writer {
         matches!(self, Self::Strategy(..))
     }
 
+    /// Whether making its texts takes much longer than taking the numbers.
+    pub(super) fn encodes(&self) -> bool {
+        matches!(self, Self::Encoding(_) | Self::Strategy(..))
+    }
+
     /// Whether a strategy panics each time, and is not asked now.
     pub(super) fn rests(&self, now: BootMs) -> bool {
         matches!(self, Self::Strategy(_, rest) if rest.rests(now))

@@ -514,8 +514,9 @@ impl Encoding {
                     }
                 }
                 _ => {
-                    let _ = self.write(number, out);
-                    out.extend_from_slice(after);
+                    if self.write(number, out) {
+                        out.extend_from_slice(after);
+                    }
                     len = out.len() - start;
                     let last = out.len().checked_sub(after.len() + 1).and_then(|last| out.get(last));
                     value = digits.zip(last).and_then(|(digits, last)| digits.value(*last)).map_or(u64::MAX, u64::from);

@@ -10,7 +10,7 @@ use crate::clock::TestClock;
 use crate::lease::{Caution, Floor, Generation, Lease, Prep};
 use crate::namespace::GeneratorName;
 use crate::parameters::{AgentId, ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
-use crate::sequence::{Section, SectionBound, SectionKey, SectionOrder, SectionRecord};
+use crate::sequence::{Section, SectionBound, SectionKey, SectionRecord};
 use crate::setting::{Change, Setting, SettingKey};
 use crate::time::WallMs;
 use crate::token::{TokenKey, TokenType};
@@ -353,12 +353,12 @@ pub enum PeerMessage {
         /// Which.
         sections: Vec<Section>,
     },
-    /// An operator wants this of a section that is at home with you.
-    Order {
+    /// An operator wants this section, which is at home with you, to go to that agent.
+    AskMove {
         /// Which.
         key: SectionKey,
-        /// What.
-        order: SectionOrder,
+        /// To whom.
+        to: AgentId,
     },
     /// Send me a page of your sections.
     PullSections {

@@ -323,6 +323,12 @@ pub enum NotMoved {
         /// The last one.
         last: u32,
     },
+    /// It is raised by its home alone.
+    #[error("this section is at home at master {home}: ask that one")]
+    NotHome {
+        /// The number of that master.
+        home: u8,
+    },
     /// Sections are not raised that far.
     #[error("the numbers of this name are 1 to {last}")]
     NoSuchNumber {

@@ -35,7 +35,7 @@ pub struct SectionOwner {
 }
 
 /// What an operator wants of a section.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum SectionOrder {
     /// That agent serves it.
     Move(AgentId),

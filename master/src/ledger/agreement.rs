@@ -11,8 +11,9 @@ use crate::section::{Held, Terms};
 use common::audit::Actor;
 use common::lease::{Lease, Prep};
 use common::namespace::GeneratorName;
+use common::parameters::AgentId;
 use common::rpc::lease::{Mode, Refusal};
-use common::sequence::{Section, SectionKey, SectionOrder, SectionRecord};
+use common::sequence::{Section, SectionKey, SectionRecord};
 use common::setting::Change;
 use common::time::{Now, WallMs};
 use common::token::TokenKey;
@@ -106,8 +107,8 @@ pub trait Agreement {
     /// Asks for owners of sections that are chosen elsewhere.
     fn ask_for_sections(&self, name: &GeneratorName, sections: Vec<Section>, fx: &mut Effects);
 
-    /// Hands on what an operator wants of a section whose owner is chosen elsewhere.
-    fn hand_on(&self, key: SectionKey, order: SectionOrder, fx: &mut Effects);
+    /// Hands on the order to move a section whose owner is chosen elsewhere.
+    fn ask_move(&self, key: SectionKey, to: AgentId, fx: &mut Effects);
 
     /// Proposes a change of a setting.
     fn set(&mut self, now: Now, change: &Change, actor: &Actor, fx: &mut Effects);

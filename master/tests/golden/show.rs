@@ -170,7 +170,7 @@ pub(crate) fn show_message(message: &PeerMessage) -> String {
         PeerMessage::AskSections { name, sections } => {
             format!("AskSections {name} {:?}", sections.iter().map(|section| section.0).collect::<Vec<_>>())
         }
-        PeerMessage::Order { key, order } => format!("Order {key} {order}"),
+        PeerMessage::AskMove { key, to } => format!("AskMove {key} to {to}"),
         PeerMessage::PullSettings { after, .. } => format!("PullSettings after {after}"),
         PeerMessage::SettingsPage { settings, more, .. } => {
             format!("SettingsPage of {}{}", settings.len(), if *more { "" } else { ", last" })

@@ -116,8 +116,8 @@ pub(crate) struct RaiseKeyForm {
 }
 
 /// Lets the numbers of a key go on from `to`, for ever, and those of all other keys of its section: a key that another system counted goes on
-/// there. Calls for them wait until the section is loaded anew, about one `--sequence-lease`. Either master takes the order; the section's
-/// home carries it out.
+/// there. Calls for them wait until the section is loaded anew, about one `--sequence-lease`. The section's home alone takes the order: it
+/// is durable there before the answer.
 #[utoipa::path(
     post, path = "/api/sequence/{name}/{key}/raise", tag = "sequences", request_body = RaiseKeyForm,
     params(
@@ -127,7 +127,7 @@ pub(crate) struct RaiseKeyForm {
     responses(
         (status = 202, description = "It is begun; `max_seq` in `GET /api/sections` shows when the section is raised", body = KeyRaised),
         (status = 404, description = "`not_found`: no name of kind `sequence` is registered so", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 409, description = "`not_moved`: the section is being moved already, no agent could serve it, or the name has no such number; `generator_exists`: the name was retired", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`not_moved`: the section is at home at the other master, or being moved already, no agent could serve it, or the name has no such number; `generator_exists`: the name was retired", body = ProblemBody, content_type = "application/problem+json"),
         Refused
     ),
     security(("login" = ["operator"]), ("key" = ["operator"]))

@@ -9,9 +9,10 @@ use crate::section::{Held, Terms, rules as section_rules};
 use common::audit::Actor;
 use common::lease::{Lease, Prep};
 use common::namespace::GeneratorName;
+use common::parameters::AgentId;
 use common::rpc::lease::{Mode, Refusal};
 use common::rpc::peer::PeerMessage;
-use common::sequence::{Section, SectionKey, SectionOrder, SectionRecord};
+use common::sequence::{Section, SectionKey, SectionRecord};
 use common::setting::Change;
 use common::time::{Now, WallMs};
 use common::token::TokenKey;
@@ -161,8 +162,8 @@ impl Agreement for Ledger<Pairwise> {
         self.ask_home(name, sections, fx);
     }
 
-    fn hand_on(&self, key: SectionKey, order: SectionOrder, fx: &mut Effects) {
-        fx.send(PeerMessage::Order { key, order });
+    fn ask_move(&self, key: SectionKey, to: AgentId, fx: &mut Effects) {
+        fx.send(PeerMessage::AskMove { key, to });
     }
 
     fn set(&mut self, now: Now, change: &Change, actor: &Actor, fx: &mut Effects) {

@@ -40,7 +40,7 @@ fn asks_for_consent(message: &PeerMessage) -> bool {
         | PeerMessage::ConfirmSections { .. }
         | PeerMessage::KnownSections { .. }
         | PeerMessage::AskSections { .. }
-        | PeerMessage::Order { .. } => true,
+        | PeerMessage::AskMove { .. } => true,
     }
 }
 
@@ -132,7 +132,7 @@ impl Ledger<Pairwise> {
             PeerMessage::RaisedSections { bounds } => self.on_raised_sections(bounds, fx),
             PeerMessage::HeldBounds { bounds } => self.on_held_bounds(bounds),
             PeerMessage::AskSections { name, sections } => self.on_ask_sections(now, &name, sections, fx),
-            PeerMessage::Order { key, order } => self.on_order(now, &key, &order, fx),
+            PeerMessage::AskMove { key, to } => self.on_ask_move(now, &key, to, fx),
             PeerMessage::PullSections { exchange, after, unmet } => self.on_pull_sections(exchange, after, unmet, fx),
             PeerMessage::SectionPage { exchange, after, records, proposals, last } => {
                 self.on_section_page(now, (exchange, after), &records, &proposals, last, fx);

@@ -99,10 +99,10 @@ impl Ledger<Pairwise> {
         }
     }
 
-    pub(super) fn on_order(&mut self, now: Now, key: &SectionKey, order: &SectionOrder, fx: &mut Effects) {
+    pub(super) fn on_ask_move(&mut self, now: Now, key: &SectionKey, to: AgentId, fx: &mut Effects) {
         if self.is_home_of(key.section) {
             // Whoever ordered it was told that it is begun, and sees in the list of sections what comes of it.
-            let _ = self.carry_out(now, key, order, fx);
+            let _ = self.carry_out(now, key, &SectionOrder::Move(to), fx);
         }
     }
 
@@ -371,7 +371,8 @@ impl Ledger<Pairwise> {
                 return Err(format!("a proposal of section {} away from its home", prep.key));
             }
             // Its bound may be above the record's: an operator raised it.
-            if self.sections.get(&prep.key).is_some_and(|held| held.g >= prep.g) {
+            let last = self.terms_or_widest(&prep.key.name).last;
+            if prep.max_seq > last || self.sections.get(&prep.key).is_some_and(|held| held.g >= prep.g) {
                 return Err(format!("a proposal of section {} that is older than its record", prep.key));
             }
         }
