@@ -21,6 +21,14 @@ async fn give(minter: &Arc<Minter>, n: u32) {
     assert_eq!(runs.len(), n as usize);
 }
 
+#[test]
+fn an_answer_that_comes_late_does_not_replace_that_of_a_later_call() {
+    let of = |call| (call, Answer::Failed);
+    for (known, new, kept) in [(None, 1, 1), (Some(1), 3, 3), (Some(3), 2, 3)] {
+        assert_eq!(segments::later(known.map(of), of(new)).0, kept);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_older_lineage_put_back_alone_does_not_bring_its_marks_back() {
     let kit = Kit::new();

@@ -108,6 +108,11 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The answer to the later one of two calls: the earlier one was given up, and its answer, if it came last, is not waited for.
+pub(super) fn later(known: Option<(u64, Answer)>, new: (u64, Answer)) -> (u64, Answer) {
+    known.filter(|known| known.0 > new.0).unwrap_or(new)
+}
+
 impl Fetching {
     /// How long a call that needs a segment may still wait for one.
     fn left(&self) -> Result<Duration, Refusal> {
@@ -202,7 +207,10 @@ impl Minter {
                 fetching.why.store(None);
             }
         }
-        locked(&self.desk.due).insert(*series, Some((ask.call, answer)));
+        let mut due = locked(&self.desk.due);
+        let its = due.entry(*series).or_default();
+        *its = Some(later(*its, (ask.call, answer)));
+        drop(due);
         self.tend_soon();
     }
 
