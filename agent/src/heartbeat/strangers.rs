@@ -49,7 +49,12 @@ impl Task {
     }
 
     async fn greet(&self, at: usize) -> Result<(Line, Greeting), CallError> {
-        let mut line = self.masters.reach(at, Lane::Calls, OPEN_LIMIT, CALL_LIMIT).await?;
+        let reach = || self.masters.reach(at, Lane::Calls, OPEN_LIMIT, CALL_LIMIT);
+        let mut line = reach().await?;
+        if line.is_old() {
+            line.retire();
+            line = reach().await?;
+        }
         let greeting = line.introduction().await?;
         Ok((line, greeting))
     }

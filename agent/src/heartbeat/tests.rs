@@ -8,7 +8,8 @@ mod segments;
 use super::*;
 use crate::embed::{Shared, UniqGenerator as _};
 use crate::holder::{LeaseView, Leases};
-use crate::masters::tests::masters_at;
+use crate::masters::AGE_MAX;
+use crate::masters::tests::{masters_at, moving, pass};
 use crate::minter::kit::{Kit, held, parameters};
 use common::calendar::UtcOffset;
 use common::clock::Clock;
@@ -39,7 +40,7 @@ use tokio::net::TcpListener;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An address where nobody listens.
-async fn nobody() -> String {
+pub(crate) async fn nobody() -> String {
     TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string()
 }
 
@@ -288,6 +289,23 @@ async fn task_at(kit: &Kit, masters: &[&Master]) -> Task {
     let mut task = Heartbeat::task(Heartbeat { masters: masters_at(&addresses, &minter), holder });
     task.turn = 0;
     task
+}
+
+#[tokio::test]
+async fn who_is_asked_only_for_its_cluster_is_asked_by_a_connection_that_is_not_old() {
+    let (kit, own, foreign) = (Kit::new(), Master::new(Ok(1)), Master::new(Ok(1)));
+    foreign.with(|records| records.cluster = ClusterId(2));
+    let (lead, to) = tokio::sync::watch::channel(own.listen().await);
+    let mut task = task_at(&kit, &[&own]).await;
+    let minter = Arc::clone(&task.minter);
+    task.masters = masters_at(&[own.listen().await, moving(to).await], &minter);
+    let _used = task.masters.reach(1, Lane::Calls, OPEN_LIMIT, CALL_LIMIT).await.unwrap();
+    lead.send_replace(foreign.listen().await);
+    task.greet_others(0).await;
+    assert!(minter.wrong_cluster().is_none(), "the one there is leads to ours");
+    pass(AGE_MAX).await;
+    task.greet_others(0).await;
+    assert!(minter.wrong_cluster().is_some());
 }
 
 #[tokio::test]

@@ -43,6 +43,11 @@ impl Line {
         Arc::ptr_eq(&self.link, &other.link)
     }
 
+    /// Whether its address may lead elsewhere by now.
+    pub(crate) fn is_old(&self) -> bool {
+        self.link.is_old()
+    }
+
     pub(crate) fn address(&self) -> &str {
         &self.master.address
     }
@@ -73,10 +78,10 @@ impl Line {
         let membership = Membership { cluster: Some(self.link.cluster), parameters: Some(self.link.parameters) };
         let call = async |request| self.within(self.link.client.heartbeat(self.context(), request)).await;
         let greeting = greet(&self.masters, self.address(), membership, call).await;
-        if greeting.as_ref().is_err_and(CallError::ends_connection) {
-            self.retire();
+        match &greeting {
+            Ok(_) => self.masters.minter.hear_whitelist(self.address(), true),
+            Err(why) => self.ended(why).await,
         }
-        notes::note(self.address(), &self.masters.minter, greeting.as_ref().map(|_| ())).await;
         greeting
     }
 
@@ -188,8 +193,19 @@ impl Line {
         transport::deadline_in(self.limit)
     }
 
-    fn retire(&self) {
+    /// Gives this connection to nobody any more.
+    pub(crate) fn retire(&self) {
         self.master.retire(self.lane, &self.link);
+    }
+
+    /// Takes in that the master is of no use by this connection, if that is so, and what it says of itself.
+    async fn ended(&self, why: &CallError) {
+        if why.is_foreign() {
+            self.master.leave();
+        } else if why.ends_connection() {
+            self.retire();
+        }
+        notes::note(self.address(), &self.masters.minter, Err(why)).await;
     }
 
     /// What comes of a call in its time.
@@ -207,10 +223,7 @@ impl Line {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(refusal)) => {
                 let error = self.refused(refusal);
-                if error.ends_connection() {
-                    self.retire();
-                    notes::note(self.address(), &self.masters.minter, Err(&error)).await;
-                }
+                self.ended(&error).await;
                 Err(error)
             }
             // It refuses this call alone.

@@ -68,6 +68,11 @@ impl CallError {
         )
     }
 
+    /// Whether the master belongs to another cluster.
+    pub(super) fn is_foreign(&self) -> bool {
+        matches!(self, Self::Refused { refusal: Refusal::ForeignCluster { .. }, .. })
+    }
+
     /// Whether the connection is of no use any more.
     pub(crate) fn ends_connection(&self) -> bool {
         match self {
@@ -147,7 +152,16 @@ impl Link {
 
     /// Whether it may be given to whoever asks for a connection of that lane.
     pub(super) fn lasts(&self, lane: Lane) -> bool {
-        !self.dispatch.is_finished() && (lane == Lane::Calls || self.opened.elapsed() < AGE_MAX)
+        self.is_open() && (lane == Lane::Calls || !self.is_old())
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        !self.dispatch.is_finished()
+    }
+
+    /// Whether its address may lead elsewhere by now.
+    pub(super) fn is_old(&self) -> bool {
+        self.opened.elapsed() >= AGE_MAX
     }
 
     pub(super) fn heard(&self) -> Instant {

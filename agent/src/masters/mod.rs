@@ -1,6 +1,6 @@
 //! The masters as this agent reaches them: shared connections to each, and the one loop that asks them in order.
 //!
-//! There are two connections to a master at most, opened when somebody wants them and closed when nobody does. One ([`Lane::Calls`]) is for
+//! Two connections to a master are given out, opened when somebody wants them and closed when nobody does. One ([`Lane::Calls`]) is for
 //! what is small and must not wait: heartbeats, renewals, segments, raises. The other ([`Lane::Lists`]) is for answers that may be long:
 //! names, sections, routes. All that want a connection while it is opened wait for the same attempt, each as long as it likes.
 //!
@@ -46,7 +46,7 @@ const IDLE: Duration = Duration::from_secs(20);
 /// at the next look.
 const LOOK: Duration = Duration::from_secs(5);
 /// A connection for lists is not given to anybody after this: it is noticed soon that an address leads elsewhere by now.
-const AGE_MAX: Duration = Duration::from_secs(60);
+pub(crate) const AGE_MAX: Duration = Duration::from_secs(60);
 
 /// Which of the two connections to a master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,6 +192,13 @@ impl Master {
         }
     }
 
+    /// Gives no connection that is open by now to anybody any more.
+    fn leave(&self) {
+        for lane in [Lane::Calls, Lane::Lists] {
+            *self.slot(lane) = Slot::Closed(None);
+        }
+    }
+
     /// Closes a connection that nobody holds or has used lately.
     fn sweep(&self, lane: Lane) {
         let mut slot = self.slot(lane);
@@ -332,6 +339,9 @@ impl Masters {
     async fn open(&self, master: &Master, lane: Lane) -> Opened {
         let opened = Link::open(self, &master.address).await.map(|(link, greeting)| (Arc::new(link), greeting));
         notes::note(&master.address, &self.minter, opened.as_ref().map(|_| ())).await;
+        if opened.as_ref().is_err_and(CallError::is_foreign) {
+            master.leave();
+        }
         match &opened {
             Err(CallError::Failed { .. }) => master.does_not_answer(),
             _ => master.answers(),

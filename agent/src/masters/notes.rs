@@ -5,7 +5,8 @@ use crate::minter::Minter;
 use common::rpc::lease::Refusal;
 use std::sync::Arc;
 
-/// Lets minting know of which cluster the master at an address is and whether it allows us to ask, if that could be found out.
+/// Lets minting know of which cluster the master at an address is and whether it allows us to ask, if that could be found out. That it is one of
+/// ours only a new connection tells: the address of an older one may lead elsewhere by now.
 pub(super) async fn note(address: &str, minter: &Arc<Minter>, outcome: Result<(), &CallError>) {
     let of = address.to_owned();
     match outcome {

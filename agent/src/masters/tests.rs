@@ -181,7 +181,7 @@ async fn segments_that_do_not_come_keep_no_renewal_waiting() {
 }
 
 /// As if so much time had passed, in which everything had its turn.
-async fn pass(time: Duration) {
+pub(crate) async fn pass(time: Duration) {
     tokio::time::pause();
     tokio::time::advance(time).await;
     tokio::time::resume();
@@ -230,6 +230,46 @@ async fn a_master_of_another_cluster_is_noticed_by_whatever_it_says_next() {
     master.with(|records| records.no_segment = Some(foreign));
     assert!(segment(&line_to_it).await.is_err() && minter.wrong_cluster().is_some());
     assert!(!line(&masters, 0, Lane::Calls).await.unwrap().is_same(&line_to_it));
+    assert!(minter.wrong_cluster().is_none());
+}
+
+/// An address whose new connections lead to where it is told; those that are there stay.
+pub(crate) async fn moving(to: watch::Receiver<String>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move {
+        loop {
+            let (mut agent, _) = listener.accept().await.unwrap();
+            let now = to.borrow().clone();
+            let Ok(mut master) = TcpStream::connect(now).await else { continue };
+            tokio::spawn(async move { tokio::io::copy_bidirectional(&mut agent, &mut master).await });
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn an_address_that_leads_to_another_cluster_by_now_is_not_taken_for_ours_by_an_older_connection() {
+    let (kit, own, foreign) = (Kit::new(), Mock::new(Ok(1)), Mock::new(Ok(1)));
+    foreign.with(|records| records.cluster = ClusterId(2));
+    let (own, foreign) = (own.listen().await, foreign.listen().await);
+    let (lead, to) = watch::channel(own.clone());
+    let (address, minter) = (moving(to).await, kit.start());
+    let masters = masters_at(&[address], &minter);
+    for (older, newer) in [(Lane::Calls, Lane::Lists), (Lane::Lists, Lane::Calls)] {
+        lead.send_replace(own.clone());
+        let old = line(&masters, 0, older).await.unwrap();
+        assert!(minter.wrong_cluster().is_none());
+        lead.send_replace(foreign.clone());
+        assert!(line(&masters, 0, newer).await.is_err() && minter.wrong_cluster().is_some());
+        old.heartbeat().await.unwrap();
+        assert!(minter.wrong_cluster().is_some(), "it says nothing of where the address leads by now");
+        assert!(line(&masters, 0, older).await.is_err(), "the older one is given to nobody");
+        assert!(minter.wrong_cluster().is_some());
+        tokio::time::sleep(AGAIN).await;
+    }
+    lead.send_replace(own);
+    line(&masters, 0, Lane::Calls).await.unwrap();
     assert!(minter.wrong_cluster().is_none());
 }
 
