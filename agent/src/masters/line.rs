@@ -43,6 +43,11 @@ impl Line {
         Arc::ptr_eq(&self.link, &other.link)
     }
 
+    /// Whether calls can still be answered on it, even if nobody else is given it any more.
+    pub(crate) fn is_open(&self) -> bool {
+        self.link.is_open()
+    }
+
     /// Whether its address may lead elsewhere by now.
     pub(crate) fn is_old(&self) -> bool {
         self.link.is_old()

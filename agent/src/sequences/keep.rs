@@ -114,7 +114,11 @@ impl Sequences {
         let may_have = self.may_have_sections().await;
         let open_limit = self.open_limit();
         self.masters.open_within(open_limit);
-        let line = &*held.insert(self.masters.reach(at, Lane::Lists, open_limit, self.lease_in_real()).await?);
+        let line = match (self.masters.reach(at, Lane::Lists, open_limit, self.lease_in_real()).await, &*held) {
+            // An older one that still works is as good until there is another.
+            (Err(CallError::Failed { .. }), Some(line)) if line.is_open() => line,
+            (reached, _) => &*held.insert(reached?),
+        };
         let calls = self.counts.calls.load(Ordering::Relaxed);
         let calls = calls.saturating_sub(std::mem::replace(counted, calls));
         let mut request = self.keep_request(session, calls, !may_have);
@@ -188,5 +192,36 @@ impl Sequences {
             after: None,
             receipts: Vec::new(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::agent_of;
+    use super::super::tests::masters::Masters;
+    use super::*;
+    use crate::heartbeat::tests::nobody;
+    use crate::masters::AGE_MAX;
+    use crate::masters::tests::{moving, pass};
+
+    #[tokio::test]
+    async fn an_old_connection_that_works_keeps_sections_until_there_is_another() {
+        let masters = Masters::new("orders", 3_000, 100, 1_000);
+        let real = masters.listen().await.remove(0);
+        let (lead, to) = tokio::sync::watch::channel(real.clone());
+        let agent = agent_of(&[moving(to).await], 1 << 24, 63).await;
+        let (mut held, mut counted) = (None, 0);
+        let keep = async |held: &mut Option<Line>, counted: &mut u64| {
+            agent.sequences.keep_once(0, SessionId(7), held, counted).await.unwrap();
+            held.clone().unwrap()
+        };
+        let old = keep(&mut held, &mut counted).await;
+        lead.send_replace(nobody().await);
+        pass(AGE_MAX).await;
+        assert!(keep(&mut held, &mut counted).await.is_same(&old));
+        lead.send_replace(real);
+        // Nobody tries again at once.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert!(!keep(&mut held, &mut counted).await.is_same(&old));
     }
 }
