@@ -112,11 +112,7 @@ impl Line {
         let (agent_id, session) = self.caller();
         let (cluster, Renewal { rseq, attempt }) = (Some(self.link.cluster), renewal);
         let request = RentRequest { agent_id, session, cluster, key, g, rseq, attempt, receipt };
-        let rent = self.within(self.link.client.rent_token(self.context(), request)).await;
-        if let Err(CallError::Failed { .. }) = rent {
-            self.link.cut();
-        }
-        rent
+        self.within_or_cut(self.link.client.rent_token(self.context(), request)).await
     }
 
     pub(crate) async fn define(&self, namespace: Namespace) -> Result<DefineReply, CallError> {
@@ -164,10 +160,12 @@ impl Line {
         self.within(self.link.client.report(self.context(), report)).await
     }
 
-    /// Keeps this session's sections. The cluster is this connection's.
+    /// Keeps this session's sections, or leaves them; that is not to arrive after a later one that keeps them. The cluster is this connection's.
     pub(crate) async fn keep_sections(&self, request: KeepRequest) -> Result<KeepReply, CallError> {
         let request = KeepRequest { cluster: Some(self.link.cluster), ..request };
-        self.within(self.link.client.keep_sections(self.context(), request)).await
+        let leaves = request.leaves;
+        let call = self.link.client.keep_sections(self.context(), request);
+        if leaves { self.within_or_cut(call).await } else { self.within(call).await }
     }
 
     /// Raises bounds of this session's sections; an answer for each, in the same order.
@@ -211,6 +209,25 @@ impl Line {
             self.retire();
         }
         notes::note(self.address(), &self.masters.minter, Err(why)).await;
+    }
+
+    /// What comes of a call that must not arrive after its time: if there is no answer, the connection is cut.
+    async fn within_or_cut<T>(
+        &self,
+        call: impl Future<Output = Result<Result<T, Refusal>, RpcError>>,
+    ) -> Result<T, CallError> {
+        let mut answered = false;
+        let watched = async {
+            let came = call.await;
+            answered = matches!(came, Ok(_) | Err(RpcError::Server(_)));
+            came
+        };
+        let outcome = self.within(watched).await;
+        if !answered {
+            self.retire();
+            self.link.cut();
+        }
+        outcome
     }
 
     /// What comes of a call in its time.

@@ -5,8 +5,8 @@
 //! names, sections, routes. All that want a connection while it is opened wait for the same attempt, each as long as it likes.
 //!
 //! A call that gets no answer ends nobody else's: if nothing that was sent later was answered either, the connection is given to nobody any
-//! more, and calls that are under way on it keep their time. A renewal alone cuts its connection, because it must not arrive after its time
-//! ([`Line::renew`]). A master that did not answer is asked last by everybody for a while.
+//! more, and calls that are under way on it keep their time. A renewal cuts its connection, because it must not arrive after its time
+//! ([`Line::renew`]), and so does a question by which sections are left. A master that did not answer is asked last by everybody for a while.
 
 mod line;
 mod link;
@@ -312,8 +312,9 @@ impl Masters {
             match &*slot {
                 Slot::Open(link) if link.lasts(lane) => return Ok(line(Arc::clone(link), None)),
                 Slot::Closed(Some((when, why))) if when.elapsed() < AGAIN => return Err(why.clone()),
-                Slot::Opening(opening) => opening.clone(),
-                Slot::Open(_) | Slot::Closed(_) => {
+                Slot::Opening(opening) if opening.peek().is_none() => opening.clone(),
+                // One that has ended and is still here ended by a fault.
+                Slot::Opening(_) | Slot::Open(_) | Slot::Closed(_) => {
                     let opening = self.begin_opening(master, lane);
                     *slot = Slot::Opening(opening.clone());
                     opening

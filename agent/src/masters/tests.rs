@@ -7,7 +7,9 @@ use crate::minter::kit::Kit;
 use common::lease::Generation;
 use common::namespace::GeneratorName;
 use common::parameters::ClusterId;
+use common::rpc::ranges::KeepRequest;
 use common::segment::Shown;
+use common::sequence::ServedAt;
 use common::time::SpanMs;
 use common::token::{TokenKey, TokenType, TokenValue};
 use futures::future::join_all;
@@ -161,6 +163,46 @@ async fn a_renewal_that_was_given_up_does_not_arrive_later_whoever_else_uses_the
     tokio::time::sleep(SOON).await;
     assert!(master.with(|records| records.rents.is_empty()), "it came after its time");
     assert!(others.await.unwrap().is_err(), "who asked for something else goes on elsewhere");
+}
+
+#[tokio::test]
+async fn who_leaves_sections_and_hears_nothing_cuts_the_connection_and_who_keeps_them_does_not() {
+    let (kit, master) = (Kit::new(), Mock::new(Ok(1)));
+    let (cut, is_cut) = watch::channel(false);
+    let masters = masters_at(&[relay(master.listen().await, is_cut).await], &kit.start());
+    let line = masters.reach(0, Lane::Lists, OPEN_LIMIT, SOON).await.unwrap();
+    let keep = |leaves| KeepRequest {
+        agent_id: masters.agent_id.clone(),
+        session: masters.minter.session(),
+        holder: masters.minter.session(),
+        cluster: None,
+        address: ServedAt { http: String::new(), rpc: String::new() },
+        sets: Vec::new(),
+        memory: 0,
+        used: 0,
+        per_second: 0,
+        leaves,
+        after: None,
+        receipts: Vec::new(),
+    };
+    assert!(matches!(line.keep_sections(keep(true)).await, Err(CallError::Refused { .. })), "this is an answer");
+    cut.send(true).unwrap();
+    for leaves in [false, true] {
+        assert_eq!(line.keep_sections(keep(leaves)).await.map(drop).unwrap_err().to_string(), "no answer in time");
+        tokio::time::sleep(SOON).await;
+        assert_eq!(line.is_open(), !leaves);
+    }
+}
+
+#[tokio::test]
+async fn an_attempt_that_ended_by_a_fault_is_followed_by_another_one() {
+    let (kit, master) = (Kit::new(), Mock::new(Ok(1)));
+    let masters = masters_at(&[master.listen().await], &kit.start());
+    let fault = masters.all[0].failed("a fault");
+    let ended = async move { Err(fault) }.boxed().shared();
+    *masters.all[0].slot(Lane::Calls) = Slot::Opening(ended);
+    assert!(line(&masters, 0, Lane::Calls).await.is_err());
+    assert!(line(&masters, 0, Lane::Calls).await.is_ok());
 }
 
 #[tokio::test]
