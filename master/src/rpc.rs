@@ -24,6 +24,7 @@ use common::rpc::ranges::{
 };
 use common::rpc::transport::{Limits, accept};
 use common::setting::{Change, NETWORKS_MAX, Setting, SettingKey};
+use common::time::Now;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -271,6 +272,21 @@ impl LeaseService for LeaseServer {
         let (name, namespace) = (namespace.name().clone(), Box::new(namespace));
         let outcome = ask!(driver, move |id| Event::Define { id, namespace, actor }, Reply::Change);
         // Whoever is told nothing of it asks.
+        let known = self.found(vec![name]).await.unwrap_or_default();
+        Ok(DefineReply { outcome, known })
+    }
+
+    async fn try_namespace(self, _: Context, request: DefineRequest) -> Result<DefineReply, Refusal> {
+        self.allowed()?;
+        let actor = Actor::new(request.agent_id.as_str(), &self.from.to_string());
+        let DefineRequest { cluster, namespace, .. } = request;
+        self.driver.snapshot().serves_cluster(cluster)?;
+        let (name, namespace) = (namespace.name().clone(), Box::new(namespace));
+        let judged = self.driver.look(move |ledger, clock| {
+            let now = clock.link_now();
+            ledger.would_define(Now { wall: ledger.calendar().shown(now), ..now }, namespace, &actor)
+        });
+        let outcome = judged.await.map_err(refusal)?;
         let known = self.found(vec![name]).await.unwrap_or_default();
         Ok(DefineReply { outcome, known })
     }

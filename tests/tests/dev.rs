@@ -153,6 +153,32 @@ async fn it_starts_with_nothing_gives_ids_of_all_kinds_and_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dry_run_says_what_a_registration_would_and_registers_nothing() {
+    let mut process = process(None);
+    process.start().await;
+    let put = async |path: &str, definition: &str| {
+        let url = format!("http://{}/generators/{path}", process.daemon.http);
+        let answer = process.client.ask("PUT", &url, definition.into()).await.unwrap();
+        (answer.status, serde_json::from_str::<serde_json::Value>(&answer.text()).unwrap())
+    };
+    let (template, other) =
+        (r#"{"kind":"string","template":"A{date:%Y%m%d}{token}{serial:6}"}"#, r#"{"kind":"segment"}"#);
+    let (status, would) = put("orders?dry-run", template).await;
+    assert!(status == 200 && would["new"] == true && would["examples"].as_array().unwrap().len() == 3, "{would}");
+    let url = format!("http://{}/string/orders", process.daemon.http);
+    assert_eq!(process.client.ask("GET", &url, "".into()).await.unwrap().status, 404);
+    let (status, is) = put("orders", template).await;
+    assert_eq!((status, &is["definition"]), (201, &would["definition"]));
+    for (path, definition, code) in [("orders", other, "generator_exists"), ("alike", template, "generator_conflict")] {
+        let dry = put(&format!("{path}?dry-run"), definition).await;
+        assert_eq!((dry.0, &dry.1["code"]), (409, &code.into()), "{path}");
+        assert_eq!(dry, put(path, definition).await);
+    }
+    let (status, again) = put("orders?dry-run", template).await;
+    assert!(status == 200 && again["new"] == false, "{again}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_comes_again_in_a_folder_that_is_kept_however_it_ends() {
     let folder = tempfile::tempdir().unwrap();
     let keep = folder.path().join("made/by/it");

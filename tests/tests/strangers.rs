@@ -162,14 +162,23 @@ async fn nobody_registers_names_faster_by_another_listener() {
         let prefix = format!("at-{nth}-");
         let outcome = |reply: Result<DefineReply, Refusal>| reply.and_then(|reply| reply.outcome);
         let (registered, refused) = names(&prefix, async |namespace| {
+            let would = outcome(master.try_namespace(deadline_in(CALL_MAX), define(namespace.clone())).await.unwrap());
             let reply = master.define_namespace(deadline_in(CALL_MAX), define(namespace)).await.unwrap();
-            outcome(reply).map(|changed| changed == Changed::Done)
+            let is = outcome(reply);
+            assert_eq!(would, is);
+            is.map(|changed| changed == Changed::Done)
         })
         .await;
         let said = refused.expect("it was held").to_string();
         assert_eq!(registered, NAMES_AT_ONCE, "{said}");
         assert!(said.contains(&format!("from {address}/32 90 names")), "{said}");
         let again = Namespace::define(format!("{prefix}0").parse().unwrap(), &Definition::default()).unwrap();
+        // A dry run is told the same, and takes nothing of it.
+        let other = Namespace::define(format!("{prefix}x").parse().unwrap(), &Definition::default()).unwrap();
+        let known = outcome(master.try_namespace(deadline_in(CALL_MAX), define(again.clone())).await.unwrap());
+        assert_eq!(known, Ok(Changed::AlreadySo));
+        let other = outcome(master.try_namespace(deadline_in(CALL_MAX), define(other)).await.unwrap());
+        assert!(matches!(other, Err(Refusal::NamesRate { .. })), "{other:?}");
         for restores in [false, true] {
             let namespace = Namespace::define(format!("{prefix}x").parse().unwrap(), &Definition::default()).unwrap();
             let (known, other) = match restores {

@@ -167,6 +167,17 @@ impl Ledger {
 
     /// Changes what a name stands for, or takes it in use.
     pub(super) fn change_name(&mut self, cluster: Option<ClusterId>, change: &Change) -> Result<Changed, Refusal> {
+        let Some((name, value)) = self.would_change_name(cluster, change)? else { return Ok(Changed::AlreadySo) };
+        self.names.insert(name, value);
+        Ok(Changed::Done)
+    }
+
+    /// What a change would make of its name; `None` if it is so already.
+    pub(super) fn would_change_name(
+        &self,
+        cluster: Option<ClusterId>,
+        change: &Change,
+    ) -> Result<Option<(GeneratorName, SettingValue)>, Refusal> {
         self.same_cluster(cluster)?;
         let SettingKey::Namespace(name) = change.key() else { return Err(Refusal::NoSuchName) };
         let known = self.names.get(&name);
@@ -183,10 +194,9 @@ impl Ledger {
                 if let Some(refused) = collides.and_then(|outcome| refusal(outcome, change)) {
                     return Err(refused);
                 }
-                self.names.insert(name, value);
-                Ok(Changed::Done)
+                Ok(Some((name, value)))
             }
-            other => refusal(other, change).map_or(Ok(Changed::AlreadySo), Err),
+            other => refusal(other, change).map_or(Ok(None), Err),
         }
     }
 

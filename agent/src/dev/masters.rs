@@ -239,6 +239,17 @@ impl LeaseService for Masters {
         Ok(DefineReply { outcome, known: Found { names, retired: Vec::new() } })
     }
 
+    async fn try_namespace(self, _: Context, request: DefineRequest) -> Result<DefineReply, Refusal> {
+        let DefineRequest { cluster, namespace, .. } = request;
+        let (name, change) = (namespace.name().clone(), Change::Define(Box::new(namespace)));
+        self.look(|ledger| {
+            let would = ledger.would_change_name(cluster, &change);
+            let outcome = would.map(|changes| if changes.is_some() { Changed::Done } else { Changed::AlreadySo });
+            Ok(DefineReply { outcome, known: Found { names: Vec::from_iter(ledger.name(&name)), retired: Vec::new() } })
+        })
+        .await
+    }
+
     async fn restore_namespace(self, _: Context, request: RestoreRequest) -> Result<Changed, Refusal> {
         let RestoreRequest { cluster, shown, .. } = request;
         let retired = shown.state == common::rpc::lease::NameState::Retired;

@@ -25,10 +25,7 @@ impl NameRate {
     pub(super) fn count(&self, from: IpAddr, now: Instant) -> Result<(), Refusal> {
         let from = from.to_canonical();
         let mut accounts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let even = accounts.get(&from).copied().unwrap_or(now).max(now) + EACH;
-        if even - now > EACH * CALLER_NAMES_AT_ONCE {
-            return Err(Refusal::TooManyNames { from, max: CALLER_NAMES_AT_ONCE, each: CALLER_NAME_EACH });
-        }
+        let even = even_with_one_more(&accounts, from, now)?;
         if accounts.len() >= ADDRESSES_MAX && !accounts.contains_key(&from) {
             accounts.retain(|_, even| *even > now);
             let first = accounts.iter().min_by_key(|(_, even)| **even).map(|(address, _)| *address);
@@ -40,6 +37,15 @@ impl NameRate {
         Ok(())
     }
 
+    /// Tells whether a registration would be counted, and counts none.
+    ///
+    /// # Errors
+    /// [`Refusal::TooManyNames`].
+    pub(super) fn check(&self, from: IpAddr, now: Instant) -> Result<(), Refusal> {
+        let accounts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        even_with_one_more(&accounts, from.to_canonical(), now).map(|_| ())
+    }
+
     /// Takes a registration back that made no new name.
     pub(super) fn give_back(&self, from: IpAddr) {
         let mut accounts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -47,6 +53,14 @@ impl NameRate {
             *even = even.checked_sub(EACH).unwrap_or(*even);
         }
     }
+}
+
+fn even_with_one_more(accounts: &BTreeMap<IpAddr, Instant>, from: IpAddr, now: Instant) -> Result<Instant, Refusal> {
+    let even = accounts.get(&from).copied().unwrap_or(now).max(now) + EACH;
+    if even - now > EACH * CALLER_NAMES_AT_ONCE {
+        return Err(Refusal::TooManyNames { from, max: CALLER_NAMES_AT_ONCE, each: CALLER_NAME_EACH });
+    }
+    Ok(even)
 }
 
 #[cfg(test)]
@@ -59,9 +73,11 @@ mod tests {
         let (one, other): (IpAddr, IpAddr) = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
         let dressed: IpAddr = "::ffff:10.0.0.1".parse().unwrap();
         for _ in 0..CALLER_NAMES_AT_ONCE {
+            rate.check(one, now).unwrap();
             rate.count(one, now).unwrap();
         }
         assert!(matches!(rate.count(dressed, now), Err(Refusal::TooManyNames { .. })));
+        assert!(matches!(rate.check(dressed, now), Err(Refusal::TooManyNames { .. })));
         assert_eq!(rate.count(other, now), Ok(()));
         assert_eq!(rate.count(one, now + EACH), Ok(()));
         assert!(rate.count(one, now + EACH).is_err());

@@ -406,16 +406,30 @@ impl Names {
     /// # Errors
     /// [`Refusal::TooManyNames`], and as [`define`](Self::define).
     pub async fn define_for(&self, from: Option<IpAddr>, namespace: Namespace) -> Result<bool, Refusal> {
-        // Whoever registers again what there is registers nothing: that is what programs do at their start.
-        let known = self.definition(namespace.kind(), namespace.name());
-        let counts = known.is_none_or(|known| !namespace.is_met_by(&known));
-        let Some(from) = from.filter(|_| counts) else { return self.define(namespace).await };
+        let Some(from) = from.filter(|_| self.counts(&namespace)) else { return self.define(namespace).await };
         self.rate.count(from, Instant::now())?;
         let defined = self.define(namespace).await;
         if defined != Ok(true) {
             self.rate.give_back(from);
         }
         defined
+    }
+
+    /// The answer that [`define_for`](Self::define_for) would give now; nothing is registered or counted.
+    ///
+    /// # Errors
+    /// As [`define_for`](Self::define_for).
+    pub async fn try_for(&self, from: Option<IpAddr>, namespace: &Namespace) -> Result<bool, Refusal> {
+        if let Some(from) = from.filter(|_| self.counts(namespace)) {
+            self.rate.check(from, Instant::now())?;
+        }
+        self.judged(namespace, true).await
+    }
+
+    /// Whoever registers again what there is registers nothing: that is what programs do at their start.
+    fn counts(&self, namespace: &Namespace) -> bool {
+        let known = self.definition(namespace.kind(), namespace.name());
+        known.is_none_or(|known| !namespace.is_met_by(&known))
     }
 
     /// Registers what a name stands for with the masters, and serves it from then on. `true` if it is new.
@@ -425,21 +439,27 @@ impl Names {
     /// another name gives, or was retired; [`Refusal::GeneratorConflict`] if this agent knew it as something else;
     /// [`Refusal::MastersUnavailable`] if the two masters could not confirm it, or do so in time: ask again.
     pub async fn define(&self, namespace: Namespace) -> Result<bool, Refusal> {
+        let is_new = self.judged(&namespace, false).await?;
+        if let Some(why) = namespace.token_type().and_then(|token_type| self.minter.never_leases(token_type)) {
+            tracing::warn!(name = %namespace.name(), "registered, but {why}");
+        }
+        Ok(is_new)
+    }
+
+    /// Whether the name is new, as the masters and this agent see it; without `dry_run` it is registered then.
+    async fn judged(&self, namespace: &Namespace, dry_run: bool) -> Result<bool, Refusal> {
         // What is registered goes on as long as it lasts, and programs say it again at each start.
         if let Err(why) = namespace.check_new(self.minter.wall())
-            && !self.is_registered(&namespace).await
+            && !self.is_registered(namespace).await
         {
             return Err(Refusal::BadParameter(why.to_string()));
         }
-        let (kind, name, token_type) = (namespace.kind(), namespace.name().clone(), namespace.token_type());
-        let changed = self.define_somewhere(&namespace).await?;
-        if let Err(conflict @ Refusal::GeneratorConflict { .. }) = self.minter.generator(kind, name.as_str()) {
-            return Err(conflict);
+        let changed = self.define_somewhere(namespace, dry_run).await?;
+        let generator = self.minter.generator(namespace.kind(), namespace.name().as_str());
+        match generator {
+            Err(conflict @ Refusal::GeneratorConflict { .. }) => Err(conflict),
+            _ => Ok(changed == Changed::Done),
         }
-        if let Some(why) = token_type.and_then(|token_type| self.minter.never_leases(token_type)) {
-            tracing::warn!(%name, "registered, but {why}");
-        }
-        Ok(changed == Changed::Done)
     }
 
     /// Whether the name stands for that already; the masters may have to be asked.
@@ -451,10 +471,10 @@ impl Names {
 
     /// The first answer that one of the masters gives; a refusal that the other one would repeat is an answer. It says what the name stands
     /// for as the masters hold it, which may differ in what makes no difference to IDs, and as something else than this agent knows.
-    async fn define_somewhere(&self, namespace: &Namespace) -> Result<Changed, Refusal> {
+    async fn define_somewhere(&self, namespace: &Namespace, dry_run: bool) -> Result<Changed, Refusal> {
         let (name, _turn) = (namespace.name(), self.defines.acquire().await);
         let asked = self.masters.ask(Ask::new(Lane::Lists, First::Last(&self.defined)), |line| async move {
-            let DefineReply { outcome, known } = line.define(namespace.clone()).await?;
+            let DefineReply { outcome, known } = line.define(namespace.clone(), dry_run).await?;
             let answer = match outcome {
                 Ok(changed) => Ok(changed),
                 Err(Said::NameTaken) => Err(Refusal::GeneratorExists { name: name.clone() }),

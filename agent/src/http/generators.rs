@@ -1,14 +1,14 @@
 //! `PUT /generators/NAME`: registering what a name stands for.
 
-use super::openapi::ProblemBody;
+use super::openapi::{DryRun, ProblemBody};
 use super::problem::Problem;
-use super::{Agent, CallerAddress, body};
+use super::{Agent, CallerAddress, body, query};
 use crate::refusal::Refusal;
 use crate::sequences::caller_per_hour;
 use axum::body::{Body, to_bytes};
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Extension, Path, State};
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderValue, StatusCode, Uri};
 use axum::response::Response;
 use common::encoding::EncodingForm;
 use common::namespace::{At, Definition, GeneratorName, Namespace, Preview};
@@ -20,13 +20,13 @@ const DEFINITION_LEN_MAX: usize = 4 << 10;
 /// How long it may take to come.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Registers what a name stands for with the masters, for ever.
+/// Registers what a name stands for with the masters, for ever; a dry run answers what that would give, or why it would be refused.
 #[utoipa::path(
     put, path = "/generators/{name}", tag = "ids", request_body = Definition,
-    params(("name" = String, Path, description = "1..=63 of a-z 0-9 . _ -, without a dot in front")),
+    params(("name" = String, Path, description = "1..=63 of a-z 0-9 . _ -, without a dot in front"), DryRun),
     responses(
         (status = 201, description = "Registered; with a `warning` if this agent leases no tokens of its type, does not serve its set, or one caller can use up within a day what all have", body = Preview),
-        (status = 200, description = "It was so before; the same", body = Preview),
+        (status = 200, description = "It was so before, or would be by a dry run; the same", body = Preview),
         (status = 400, description = "`bad_parameter`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 409, description = "`generator_exists` with another definition, or retired; `generator_conflict`: another name may give the same strings", body = ProblemBody, content_type = "application/problem+json"),
         (status = 429, description = "`quota_exceeded`: too many names from one address", body = ProblemBody, content_type = "application/problem+json"),
@@ -37,10 +37,12 @@ pub(super) async fn define(
     State(agent): State<Arc<Agent>>,
     name: Result<Path<String>, PathRejection>,
     from: Option<Extension<CallerAddress>>,
+    uri: Uri,
     definition: Body,
 ) -> Result<Response, Problem> {
     let Path(name) = name.map_err(|_| Problem::bad_parameter("the name is not text"))?;
     let name: GeneratorName = name.parse().map_err(|e| Problem::bad_parameter(format!("{e}")))?;
+    let dry_run = query::dry_run(&uri).map_err(|e| agent.refused(&e))?;
     let too_long = |_| Problem::bad_parameter(format!("a definition has at most {DEFINITION_LEN_MAX} bytes"));
     let too_slow =
         |_| Problem::bad_parameter(format!("the definition did not come within {} s", BODY_TIMEOUT.as_secs()));
@@ -71,7 +73,9 @@ pub(super) async fn define(
         return Err(Problem::bad_parameter(refusal.to_string()));
     }
     let from = from.map(|Extension(CallerAddress(from))| from);
-    let is_new = names.define_for(from, namespace.clone()).await.map_err(|e| agent.refused(&e))?;
+    let answered =
+        if dry_run { names.try_for(from, &namespace).await } else { names.define_for(from, namespace.clone()).await };
+    let is_new = answered.map_err(|e| agent.refused(&e))?;
     // As it is served, which may be as it was registered long ago.
     let known = known_as(namespace.kind(), namespace.name());
     let namespace = known.unwrap_or(namespace);
@@ -82,10 +86,79 @@ pub(super) async fn define(
     let at = At { now: minter.wall(), offset, secrets: minter.secrets(), strategies: minter.strategies() };
     let key_per_hour_by_caller = width.and_then(caller_per_hour);
     let shown = Preview { is_new, warning, key_per_hour_by_caller, ..namespace.preview(&at) };
-    let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
+    let status = if is_new && !dry_run { StatusCode::CREATED } else { StatusCode::OK };
     Ok(body(
         status,
         HeaderValue::from_static("application/json"),
         serde_json::to_string(&shown).unwrap_or_default().into(),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{BATCH_MAX_DEFAULT, Site};
+    use super::*;
+    use crate::heartbeat::Names;
+    use crate::heartbeat::tests::master::Master;
+    use crate::masters::tests::masters_at;
+    use crate::minter::kit::Kit;
+    use axum::http::Request;
+    use common::setting::CALLER_NAMES_AT_ONCE;
+    use serde_json::{Value, json};
+    use tower::ServiceExt as _;
+
+    const CALLER: [u8; 4] = [10, 0, 0, 1];
+
+    async fn put(site: &Site, path: &str, definition: &Value) -> (u16, Value) {
+        let request = Request::put(format!("/generators/{path}")).header("host", "localhost");
+        let mut request = request.body(Body::from(definition.to_string())).unwrap();
+        request.extensions_mut().insert(CallerAddress(CALLER.into()));
+        let answer = site.router.clone().oneshot(request).await.unwrap();
+        let status = answer.status().as_u16();
+        (status, serde_json::from_slice(&to_bytes(answer.into_body(), usize::MAX).await.unwrap()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_dry_run_is_answered_as_the_call_and_registers_nothing() {
+        let (kit, master) = (Kit::new(), Master::new(Ok(7)));
+        let masters = vec![master.listen().await];
+        let minter = kit.start();
+        let names = Arc::new(Names::new(masters_at(&masters, &minter), &kit.path()));
+        let agent = Agent::new(minter, Arc::default(), "test-1".parse().unwrap(), BATCH_MAX_DEFAULT);
+        let site = Site::new(agent.with_names(Arc::clone(&names)), common::hosts::HostNames::default());
+        let (orders, other) = (json!({"kind": "uniq64", "encoding": "sqids"}), json!({"kind": "uniq64"}));
+        // As often as anybody likes: it takes nothing of what a caller may register.
+        for _ in 0..=CALLER_NAMES_AT_ONCE {
+            let (status, answer) = put(&site, "orders?dry-run", &orders).await;
+            assert_eq!((status, &answer["new"]), (200, &json!(true)), "{answer}");
+            assert_eq!(answer["examples"].as_array().map(Vec::len), Some(3), "{answer}");
+        }
+        let name: GeneratorName = "orders".parse().unwrap();
+        names.look_up(&name).await.unwrap();
+        assert_eq!(names.definition(common::kind::Kind::Uniq64, &name), None);
+        assert!(master.with(|records| records.registered.is_empty()));
+
+        let (_, would) = put(&site, "orders?dry_run=true", &orders).await;
+        let (status, is) = put(&site, "orders?dry-run=false", &orders).await;
+        assert_eq!((status, &is["definition"]), (201, &would["definition"]));
+        let (status, again) = put(&site, "orders?dry-run=true", &orders).await;
+        assert_eq!((status, &again["new"]), (200, &json!(false)));
+        let refused = put(&site, "orders?dry-run", &other).await;
+        assert_eq!((refused.0, &refused.1["code"]), (409, &json!("generator_exists")));
+        assert_eq!(refused, put(&site, "orders", &other).await);
+        for bad in ["x?dry-run=1", "x?dryrun", "x?dry-run&dry_run"] {
+            let (status, problem) = put(&site, bad, &other).await;
+            assert_eq!((status, &problem["code"]), (400, &json!("bad_parameter")), "{bad}");
+        }
+        assert_eq!(master.with(|records| records.registered.len()), 1);
+
+        // Who may register no more is told so.
+        for nth in 1..CALLER_NAMES_AT_ONCE {
+            assert_eq!(put(&site, &format!("n{nth}"), &other).await.0, 201);
+        }
+        let refused = put(&site, "more?dry-run", &other).await;
+        assert_eq!((refused.0, &refused.1["code"]), (429, &json!("quota_exceeded")));
+        assert_eq!(put(&site, "more", &other).await.0, 429);
+        assert_eq!(put(&site, "orders?dry-run", &orders).await.0, 200, "it is known");
+    }
 }

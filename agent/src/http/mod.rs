@@ -150,7 +150,6 @@ impl Agent {
 
 /// All routes.
 fn router(agent: Arc<Agent>) -> Router {
-    let no_query = || from_fn(no_query);
     let of_the_agent = Router::new()
         .route("/explain/{*id}", get(status::explained))
         .route("/generators", get(status::generators))
@@ -159,13 +158,13 @@ fn router(agent: Arc<Agent>) -> Router {
         .route("/readyz", get(status::readyz))
         .route("/metrics", get(status::metrics))
         .route("/openapi.json", get(openapi::description))
-        .route_layer(no_query());
+        .route_layer(from_fn(no_query));
     mint::routes(of_the_agent)
         .route("/sequence/{name}/{key}", get(sequence::one).post(sequence::one))
         .route("/sequence/{name}/{key}/current", get(sequence::current))
         .route("/sequences/{name}/routes", get(sequence::routes))
         .route_layer(from_fn(no_body))
-        .route("/generators/{name}", put(generators::define).route_layer(no_query()))
+        .route("/generators/{name}", put(generators::define))
         .route("/sequence/{name}", post(sequence::many))
         .fallback(async || Problem::not_found())
         .method_not_allowed_fallback(async || Problem::method_not_allowed())

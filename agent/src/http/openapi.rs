@@ -51,6 +51,16 @@ pub(super) struct StringQuery {
     custom: Option<String>,
 }
 
+/// What is only to be tried.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[allow(dead_code, reason = "query.rs reads it; here it is described")]
+pub(super) struct DryRun {
+    /// Only answer what it would give: nothing is registered. `dry_run`, as masters spell it, is the same.
+    #[param(rename = "dry-run")]
+    dry_run: Option<bool>,
+}
+
 /// IDs as JSON: always strings.
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "render.rs writes it; here it is described")]

@@ -19,12 +19,7 @@ impl MintQuery {
     /// The query of a request, of which only the parameters `allowed` may be there, each once.
     pub(super) fn of(uri: &Uri, allowed: &[&str]) -> Result<Self, Refusal> {
         let mut query = Self::default();
-        if uri.query().is_none_or(str::is_empty) {
-            return Ok(query);
-        }
-        let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(uri)
-            .map_err(|_| bad("the query is malformed: write name=value&name=value".to_owned()))?;
-        for (name, value) in pairs {
+        for (name, value) in pairs(uri)? {
             let place = match name.as_str() {
                 "n" => &mut query.n,
                 "format" => &mut query.format,
@@ -62,6 +57,35 @@ impl MintQuery {
     }
 }
 
+/// Whether a registration is only to be tried: `?dry-run`, with `=true` or `=false` if wanted.
+pub(super) fn dry_run(uri: &Uri) -> Result<bool, Refusal> {
+    let mut said = None;
+    for (name, value) in pairs(uri)? {
+        // The second as masters spell it.
+        if !["dry-run", "dry_run"].contains(&name.as_str()) {
+            return Err(unknown(&name, &["dry-run"]));
+        }
+        let dry = match value.as_str() {
+            "" | "true" => true,
+            "false" => false,
+            other => return Err(bad(format!("{name}: '{}' is neither true nor false", cut(other)))),
+        };
+        if said.replace(dry).is_some() {
+            return Err(bad(format!("{name} is there twice")));
+        }
+    }
+    Ok(said.unwrap_or(false))
+}
+
+fn pairs(uri: &Uri) -> Result<Vec<(String, String)>, Refusal> {
+    if uri.query().is_none_or(str::is_empty) {
+        return Ok(Vec::new());
+    }
+    let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri);
+    let Query(pairs) = pairs.map_err(|_| bad("the query is malformed: write name=value&name=value".to_owned()))?;
+    Ok(pairs)
+}
+
 fn bad(why: String) -> Refusal {
     Refusal::BadParameter(why)
 }
@@ -92,6 +116,20 @@ mod tests {
         assert_eq!(query.parts(), (Some("ABCD"), Some("")));
         assert_eq!(of("").unwrap().count(10), Ok(1));
         assert_eq!(of("?").unwrap().form(), Ok(None));
+    }
+
+    #[test]
+    fn a_dry_run_is_asked_for_in_so_many_words() {
+        let asked = |query: &str| dry_run(&format!("/generators/a{query}").parse().unwrap());
+        for yes in ["?dry-run", "?dry-run=", "?dry-run=true", "?dry_run=true", "?dry_run"] {
+            assert_eq!(asked(yes), Ok(true), "{yes}");
+        }
+        for no in ["", "?", "?dry-run=false", "?dry_run=false"] {
+            assert_eq!(asked(no), Ok(false), "{no}");
+        }
+        for bad in ["?dryrun", "?dry-run=1", "?dry-run=True", "?dry-run&dry_run=false", "?n=1", "?dry-run&x", "?%ff"] {
+            assert!(asked(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -115,8 +115,11 @@ impl Line {
         self.within_or_cut(self.link.client.rent_token(self.context(), request)).await
     }
 
-    pub(crate) async fn define(&self, namespace: Namespace) -> Result<DefineReply, CallError> {
+    pub(crate) async fn define(&self, namespace: Namespace, dry_run: bool) -> Result<DefineReply, CallError> {
         let request = DefineRequest { agent_id: self.caller().0, cluster: Some(self.link.cluster), namespace };
+        if dry_run {
+            return self.within(self.link.client.try_namespace(self.context(), request)).await;
+        }
         self.within(self.link.client.define_namespace(self.context(), request)).await
     }
 

@@ -1,7 +1,7 @@
 //! `LeaseService`: what agents ask of a master.
 
 pub use super::names::{
-    DefineReply, DefineRequest, FindRequest, Found, NameProof, NameState, NamespacesRequest, Registered,
+    Changed, DefineReply, DefineRequest, FindRequest, Found, NameProof, NameState, NamespacesRequest, Registered,
     RestoreRequest, RetiredOnly, refusal,
 };
 use super::ranges::{
@@ -83,6 +83,8 @@ pub trait LeaseService {
     async fn section_routes(request: RoutesRequest) -> Result<RoutesReply, Refusal>;
     /// Says that IDs are to be given by a name: from the answer on, and not before. Both masters hold it as in use then.
     async fn use_namespace(request: DefineRequest) -> Result<Registered, Refusal>;
+    /// The answer that `define_namespace` would give now, as far as one master knows. Nothing is registered, nor is the other one asked.
+    async fn try_namespace(request: DefineRequest) -> Result<DefineReply, Refusal>;
 }
 
 /// A call for a token.
@@ -170,15 +172,6 @@ pub struct TerminateRequest {
     pub key: TokenKey,
     /// Which grant of it.
     pub g: Generation,
-}
-
-/// What became of a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Changed {
-    /// It is so now, and both masters hold it durably.
-    Done,
-    /// It was so before.
-    AlreadySo,
 }
 
 /// An agent's heartbeat.

@@ -2,7 +2,7 @@
 
 use crate::namespace::{GeneratorName, Namespace};
 use crate::parameters::{AgentId, ClusterId};
-use crate::rpc::lease::{Changed, Refusal};
+use crate::rpc::lease::Refusal;
 use crate::setting::{Change, Outcome, SettingValue};
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +15,15 @@ pub struct DefineRequest {
     pub cluster: Option<ClusterId>,
     /// The name and what it shall stand for.
     pub namespace: Namespace,
+}
+
+/// What became of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Changed {
+    /// It is so now, and both masters hold it durably.
+    Done,
+    /// It was so before.
+    AlreadySo,
 }
 
 /// The answer to a call to register a namespace.

@@ -7,6 +7,7 @@ use crate::lease::receipt::was_told;
 use crate::lease::{Effects, Reply, RequestId};
 use crate::setting::{WAITING_MAX, Wish};
 use common::audit::Actor;
+use common::namespace::Namespace;
 use common::rpc::lease::{Changed, NameState, Refusal, Registered, refusal};
 use common::setting::{Change, Outcome, SettingValue};
 use common::time::Now;
@@ -60,6 +61,16 @@ where
     /// The reason by which it would be refused.
     pub fn would_change(&self, now: Now, change: &Change) -> Result<Changed, Refusal> {
         self.may_name(change).and_then(|()| self.judged(now, change))
+    }
+
+    /// The answer to an agent's registration if it were asked for now, as [`would_change`](Self::would_change).
+    ///
+    /// # Errors
+    /// The reason by which it would be refused.
+    pub fn would_define(&self, now: Now, namespace: Box<Namespace>, actor: &Actor) -> Result<Changed, Refusal> {
+        let change = Change::Define(namespace);
+        self.policy().may_register(now, &self.settings_table, &change, actor)?;
+        self.would_change(now, &change)
     }
 
     /// Until agents have shown what they use nobody knows whether a name is free, or to be freed, or gone.

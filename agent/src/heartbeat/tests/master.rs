@@ -42,6 +42,20 @@ pub(super) fn success(now: WallMs) -> Rent {
     Rent::Success { until: now + SpanMs(20 * DAY_MS), receipt: None }
 }
 
+impl Records {
+    /// What would be said of such a definition.
+    fn judge(&self, wanted: &Namespace) -> Result<DefineReply, Said> {
+        self.restore.clone()?;
+        let known = self.registered.iter().find(|one| one.namespace.name() == wanted.name());
+        let outcome = match known {
+            Some(one) if one.namespace == *wanted => Ok(Changed::AlreadySo),
+            Some(_) => Err(Said::NameTaken),
+            None => Ok(Changed::Done),
+        };
+        Ok(DefineReply { outcome, known: Found { names: Vec::from_iter(known.cloned()), retired: Vec::new() } })
+    }
+}
+
 /// A name by which IDs are given.
 pub(crate) fn in_use(namespace: Namespace) -> Registered {
     Registered { namespace, state: NameState::InUse, proof: Some(NameProof([1; 32])) }
@@ -137,21 +151,18 @@ impl LeaseService for Master {
 
     async fn define_namespace(self, _: Context, request: DefineRequest) -> Result<DefineReply, Said> {
         self.with(|records| {
-            records.restore.clone()?;
-            let name = request.namespace.name();
-            let known = records.registered.iter().find(|one| one.namespace.name() == name);
-            let outcome = match known {
-                Some(one) if one.namespace == request.namespace => Ok(Changed::AlreadySo),
-                Some(_) => Err(Said::NameTaken),
-                None => Ok(Changed::Done),
-            };
-            let new = Registered { namespace: request.namespace, state: NameState::Unused, proof: None };
-            let known = known.cloned().unwrap_or(new);
-            if outcome == Ok(Changed::Done) {
-                records.registered.push(known.clone());
+            let mut reply = records.judge(&request.namespace)?;
+            if reply.outcome == Ok(Changed::Done) {
+                let new = Registered { namespace: request.namespace, state: NameState::Unused, proof: None };
+                records.registered.push(new.clone());
+                reply.known.names.push(new);
             }
-            Ok(DefineReply { outcome, known: Found { names: vec![known], retired: Vec::new() } })
+            Ok(reply)
         })
+    }
+
+    async fn try_namespace(self, _: Context, request: DefineRequest) -> Result<DefineReply, Said> {
+        self.with(|records| records.judge(&request.namespace))
     }
 
     async fn restore_namespace(self, _: Context, request: RestoreRequest) -> Result<Changed, Said> {

@@ -289,6 +289,9 @@ impl LeaseService for Master {
     async fn define_namespace(self, _: Context, _: DefineRequest) -> Result<DefineReply, Refusal> {
         Err(Refusal::PeerAway)
     }
+    async fn try_namespace(self, _: Context, _: DefineRequest) -> Result<DefineReply, Refusal> {
+        Err(Refusal::PeerAway)
+    }
     async fn restore_namespace(self, _: Context, _: RestoreRequest) -> Result<Changed, Refusal> {
         Err(Refusal::PeerAway)
     }
