@@ -199,6 +199,12 @@ async fn a_dry_run_tells_what_a_name_would_give_and_registers_nothing() {
     assert_eq!(answer["examples"], json!(["B2026112012000042", "B2026112012000043", "B2026112013000042"]));
     assert_eq!((&answer["definition"]["step"], &answer["last_day"]), (&json!(15_625), &json!("9999-12-31")));
     assert_eq!(*accounts.done.lock().unwrap(), Vec::<String>::new(), "nothing was asked to be done");
+    assert_eq!(
+        put(&router, "/api/generators/bills?dry-run=true", &bills).await,
+        (status, answer),
+        "as agents spell it"
+    );
+    assert_eq!(*accounts.done.lock().unwrap(), Vec::<String>::new());
     let repeats = json!({"kind": "string", "template": "B{date:%Y%m%d}{token}"});
     assert_eq!(put(&router, dry, &repeats).await, put(&router, address, &repeats).await);
     for refusal in [Refusal::NameTaken, Refusal::NameRetired, Refusal::PeerAway, Refusal::TooMany { max: 9 }] {
@@ -208,7 +214,13 @@ async fn a_dry_run_tells_what_a_name_would_give_and_registers_nothing() {
         assert!(!status.is_success(), "{problem}");
     }
     // It would be the real call to whoever does not know that spelling.
-    assert_eq!(put(&router, "/api/generators/bills?dry-run=true", &bills).await.0, StatusCode::BAD_REQUEST);
+    for bad in ["dryrun=true", "dry-run=1", "dry-run=true&dry_run=true"] {
+        assert_eq!(
+            put(&router, &format!("/api/generators/bills?{bad}"), &bills).await.0,
+            StatusCode::BAD_REQUEST,
+            "{bad}"
+        );
+    }
     let (_, _, router) = console(Role::Viewer);
     assert_eq!(put(&router, dry, &bills).await.0, StatusCode::FORBIDDEN);
 }

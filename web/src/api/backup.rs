@@ -35,8 +35,8 @@ const PIECE_LEN: usize = 64 * 1024;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct DryRun {
-    /// Only say what would be done, and what is wrong.
-    #[serde(default)]
+    /// Only say what would be done, and what is wrong. `dry-run`, as agents spell it, is the same.
+    #[serde(default, alias = "dry-run")]
     pub(crate) dry_run: bool,
 }
 
