@@ -1,4 +1,4 @@
-//! What an agent measures, in its program and in an application.
+//! Metrics of an agent, in its program and in an application.
 
 use crate::holder::LeaseView;
 use crate::minter::{Minter, SegmentCounters, SegmentInUse};

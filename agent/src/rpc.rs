@@ -128,7 +128,7 @@ impl Server {
         transport::accept(listener, places, stop, handle).await;
     }
 
-    /// Numbers that take so many bytes each, past all that understands and answers requests.
+    /// Gives numbers that take so many bytes each, by the mint service.
     fn numbers<'a>(
         &'a self,
         kind: Kind,

@@ -50,9 +50,9 @@ pub struct Civil {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("there is no {field} {value} ({date})")]
 pub struct CalendarError {
-    /// Which field: month, day, hour, minute, second or millisecond.
+    /// The field: month, day, hour, minute, second or millisecond.
     pub field: &'static str,
-    /// What stands in it.
+    /// The value in it.
     pub value: u16,
     /// The date it stands in.
     pub date: Ymd,

@@ -103,10 +103,10 @@ pub struct SegmentSpec {
     /// The most; 1,000 times `step` if nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step_max: Option<u32>,
-    /// How much of a segment is used before the next one is asked for, 1 to 90 hundredths; 20 if nothing is said.
+    /// Share of a segment in hundredths, 1 to 90, that is used before the next one is asked for; 20 if nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threshold: Option<u8>,
-    /// How far the numbers of two places beside each other are from each other: the number given is `offset + increment x place`; 1 if
+    /// Distance between the numbers of two places beside each other: the number given is `offset + increment x place`; 1 if
     /// nothing is said.
     #[serde(with = "crate::json::whole", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
@@ -119,7 +119,7 @@ pub struct SegmentSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub scope: Option<Scope>,
-    /// What stands around minting by this name: at most 8 objects with `plugin`, perhaps `order`, and what the plugin takes, such
+    /// Plugins around minting by this name: at most 8 objects with `plugin`, perhaps `order`, and what the plugin takes, such
     /// as `{"plugin":"quota","per_second":100}`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<serde_json::Value>))]

@@ -1,4 +1,4 @@
-//! What a master measures.
+//! Metrics of a master.
 
 use crate::axes;
 use crate::driver::Counters;

@@ -167,7 +167,7 @@ impl LeaseServer {
         if self.whitelist.admits(self.from.ip()) { Ok(()) } else { Err(Refusal::NotAllowed) }
     }
 
-    /// What is known of these names, with the masters' word for it.
+    /// The entries known of these names, with the masters' word for it.
     async fn found(&self, names: Vec<GeneratorName>) -> Result<Found, Refusal> {
         let found = self.driver.look(move |ledger, _| {
             let (mut known, mut retired) = (Vec::new(), Vec::new());

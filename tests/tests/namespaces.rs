@@ -150,7 +150,7 @@ async fn what_could_repeat_or_makes_no_sense_is_refused_with_the_reason() {
         ("a", "[]".to_owned(), "not as agreed"),
         ("a", r#"{"kind":"uniq96"}"#.to_owned(), "uniq96"),
         ("a", r#"{"kind":"string"}"#.to_owned(), "needs a template"),
-        ("a", r#"{"kind":"uniq64","template":"{token}"}"#.to_owned(), "no template"),
+        ("a", r#"{"kind":"uniq64","template":"{token}"}"#.to_owned(), "template: unknown field"),
         ("a", r#"{"kind":"uniq64","colour":"red"}"#.to_owned(), "colour"),
         ("a", definition("{date:%Y%m}{token}{serial:6}"), "day"),
         ("a", definition("{date:%Y%m%d}{serial:6}"), "token"),

@@ -199,10 +199,10 @@ pub struct SectionMoved {
     pub home: u8,
 }
 
-/// What becomes of a key that an operator raises.
+/// The answer to an operator who raises a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct KeyRaised {
-    /// Whose key.
+    /// The name.
     #[serde(serialize_with = "as_text")]
     #[schema(value_type = String)]
     pub name: GeneratorName,

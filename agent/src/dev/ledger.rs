@@ -172,7 +172,7 @@ impl Ledger {
         Ok(Changed::Done)
     }
 
-    /// What a change would make of its name; `None` if it is so already.
+    /// The name as a change would leave it; `None` if it is so already.
     pub(super) fn would_change_name(
         &self,
         cluster: Option<ClusterId>,

@@ -18,7 +18,7 @@ const BLOCK: u32 = 1_024;
 /// The generators of one name, for the thread that has this.
 pub struct PerThread {
     shared: Shared,
-    /// What blocks are cut from. Plugins see every call, so their names have no blocks.
+    /// The series that blocks are cut from. Plugins see every call, so their names have no blocks.
     series: Option<Arc<SerialSeries>>,
     /// The block: its IDs from the next one on, and its right.
     next: Cell<u64>,

@@ -86,7 +86,7 @@ impl Shared {
         self.caller.as_deref().map_or(Caller::IN_PROCESS, Caller::Label)
     }
 
-    /// `n` IDs of that kind, at least 1, past the plugins if the name has some.
+    /// Gives `n` IDs of that kind, at least 1, after asking the name's plugins.
     fn ask(&self, kind: Kind, n: u32, form: Form, biz: &str, custom: &str) -> Result<Minted, MintError> {
         let generator = match kind {
             Kind::String => self.strings.as_ref(),

@@ -31,8 +31,8 @@ const REFRESH: Duration = Duration::from_secs(60);
 const SAY_AGAIN: Duration = Duration::from_secs(2);
 /// Retired names that are remembered, to show them to masters that have forgotten it.
 const RETIRED_MAX: usize = NAMESPACES_MAX;
-/// Between two questions about unknown names, if nothing new came of the first. Requests that come meanwhile wait for the next question, which is about all
-/// of their names: each is answered by what the masters knew after it came, however many there are.
+/// Between two questions about unknown names, if nothing new came of the first. Requests that come meanwhile wait for the next question,
+/// which is about all of their names: each is answered by what the masters knew after it came, however many there are.
 const LOOK_UP_PAUSE: Duration = Duration::from_millis(100);
 /// Unknown names in one question; a request for one more is refused.
 const LOOK_UP_NAMES_MAX: usize = NAMESPACES_PAGE_MAX;
@@ -63,9 +63,11 @@ pub struct Names {
     kept_at: PathBuf,
     /// Which of the masters is asked first the next time: each is heard now and then.
     turn: AtomicUsize,
-    /// Which of them answered the last definition.
+    /// The master that answered the last definition.
     defined: Preferred,
     defines: Semaphore,
+    /// Turns of dry runs, which take no budget: they hold up no definition.
+    tries: Semaphore,
     /// The names that each caller registered lately.
     rate: NameRate,
     /// The masters' word on each name that is served, and on each that was and is retired.
@@ -103,7 +105,7 @@ struct Asked {
 }
 
 impl Names {
-    /// As these masters know them. What is learned is kept beside `serial_file`.
+    /// The names as these masters know them. What is learned is kept beside `serial_file`.
     pub(crate) fn new(masters: Arc<Masters>, serial_file: &Path) -> Self {
         Self {
             minter: Arc::clone(&masters.minter),
@@ -112,6 +114,7 @@ impl Names {
             turn: AtomicUsize::new(0),
             defined: Preferred::default(),
             defines: Semaphore::new(DEFINES_MAX),
+            tries: Semaphore::new(1),
             rate: NameRate::default(),
             known: std::sync::Mutex::default(),
             unused: UnusedNames::default(),
@@ -209,7 +212,7 @@ impl Names {
         self.minter.definition(kind, name).or_else(|| self.heard(name).filter(|heard| heard.kind() == kind))
     }
 
-    /// What a name stands for by which nobody has given an ID yet, as far as this agent has heard.
+    /// Gives the definition of a name by which nobody has given an ID yet, as far as this agent has heard.
     pub(crate) fn heard(&self, name: &GeneratorName) -> Option<Namespace> {
         self.unused.of(name)
     }
@@ -426,7 +429,7 @@ impl Names {
         self.judged(namespace, true).await
     }
 
-    /// Whoever registers again what there is registers nothing: that is what programs do at their start.
+    /// Tells whether a registration counts; one of what there is does not: programs register at each start.
     fn counts(&self, namespace: &Namespace) -> bool {
         let known = self.definition(namespace.kind(), namespace.name());
         known.is_none_or(|known| !namespace.is_met_by(&known))
@@ -446,7 +449,7 @@ impl Names {
         Ok(is_new)
     }
 
-    /// Whether the name is new, as the masters and this agent see it; without `dry_run` it is registered then.
+    /// Tells whether the name is new, as the masters and this agent see it; registers it then unless `dry_run`.
     async fn judged(&self, namespace: &Namespace, dry_run: bool) -> Result<bool, Refusal> {
         // What is registered goes on as long as it lasts, and programs say it again at each start.
         if let Err(why) = namespace.check_new(self.minter.wall())
@@ -472,7 +475,8 @@ impl Names {
     /// The first answer that one of the masters gives; a refusal that the other one would repeat is an answer. It says what the name stands
     /// for as the masters hold it, which may differ in what makes no difference to IDs, and as something else than this agent knows.
     async fn define_somewhere(&self, namespace: &Namespace, dry_run: bool) -> Result<Changed, Refusal> {
-        let (name, _turn) = (namespace.name(), self.defines.acquire().await);
+        let turns = if dry_run { &self.tries } else { &self.defines };
+        let (name, _turn) = (namespace.name(), turns.acquire().await);
         let asked = self.masters.ask(Ask::new(Lane::Lists, First::Last(&self.defined)), |line| async move {
             let DefineReply { outcome, known } = line.define(namespace.clone(), dry_run).await?;
             let answer = match outcome {

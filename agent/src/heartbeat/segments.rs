@@ -31,7 +31,7 @@ pub struct Segments {
     masters: Arc<Masters>,
     minter: Arc<Minter>,
     calls: Semaphore,
-    /// Which of the masters granted the last one.
+    /// The master that granted the last one.
     last: Preferred,
 }
 

@@ -27,7 +27,7 @@ impl UnusedNames {
         self.lock().values().map(|unused| unused.namespace.clone()).collect()
     }
 
-    /// What such a name stands for.
+    /// Gives the definition of such a name.
     pub(super) fn of(&self, name: &GeneratorName) -> Option<Namespace> {
         Some(self.lock().get(name)?.namespace.clone())
     }

@@ -26,7 +26,7 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(10);
     params(("name" = String, Path, description = "1..=63 of a-z 0-9 . _ -, without a dot in front"), DryRun),
     responses(
         (status = 201, description = "Registered; with a `warning` if this agent leases no tokens of its type, does not serve its set, or one caller can use up within a day what all have", body = Preview),
-        (status = 200, description = "It was so before, or would be by a dry run; the same", body = Preview),
+        (status = 200, description = "It was so before, or this is a dry run; the same, and `new` says whether the name was free", body = Preview),
         (status = 400, description = "`bad_parameter`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 409, description = "`generator_exists` with another definition, or retired; `generator_conflict`: another name may give the same strings", body = ProblemBody, content_type = "application/problem+json"),
         (status = 429, description = "`quota_exceeded`: too many names from one address", body = ProblemBody, content_type = "application/problem+json"),

@@ -113,7 +113,7 @@ impl Plan {
     }
 }
 
-/// What a request for IDs of that kind may say; what names of any kind take, their definitions tell.
+/// Parameters that a request for IDs of that kind may have; what names of any kind take, their definitions tell.
 fn parameters(kind: Option<Kind>) -> &'static [&'static str] {
     match kind.map(|kind| &kind.spec().form) {
         None => ANY,
@@ -123,7 +123,7 @@ fn parameters(kind: Option<Kind>) -> &'static [&'static str] {
     }
 }
 
-/// How the IDs are written for a request.
+/// The form in which the IDs of a request are written.
 fn style(request: &MintRequest<'_>, media: Media, asked: Asked<'_>) -> Result<Style, Refusal> {
     let Asked { generator, parts: caller } = asked;
     let form = match request.form {
@@ -146,7 +146,7 @@ pub(super) fn large_room(agent: &Agent, n: u32, from: Option<IpAddr>) -> Result<
     agent.large.take(n, from).ok_or(Refusal::Overloaded(why))
 }
 
-/// What a request says, read to the letter.
+/// A request, read to the letter.
 struct Said<'u> {
     kind: Option<Kind>,
     name: &'u str,

@@ -126,7 +126,7 @@ impl Agent {
         Self { sequences: Some(sequences), ..self }
     }
 
-    /// What understands and answers requests for IDs.
+    /// The service that understands and answers requests for IDs.
     fn mint(&self) -> MintService<'_> {
         MintService::new(&self.minter, self.names.as_ref())
     }

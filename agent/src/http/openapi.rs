@@ -51,7 +51,7 @@ pub(super) struct StringQuery {
     custom: Option<String>,
 }
 
-/// What is only to be tried.
+/// A dry run.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[allow(dead_code, reason = "query.rs reads it; here it is described")]

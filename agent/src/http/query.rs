@@ -57,7 +57,7 @@ impl MintQuery {
     }
 }
 
-/// Whether a registration is only to be tried: `?dry-run`, with `=true` or `=false` if wanted.
+/// Tells whether a registration is only to be tried: `?dry-run`, with `=true` or `=false` if wanted.
 pub(super) fn dry_run(uri: &Uri) -> Result<bool, Refusal> {
     let mut said = None;
     for (name, value) in pairs(uri)? {

@@ -43,7 +43,7 @@ const fn packed_len(bits: u32) -> usize {
 }
 
 impl Style {
-    /// How IDs leave that are written so.
+    /// The way of IDs that are written so.
     pub(super) fn leaves(&self) -> Leaves<'_> {
         match self.media {
             Media::Packed => Leaves::Numbers,

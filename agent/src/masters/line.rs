@@ -37,18 +37,30 @@ pub(crate) struct Line {
     pub(super) introduced: Option<Greeting>,
 }
 
+/// A call that cuts its connection unless it is answered, also if whoever waits for it gives up.
+struct Unanswered<'a>(Option<&'a Line>);
+
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        if let Some(line) = self.0 {
+            line.retire();
+            line.link.cut();
+        }
+    }
+}
+
 impl Line {
-    /// Whether both are by one connection.
+    /// Tells whether both are by one connection.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.link, &other.link)
     }
 
-    /// Whether calls can still be answered on it, even if nobody else is given it any more.
+    /// Tells whether calls can still be answered on it, even if nobody else is given it any more.
     pub(crate) fn is_open(&self) -> bool {
         self.link.is_open()
     }
 
-    /// Whether its address may lead elsewhere by now.
+    /// Tells whether its address may lead elsewhere by now.
     pub(crate) fn is_old(&self) -> bool {
         self.link.is_old()
     }
@@ -138,7 +150,7 @@ impl Line {
         self.within(self.link.client.list_namespaces(self.context(), request)).await
     }
 
-    /// Those of some names that are registered.
+    /// Finds those of some names that are registered.
     pub(crate) async fn find_namespaces(&self, names: Vec<GeneratorName>) -> Result<Found, CallError> {
         let request = FindRequest { cluster: Some(self.link.cluster), names };
         self.within(self.link.client.find_namespaces(self.context(), request)).await
@@ -185,7 +197,7 @@ impl Line {
         Ok(raised)
     }
 
-    /// Who serves which sections.
+    /// Asks who serves which sections.
     pub(crate) async fn section_routes(&self, request: RoutesRequest) -> Result<RoutesReply, CallError> {
         let request = RoutesRequest { cluster: Some(self.link.cluster), ..request };
         self.within(self.link.client.section_routes(self.context(), request)).await
@@ -214,26 +226,23 @@ impl Line {
         notes::note(self.address(), &self.masters.minter, Err(why)).await;
     }
 
-    /// What comes of a call that must not arrive after its time: if there is no answer, the connection is cut.
+    /// Waits for a call that must not arrive after its time: if there is no answer, the connection is cut.
     async fn within_or_cut<T>(
         &self,
         call: impl Future<Output = Result<Result<T, Refusal>, RpcError>>,
     ) -> Result<T, CallError> {
-        let mut answered = false;
+        let mut unanswered = Unanswered(Some(self));
         let watched = async {
             let came = call.await;
-            answered = matches!(came, Ok(_) | Err(RpcError::Server(_)));
+            if let Ok(_) | Err(RpcError::Server(_)) = came {
+                unanswered.0 = None;
+            }
             came
         };
-        let outcome = self.within(watched).await;
-        if !answered {
-            self.retire();
-            self.link.cut();
-        }
-        outcome
+        self.within(watched).await
     }
 
-    /// What comes of a call in its time.
+    /// Waits for a call within its time.
     async fn within<T>(
         &self,
         call: impl Future<Output = Result<Result<T, Refusal>, RpcError>>,

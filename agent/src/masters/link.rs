@@ -21,26 +21,26 @@ use tokio::time::{Instant, timeout};
 /// Calls in flight on one connection; segments, of which many names may need one at once, leave room for all else.
 const IN_FLIGHT_MAX: usize = 64;
 
-/// Why a call did not do what it was for.
+/// The reason why a call did not do what it was for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CallError {
     /// The master answered, with a refusal.
     #[error("{refusal}")]
     Refused { address: String, refusal: Refusal },
-    /// It did not answer, or not as a master of ours.
+    /// The master did not answer, or not as one of ours.
     #[error("{why}")]
     Failed { address: String, why: String },
 }
 
 impl CallError {
-    /// Which master it is about.
+    /// The address of the master.
     pub(crate) fn address(&self) -> &str {
         match self {
             Self::Refused { address, .. } | Self::Failed { address, .. } => address,
         }
     }
 
-    /// Whether the other master may do better.
+    /// Tells whether the other master may do better.
     pub(crate) fn other_may_help(&self) -> bool {
         match self {
             Self::Failed { .. } => true,
@@ -55,7 +55,7 @@ impl CallError {
         }
     }
 
-    /// Whether only time will help.
+    /// Tells whether only time will help.
     pub(crate) fn is_patient(&self) -> bool {
         let Self::Refused { refusal, .. } = self else { return false };
         matches!(
@@ -68,12 +68,12 @@ impl CallError {
         )
     }
 
-    /// Whether the master belongs to another cluster.
+    /// Tells whether the master belongs to another cluster.
     pub(super) fn is_foreign(&self) -> bool {
         matches!(self, Self::Refused { refusal: Refusal::ForeignCluster { .. }, .. })
     }
 
-    /// Whether the connection is of no use any more.
+    /// Tells whether the connection is of no use any more.
     pub(crate) fn ends_connection(&self) -> bool {
         match self {
             Self::Failed { .. } => true,
@@ -93,12 +93,12 @@ impl CallError {
 /// A connection on which the master has introduced itself as one of ours.
 pub(crate) struct Link {
     pub(super) client: LeaseServiceClient,
-    /// What sends and receives; its end is that of the connection.
+    /// The task that sends and receives; its end is that of the connection.
     dispatch: AbortHandle,
     pub(super) cluster: ClusterId,
     pub(super) parameters: ClusterParameters,
     opened: Instant,
-    /// When a call was answered last.
+    /// The moment of the last answer.
     heard: Mutex<Instant>,
 }
 
@@ -150,7 +150,7 @@ impl Link {
         Ok((link, greeting))
     }
 
-    /// Whether it may be given to whoever asks for a connection of that lane.
+    /// Tells whether it may be given to whoever asks for a connection of that lane.
     pub(super) fn lasts(&self, lane: Lane) -> bool {
         self.is_open() && (lane == Lane::Calls || !self.is_old())
     }
@@ -159,7 +159,7 @@ impl Link {
         !self.dispatch.is_finished()
     }
 
-    /// Whether its address may lead elsewhere by now.
+    /// Tells whether its address may lead elsewhere by now.
     pub(super) fn is_old(&self) -> bool {
         self.opened.elapsed() >= AGE_MAX
     }
@@ -235,7 +235,7 @@ pub(super) fn refused(address: &str, refusal: Refusal) -> CallError {
     CallError::Refused { address: address.to_owned(), refusal }
 }
 
-/// Whether the master that answered is of our cluster. As a rule it says so itself; this is for one that does not.
+/// Tells whether the master that answered is of our cluster. As a rule it says so itself; this is for one that does not.
 fn ours(reply: &HeartbeatReply, membership: Membership) -> Result<(), Refusal> {
     match membership.cluster {
         Some(cluster) if cluster != reply.cluster => Err(Refusal::ForeignCluster { here: reply.cluster }),
@@ -243,7 +243,7 @@ fn ours(reply: &HeartbeatReply, membership: Membership) -> Result<(), Refusal> {
     }
 }
 
-/// Whether the master that answered goes by our clock and our parameters.
+/// Tells whether the master that answered goes by our clock and our parameters.
 fn check(reply: &HeartbeatReply, clock: Clock, ours: Membership) -> Result<(), String> {
     if reply.test_clock != clock.test_clock() {
         return Err("it runs by another --test-clock".to_owned());

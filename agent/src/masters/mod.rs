@@ -48,7 +48,7 @@ const LOOK: Duration = Duration::from_secs(5);
 /// A connection for lists is not given to anybody after this: it is noticed soon that an address leads elsewhere by now.
 pub(crate) const AGE_MAX: Duration = Duration::from_secs(60);
 
-/// Which of the two connections to a master.
+/// One of the two connections to a master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
     /// The one for what is small and must not wait.
@@ -99,7 +99,7 @@ impl<'a> Ask<'a> {
     }
 }
 
-/// That no answer ended a question.
+/// A question that no answer ended.
 #[derive(Debug, Default)]
 pub(crate) struct Unanswered {
     /// Tells whether there were answers, of which none ended it.
@@ -121,7 +121,7 @@ pub(crate) struct Masters {
     pub(crate) agent_id: AgentId,
     pub(crate) minter: Arc<Minter>,
     pub(crate) report: Arc<Report>,
-    /// What any of them said about pairings that are over, for those that have not heard of it.
+    /// Proofs of pairings that are over, as any of them told them, for those that have not heard of it.
     retired: Mutex<Vec<RetiredProof>>,
     /// The runtime on which connections live, whoever asks for them.
     home: OnceLock<Handle>,
@@ -133,15 +133,17 @@ struct Master {
     address: String,
     calls: Mutex<Slot>,
     lists: Mutex<Slot>,
-    /// Since when it has not answered.
+    /// The moment since which it has not answered.
     silent: Mutex<Option<Instant>>,
+    /// The last moment at which the address was heard to lead to another cluster.
+    foreign: Mutex<Option<Instant>>,
 }
 
 type Opened = Result<(Arc<Link>, Greeting), CallError>;
 
 /// The place of a connection.
 enum Slot {
-    /// Why the last attempt failed, and when.
+    /// The moment and the error of the last attempt, if it failed.
     Closed(Option<(Instant, CallError)>),
     Opening(Shared<BoxFuture<'static, Opened>>),
     Open(Arc<Link>),
@@ -154,7 +156,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Master {
     fn new(address: String) -> Self {
         let closed = || Mutex::new(Slot::Closed(None));
-        Self { address, calls: closed(), lists: closed(), silent: Mutex::default() }
+        Self { address, calls: closed(), lists: closed(), silent: Mutex::default(), foreign: Mutex::default() }
     }
 
     fn slot(&self, lane: Lane) -> MutexGuard<'_, Slot> {
@@ -192,11 +194,20 @@ impl Master {
         }
     }
 
-    /// Gives no connection that is open by now to anybody any more.
+    /// Gives no connection to anybody any more that was begun before now: the address leads elsewhere.
     fn leave(&self) {
+        *lock(&self.foreign) = Some(Instant::now());
         for lane in [Lane::Calls, Lane::Lists] {
-            *self.slot(lane) = Slot::Closed(None);
+            let mut slot = self.slot(lane);
+            // An attempt that failed keeps its moment, so that the next one is not made at once.
+            if matches!(&*slot, Slot::Open(_)) {
+                *slot = Slot::Closed(None);
+            }
         }
+    }
+
+    fn has_left_since(&self, began: Instant) -> bool {
+        lock(&self.foreign).is_some_and(|heard| heard >= began)
     }
 
     /// Closes a connection that nobody holds or has used lately.
@@ -338,7 +349,11 @@ impl Masters {
     }
 
     async fn open(&self, master: &Master, lane: Lane) -> Opened {
-        let opened = Link::open(self, &master.address).await.map(|(link, greeting)| (Arc::new(link), greeting));
+        let began = Instant::now();
+        let mut opened = Link::open(self, &master.address).await.map(|(link, greeting)| (Arc::new(link), greeting));
+        if opened.is_ok() && master.has_left_since(began) {
+            opened = Err(master.failed("its address leads elsewhere by now"));
+        }
         notes::note(&master.address, &self.minter, opened.as_ref().map(|_| ())).await;
         if opened.as_ref().is_err_and(CallError::is_foreign) {
             master.leave();

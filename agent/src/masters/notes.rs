@@ -1,4 +1,4 @@
-//! What any answer of a master says of its cluster and its whitelist, of which minting is told.
+//! Notes for minting of what any answer of a master says of its cluster and its whitelist.
 
 use super::CallError;
 use crate::minter::Minter;

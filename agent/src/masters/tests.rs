@@ -316,6 +316,45 @@ async fn an_address_that_leads_to_another_cluster_by_now_is_not_taken_for_ours_b
 }
 
 #[tokio::test]
+async fn an_attempt_that_began_before_its_address_led_elsewhere_forgives_nothing() {
+    let (kit, own, foreign) = (Kit::new(), Mock::new(Ok(1)), Mock::new(Ok(1)));
+    foreign.with(|records| records.cluster = ClusterId(2));
+    let (own, foreign) = (own.listen().await, foreign.listen().await);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let (accepted, is_accepted) = tokio::sync::oneshot::channel();
+    let (go, goes) = tokio::sync::oneshot::channel::<()>();
+    let lead = async |mut agent: TcpStream, to: String| {
+        let mut master = TcpStream::connect(to).await.unwrap();
+        tokio::io::copy_bidirectional(&mut agent, &mut master).await
+    };
+    tokio::spawn(async move {
+        // The first one is slow, and to ours; the next one is not.
+        let (first, _) = listener.accept().await.unwrap();
+        accepted.send(()).unwrap();
+        let (next, _) = listener.accept().await.unwrap();
+        let slow = async {
+            goes.await.unwrap();
+            lead(first, own).await
+        };
+        tokio::join!(slow, lead(next, foreign))
+    });
+    let minter = kit.start();
+    let masters = masters_at(&[address], &minter);
+    let slow = async {
+        let opened = line(&masters, 0, Lane::Calls).await;
+        assert!(opened.is_err() && minter.wrong_cluster().is_some());
+    };
+    let moved = async {
+        is_accepted.await.unwrap();
+        assert!(line(&masters, 0, Lane::Lists).await.is_err() && minter.wrong_cluster().is_some());
+        go.send(()).unwrap();
+    };
+    tokio::join!(slow, moved);
+    assert!(minter.wrong_cluster().is_some());
+}
+
+#[tokio::test]
 async fn who_does_not_answer_is_asked_last_until_it_does() {
     let (kit, one, two) = (Kit::new(), Mock::new(Ok(1)), Mock::other(SpanMs(0)));
     let masters = masters_at(&[one.listen().await, two.listen().await], &kit.start());

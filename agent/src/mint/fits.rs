@@ -1,4 +1,4 @@
-//! What a request may have of a definition.
+//! Checks of a request against a definition.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{Form, MintRequest};

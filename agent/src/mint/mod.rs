@@ -1,4 +1,4 @@
-//! How a request for IDs is understood and answered, whatever protocol it comes by: what it says is held against the name's definition
+//! Understanding and answering of a request for IDs, whatever protocol it comes by: what it says is held against the name's definition
 //! (`fits.rs`), [`Minter::give`] asks who stands around minting and makes what leaves, and who gets nothing is told of once. Protocols
 //! read and write bytes, and nothing else.
 
@@ -26,20 +26,20 @@ pub(crate) struct MintRequest<'a> {
     pub(crate) custom: Option<&'a str>,
     pub(crate) form: Form,
     pub(crate) caller: Caller<'a>,
-    /// As many as one answer may have,
+    /// The most IDs of one answer,
     pub(crate) n_max: u32,
     /// and as many texts of so many bytes.
     pub(crate) texts_max: fn(usize) -> u32,
 }
 
-/// How the IDs are to leave.
+/// The form in which the IDs leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// As numbers.
+    /// Numbers.
     Numbers,
-    /// As the name writes them, all at once.
+    /// Texts as the name writes them, all at once.
     Texts,
-    /// As texts that the protocol writes piece by piece, perhaps in another form than the name's own.
+    /// Texts that the protocol writes piece by piece, perhaps in another form than the name's own.
     #[cfg_attr(not(feature = "server"), allow(dead_code, reason = "only listeners write texts piece by piece"))]
     Streamed(Option<TextForm>),
 }
@@ -92,11 +92,11 @@ mod service {
     use common::namespace::GeneratorName;
     use std::sync::Arc;
 
-    /// What listeners ask for IDs.
+    /// The service that listeners ask for IDs.
     #[derive(Clone, Copy)]
     pub(crate) struct MintService<'a> {
         minter: &'a Arc<Minter>,
-        /// Whom to ask about names; `None`: there are only those that the minter was given.
+        /// The names, to ask the masters about unknown ones; `None`: there are only those that the minter was given.
         names: Option<&'a Arc<Names>>,
     }
 

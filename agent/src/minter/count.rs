@@ -1,4 +1,4 @@
-//! How many IDs left a series, told without touching the way on which they leave.
+//! Counts of IDs that left a series, told without touching the way on which they leave.
 //!
 //! A window counts by itself: taking serials moves the place where it goes on. So the sum is what its windows had when they
 //! ended, and what was taken of the one that is open now. Serials that were taken and not given out are taken off again:
@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-/// What is counted of a series.
+/// The counters of a series.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     /// Of windows that have ended, and beside windows; less what was given back. Below 0 while that was taken of the window

@@ -50,7 +50,7 @@ impl Generator {
         self.kind
     }
 
-    /// How its numbers are written when nothing else is said; `None` of strings, and of numbers in decimal.
+    /// The encoding of its numbers when nothing else is said; `None` of strings, and of numbers in decimal.
     ///
     /// # Errors
     /// [`Refusal::CannotWrite`].
@@ -58,7 +58,7 @@ impl Generator {
         self.writer.encoding()
     }
 
-    /// Whether nothing is minted by its name any more. What was taken of a window that it shares is a gap then.
+    /// Tells whether nothing is minted by its name any more. What was taken of a window that it shares is a gap then.
     #[inline]
     pub(crate) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
@@ -69,24 +69,24 @@ impl Generator {
         !self.ended.swap(true, Ordering::AcqRel)
     }
 
-    /// Whether nothing stands around minting by its name: no plugin, and no strategy that makes all texts of an answer.
+    /// Tells whether nothing stands around minting by its name: no plugin, and no strategy that makes all texts of an answer.
     #[inline]
     pub(crate) fn is_alone(&self) -> bool {
         self.chain.is_none() && !self.writer.is_strategy()
     }
 
-    /// Its series, if IDs may be taken of it past all that stands around minting.
+    /// Its series, if nothing stands around minting by this name.
     pub(crate) fn unguarded(&self) -> Option<&Series> {
         let free = self.is_alone() && !self.writer.hides() && !self.has_ended();
         free.then_some(&self.series)
     }
 
-    /// What plugins are shown of answers.
+    /// The parts of answers that plugins are shown.
     pub(super) fn needs(&self) -> Needs {
         self.chain.as_ref().map_or(Needs::Count, |chain| chain.needs())
     }
 
-    /// Whether all texts of an answer are in memory at once, because somebody sees or makes them.
+    /// Tells whether all texts of an answer are in memory at once, because somebody sees or makes them.
     pub(crate) fn keeps_texts(&self) -> bool {
         self.writer.is_strategy() || self.needs() >= Needs::Texts
     }

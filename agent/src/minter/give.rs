@@ -14,23 +14,23 @@ use std::sync::Arc;
 /// Texts of more IDs than this are made by a strategy on a thread that may block.
 const INLINE_MAX: u32 = 4_000;
 
-/// How the IDs of an answer leave.
+/// The form in which the IDs of an answer leave.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Leaves<'a> {
-    /// As numbers or bytes.
+    /// Numbers or bytes.
     Numbers,
-    /// As texts that the protocol writes, in whatever form was asked for, with the caller's parts in strings. Plugins see the name's
+    /// Texts that the protocol writes, in whatever form was asked for, with the caller's parts in strings. Plugins see the name's
     /// own: so history finds an ID however it was asked for.
     Streamed(&'a CallerParts),
-    /// As the name's own texts, with the caller's parts in strings.
+    /// The name's own texts, with the caller's parts in strings.
     Texts(&'a CallerParts),
 }
 
-/// What a call gets.
+/// The result of a call.
 #[derive(Debug, Default)]
 pub(crate) struct Minted {
     pub(crate) runs: Runs,
-    /// What leaves instead of what the runs would be written as: where [texts](Leaves::Texts) were asked for, and where a strategy made
+    /// Texts that leave instead of the runs: where [texts](Leaves::Texts) were asked for, and where a strategy made
     /// them.
     pub(crate) texts: Option<Vec<String>>,
 }
@@ -53,7 +53,7 @@ impl Minter {
         self.plugins.get_or_init(Plugins::new)
     }
 
-    /// Who is told of calls that get no IDs.
+    /// The handler that is told of calls that get no IDs.
     pub fn refusals(&self) -> &Refusals {
         &self.refusals
     }
@@ -100,7 +100,7 @@ impl Minter {
         Ok(self.give_blocking(generator, n, Leaves::Numbers, Caller::IN_PROCESS)?.runs)
     }
 
-    /// `n` IDs, at least 1, past all that stands around minting by that name.
+    /// Gives `n` IDs, at least 1, after asking all that stands around minting by that name.
     ///
     /// # Errors
     /// As [`mint`](Self::mint); [`Refusal::ShareUsedUp`] for callers of other processes, and what a plugin says.
@@ -187,7 +187,7 @@ fn may_leave(generator: &Generator, leaves: Leaves<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What was minted, with its texts where somebody sees or makes them.
+/// Makes the texts of what was minted, where somebody sees or makes them.
 fn written(generator: &Generator, runs: Runs, leaves: Leaves<'_>) -> Result<Minted, Refusal> {
     let none = CallerParts::default();
     let parts = match leaves {
@@ -248,7 +248,7 @@ fn ranges_of(runs: &Runs, texts: &[String]) -> Vec<IdRange> {
     all
 }
 
-/// What follows each other: of Uniq64 the numbers, of all others what one run has.
+/// Ranges of IDs that follow each other: of Uniq64 the numbers, of all others what one run has.
 fn ranges(generator: &Generator, runs: &Runs, parts: &CallerParts) -> Vec<IdRange> {
     let mut all = Vec::new();
     for run in runs.iter() {

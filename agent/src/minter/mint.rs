@@ -1,4 +1,4 @@
-//! The one way on which IDs leave: from an open window if it holds what is asked for, otherwise by the engine. What leaves
+//! The one way on which IDs leave a series: from an open window if it holds what is asked for, otherwise by the engine. What leaves
 //! is counted here, whoever asked and however they wait: [`Minter::try_one`], [`Minter::mint_by`], [`Minter::mint_by_blocking`].
 //! Only the windows that a thread of an application knows by itself ([`crate::embed`]) give IDs without coming here; they
 //! count by themselves ([`super::count`]).
@@ -62,7 +62,7 @@ impl Minter {
         Some(Run { prefix: window.prefix.clone(), start: serial, len: 1 })
     }
 
-    /// `n` IDs, at least 1, past nobody: [`give`](Self::give) asks before. A caller of another process has a share of the last IDs of an
+    /// Gives `n` IDs, at least 1, asking nobody: [`give`](Self::give) has asked. A caller of another process has a share of the last IDs of an
     /// hour or day.
     pub(super) async fn mint_by(
         self: &Arc<Self>,

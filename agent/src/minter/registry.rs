@@ -113,7 +113,7 @@ impl Axes {
 }
 
 pub(super) struct Registry {
-    /// By the engine's series.
+    /// Generators by the engine's series.
     owners: Box<[OnceLock<Arc<Generator>>]>,
     /// Names of a series that is another's; in [`Names`] behind the owners.
     sharers: Box<[OnceLock<Arc<Generator>>]>,
@@ -193,7 +193,7 @@ impl Registry {
         self.by_id(id)?.series.serials()
     }
 
-    /// Those with a series of their own, in the engine's order.
+    /// Generators with a series of their own, in the engine's order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Generator>> {
         self.owners.iter().map_while(OnceLock::get)
     }
@@ -203,7 +203,7 @@ impl Registry {
         self.iter().chain(self.sharers.iter().map_while(OnceLock::get))
     }
 
-    /// Whether there is room for another one with a series of its own.
+    /// Tells whether there is room for another one with a series of its own.
     pub(super) fn has_room(&self) -> bool {
         self.iter().count() < self.owners.len()
     }

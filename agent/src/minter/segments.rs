@@ -51,7 +51,7 @@ pub(crate) struct Wanted {
     pub(crate) ask: Ask,
 }
 
-/// What a series of plain numbers has beside its window.
+/// The state that a series of plain numbers has beside its window.
 #[derive(Debug, Default)]
 pub(super) struct Fetching {
     /// Told when a segment has come, or something else may have become of it.

@@ -1,4 +1,4 @@
-//! What gives the numbers of names: the serials of a series of the engine, or the ticks of an axis. Names share one by a clone.
+//! Series of numbers: the serials of a series of the engine, or the ticks of an axis. Names share one by a clone.
 
 use super::count::Tally;
 use super::registry::{Axes, AxisWindow};
@@ -48,13 +48,13 @@ pub(crate) struct TickSeries {
     pub(super) axis: usize,
     window: Arc<AxisWindow>,
     reach: Reach,
-    /// Whether an ID was minted by it: then the serial file knows of it.
+    /// Tells whether an ID was minted by it: then the serial file knows of it.
     begun: AtomicBool,
     pub(super) tally: Tally,
 }
 
 impl Series {
-    /// That of the engine, for a name.
+    /// The series of a name in the engine.
     ///
     /// # Errors
     /// If names of that kind have no serials, or there is no room for a further axis.
@@ -93,7 +93,7 @@ impl Series {
         }
     }
 
-    /// Whether it is that of Uniq96.
+    /// Tells whether it is that of Uniq96.
     pub(super) fn is_uniq96(&self) -> bool {
         matches!(self, Self::Ticks(series) if series.id.is_none())
     }
@@ -113,13 +113,13 @@ impl SerialSeries {
         self.window.load_full()
     }
 
-    /// How many windows were ended so far, apart from those that were merely lengthened.
+    /// The number of windows that were ended so far, apart from those that were merely lengthened.
     #[inline]
     pub(crate) fn windows_ended(&self) -> &AtomicU64 {
         &self.windows_ended
     }
 
-    /// Whether they are numbers that come in segments.
+    /// Tells whether they are numbers that come in segments.
     pub(crate) fn is_segment(&self) -> bool {
         self.fetching.is_some()
     }
@@ -141,12 +141,12 @@ impl TickSeries {
         &self.window
     }
 
-    /// Where its IDs may lie.
+    /// The place where its IDs may lie.
     pub(crate) fn reach(&self) -> Reach {
         self.reach
     }
 
-    /// Whether its window may be used: the serial file knows of it.
+    /// Tells whether its window may be used: the serial file knows of it.
     #[inline]
     pub(crate) fn has_begun(&self) -> bool {
         self.begun.load(Ordering::Acquire)

@@ -1,4 +1,4 @@
-//! How a name's IDs are written when nothing else is said.
+//! Writing of a name's IDs when nothing else is said.
 
 use crate::engine::broken;
 use crate::plugin::Rest;
@@ -11,7 +11,7 @@ use common::template::CallerParts;
 use common::time::BootMs;
 use std::sync::Arc;
 
-/// What writes the IDs of a name.
+/// The writer of a name's IDs.
 #[derive(Debug)]
 pub(super) enum Writer {
     /// Numbers as they are.
@@ -22,12 +22,12 @@ pub(super) enum Writer {
     Encoding(Arc<Encoding>),
     /// A strategy, which sees all numbers of a call at once and may refuse, and whether it is asked.
     Strategy(Arc<Encoding>, Rest),
-    /// What is not there: a secret or a strategy.
+    /// A writer that is missing: a secret or a strategy.
     Missing(InvalidEncoding),
 }
 
 impl Writer {
-    /// That of a definition. A strategy gets ready here, which may take its time.
+    /// The writer of a definition. A strategy gets ready here, which may take its time.
     pub(super) fn of(namespace: &Namespace, secrets: &Secrets, strategies: &Strategies) -> Self {
         match namespace.written_by(secrets, strategies) {
             Ok(Some(encoding)) if encoding.own().is_some() => Self::Strategy(encoding, Rest::default()),
@@ -38,7 +38,7 @@ impl Writer {
         }
     }
 
-    /// Whether its texts are there to hide the numbers, which then leave on no way.
+    /// Tells whether its texts are there to hide the numbers, which then leave on no way.
     pub(super) fn hides(&self) -> bool {
         match self {
             Self::Decimal | Self::Template => false,
@@ -48,22 +48,22 @@ impl Writer {
         }
     }
 
-    /// Whether all texts of an answer have to be there before its first byte leaves, as making them may fail.
+    /// Tells whether all texts of an answer have to be there before its first byte leaves, as making them may fail.
     pub(super) fn is_strategy(&self) -> bool {
         matches!(self, Self::Strategy(..))
     }
 
-    /// Whether making its texts takes much longer than taking the numbers.
+    /// Tells whether making its texts takes much longer than taking the numbers.
     pub(super) fn encodes(&self) -> bool {
         matches!(self, Self::Encoding(_) | Self::Strategy(..))
     }
 
-    /// Whether a strategy panics each time, and is not asked now.
+    /// Tells whether a strategy panics each time, and is not asked now.
     pub(super) fn rests(&self, now: BootMs) -> bool {
         matches!(self, Self::Strategy(_, rest) if rest.rests(now))
     }
 
-    /// What writes numbers; `None` of strings, and of numbers in decimal.
+    /// The encoding of numbers; `None` of strings, and of numbers in decimal.
     ///
     /// # Errors
     /// [`Refusal::CannotWrite`].

@@ -1,4 +1,4 @@
-//! What plugins are told of a call, what they see of its answer, and how they say no.
+//! Calls, answers and refusals as plugins see them.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use crate::refusal::Refusal;

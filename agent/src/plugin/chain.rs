@@ -125,7 +125,7 @@ impl Chain {
         self.links.iter().map(|link| link.called.as_str())
     }
 
-    /// What has to be put into [`Outgoing`].
+    /// The parts to be put into [`Outgoing`].
     pub fn needs(&self) -> Needs {
         self.needs
     }

@@ -32,7 +32,7 @@ const REST: Duration = Duration::from_secs(5);
 pub(super) struct Raises {
     queue: Mutex<Vec<(Arc<Name>, Section)>>,
     wanted: Notify,
-    /// Which of the masters answered the last question.
+    /// The master that answered the last question.
     last: Preferred,
     /// What a master that answers did not grant. No more than there are sections: of each owner's time a section is asked about once.
     left: Mutex<Vec<Wanted>>,

@@ -39,7 +39,7 @@ pub(super) struct NameRoutes {
 pub(super) struct Asks {
     /// Told when there is something to ask.
     wanted: Notify,
-    /// Which of the masters answered the last question.
+    /// The master that answered the last question.
     last: Preferred,
     /// For calls that want all routes of a name: one after the other.
     turn: tokio::sync::Mutex<()>,

@@ -12,7 +12,7 @@ use crate::token::{TokenType, TokenValue};
 use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
 
-/// How many IDs one token has in one hour.
+/// Number of IDs that one token has in one hour.
 pub const UNIQ64_SERIALS_PER_HOUR: u64 = 1 << 31;
 
 /// The numbers of [`Kind::Uniq64`].
@@ -86,17 +86,17 @@ pub struct Numbers {
     wanted: [&'static str; TextForm::ALL.len()],
 }
 
-/// Why a text is not an ID.
+/// The reason why a text is not an ID.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
     /// Not written that way.
     #[error("'{text}' is no {kind} in {form}, which is {wanted}")]
     Form {
-        /// What it should be.
+        /// The kind expected.
         kind: Kind,
         /// In which form.
         form: TextForm,
-        /// How that form is written.
+        /// A description of that form.
         wanted: &'static str,
         /// The text, cut to a bounded length.
         text: String,
@@ -104,7 +104,7 @@ pub enum ParseError {
     /// Not written in any of the forms.
     #[error("'{text}' is no {kind} in any form (decimal, hex, base32, uri)")]
     NoForm {
-        /// What it should be.
+        /// The kind expected.
         kind: Kind,
         /// The text, cut to a bounded length.
         text: String,
@@ -112,11 +112,11 @@ pub enum ParseError {
     /// Written well, but at a time that does not exist.
     #[error("'{text}' in {form} is no {kind} that was ever minted: {error}")]
     Calendar {
-        /// What it should be.
+        /// The kind expected.
         kind: Kind,
         /// In which form.
         form: TextForm,
-        /// What does not exist.
+        /// The part that does not exist.
         error: CalendarError,
         /// The text, cut to a bounded length.
         text: String,
@@ -124,7 +124,7 @@ pub enum ParseError {
     /// Two forms give two IDs.
     #[error("'{text}' is one {kind} in {first} and another in {second}: say which form it is")]
     Ambiguous {
-        /// What it should be.
+        /// The kind expected.
         kind: Kind,
         /// One form.
         first: TextForm,

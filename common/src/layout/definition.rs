@@ -66,7 +66,7 @@ pub enum InvalidDefinition {
 }
 
 impl LayoutDefinition {
-    /// What was said, with all that is left out as the layout has it.
+    /// The definition as it was said, with all that is left out as the layout has it.
     ///
     /// # Errors
     /// [`InvalidDefinition`], with the reason.

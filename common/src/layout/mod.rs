@@ -72,7 +72,7 @@ pub struct LayoutSpec {
     /// `unit_ms` and `fields`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layout: Option<String>,
-    /// How wide the number is: 53, 63, 64, 96 or 128.
+    /// Width of the number in bits: 53, 63, 64, 96 or 128.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bits: Option<u32>,
     /// The instant that the time counts from, RFC 3339. A preset has its own.
@@ -84,7 +84,7 @@ pub struct LayoutSpec {
     /// The fields, the most significant first, e.g. `zero:1`, `time:41`, `token:10`, `serial:12`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fields: Option<Vec<String>>,
-    /// How far the time in an ID may lie ahead of the clock when a tick is used up, in milliseconds, 0 to 10,000;
+    /// Distance that the time in an ID may lie ahead of the clock when a tick is used up, in milliseconds, 0 to 10,000;
     /// 0 waits for the clock. A second, or a tick if that is longer, when nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ahead_max_ms: Option<u32>,
@@ -93,7 +93,7 @@ pub struct LayoutSpec {
     /// the serial counts; without it they begin with 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spread: Option<u32>,
-    /// How its numbers are written: `decimal`, `hex`, `base32`, `base32hex`, `base62`, `uuid`, `ksuid`, `sqids`, or one of them with
+    /// Form in which its numbers are written: `decimal`, `hex`, `base32`, `base32hex`, `base62`, `uuid`, `ksuid`, `sqids`, or one of them with
     /// parameters; or `{"form":"strategy","strategy":"NAME"}`, by a strategy that an application registers.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<serde_json::Value>))]
@@ -105,7 +105,7 @@ pub struct LayoutSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub scope: Option<Scope>,
-    /// What stands around minting by this name: at most 8 objects with `plugin`, perhaps `order`, and what the plugin takes, such
+    /// Plugins around minting by this name: at most 8 objects with `plugin`, perhaps `order`, and what the plugin takes, such
     /// as `{"plugin":"quota","per_second":100}`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<serde_json::Value>))]
@@ -202,7 +202,7 @@ pub struct Layout {
     bits: u32,
     epoch: WallMs,
     unit: SpanMs,
-    /// Those that can be written.
+    /// The forms that can be written.
     ticks: Range<u64>,
     /// The calendar that they are written by, if they are not numbers.
     calendar: Option<Calendar>,
@@ -478,7 +478,7 @@ impl Layout {
         Some(self.calendar.as_ref()?.unpack(u64::try_from(self.time.get(id)).ok()?))
     }
 
-    /// What a number says. `None` if it is not of this layout: too large, something else stands where it is constant, or a date
+    /// The parts of a number. `None` if it is not of this layout: too large, something else stands where it is constant, or a date
     /// that does not exist.
     pub fn parts(&self, id: u128) -> Option<Parts> {
         if id & !field::mask(self.bits) != 0 || id & self.fixed_mask != self.fixed {

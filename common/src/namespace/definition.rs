@@ -44,17 +44,18 @@ pub struct Uniq64Spec {
     /// The name of the token type: `uint2`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_type: Option<String>,
-    /// Whether the serial starts at 0 each day; only where `scope` is `own`.
+    /// True if the serial starts at 0 each day; only where `scope` is `own`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub everyday_reset: Option<bool>,
-    /// How many serials are reserved at once at first.
+    /// Number of serials that are reserved at once at first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<u32>,
     /// Among which IDs its own are unique: `kind` (the default), so that no other name of this kind gives equal ones, or `own`: others may.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub scope: Option<Scope>,
-    /// How its numbers are written if not in decimal: `hex`, `base32`, `base32hex`, `base62`, `sqids`, `ff1`, or one of them with parameters.
+    /// Form in which its numbers are written if not in decimal: `hex`, `base32`, `base32hex`, `base62`, `sqids`, `ff1`, or one of them
+    /// with parameters.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<serde_json::Value>))]
     pub encoding: Option<EncodingSource>,
@@ -76,17 +77,17 @@ pub struct StringSpec {
     /// The template, which has to be said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<String>,
-    /// Whether the serial starts at 0 each day; it does if nothing is said.
+    /// True if the serial starts at 0 each day; it does if nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub everyday_reset: Option<bool>,
-    /// How many serials are reserved at once at first.
+    /// Number of serials that are reserved at once at first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<u32>,
     /// Among which IDs its own are unique: `kind` (the default), so that no other name of this kind gives equal ones, or `own`: others may.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub scope: Option<Scope>,
-    /// What stands around minting by this name: at most 8 objects with `plugin`, perhaps `order`, and what the plugin takes, such
+    /// Plugins around minting by this name: at most 8 objects with `plugin`, perhaps `order`, and what the plugin takes, such
     /// as `{"plugin":"quota","per_second":100}`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<serde_json::Value>))]
@@ -111,7 +112,7 @@ impl Definition {
         Self::Layout(LayoutSpec::of(preset))
     }
 
-    /// What it mints.
+    /// The kind.
     pub const fn kind(&self) -> Kind {
         match self {
             Self::Uniq64(_) => Kind::Uniq64,
@@ -133,7 +134,7 @@ impl Definition {
         }
     }
 
-    /// What is to stand around minting by it.
+    /// The plugins that are to stand around minting by it.
     pub fn plugins(&self) -> &[PluginSpec] {
         match self {
             Self::Uniq64(spec) => &spec.plugins,
@@ -158,7 +159,7 @@ impl Definition {
         self
     }
 
-    /// What every kind may say.
+    /// The parts that every kind may have.
     fn common_mut(&mut self) -> (&mut Option<Scope>, &mut Vec<PluginSpec>) {
         match self {
             Self::Uniq64(spec) => (&mut spec.scope, &mut spec.plugins),

@@ -32,7 +32,7 @@ use crate::token::TokenType;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// What a name stands for. Built only by checks, so the parts fit each other.
+/// The definition of a name. Built only by checks, so the parts fit each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Record", into = "Record")]
 pub struct Namespace {
@@ -42,10 +42,10 @@ pub struct Namespace {
     of: Of,
 }
 
-/// What a name of each kind is by.
+/// The definition by kind.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Of {
-    /// And how its numbers are written, if not in decimal.
+    /// Uniq64, and how its numbers are written, if not in decimal.
     Uniq64(Serials, Option<Box<WrittenAs>>),
     String(Serials, Box<Template>),
     Layout(TokenType, Box<LayoutDefinition>),
@@ -53,7 +53,7 @@ enum Of {
     Sequence(Box<SequenceDefinition>),
 }
 
-/// How a kind counts whose serials are durable ahead of use.
+/// The counting of a kind whose serials are durable ahead of use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Serials {
     token_type: TokenType,
@@ -79,7 +79,7 @@ impl Serials {
         Ok(Self { token_type, everyday_reset: everyday_reset.unwrap_or(usual), step })
     }
 
-    /// Whether both give the same serials; the step says how they are kept.
+    /// Tells whether both give the same serials; the step says how they are kept.
     fn same_ids(&self, other: &Self) -> bool {
         (self.token_type, self.everyday_reset) == (other.token_type, other.everyday_reset)
     }
@@ -168,7 +168,7 @@ fn checked_token_type(
     Ok(token_type)
 }
 
-/// How numbers without a layout are written, if not in decimal.
+/// The form of numbers without a layout, if not decimal.
 fn checked_encoding(
     name: &GeneratorName,
     said: Option<&EncodingSource>,
@@ -187,7 +187,7 @@ fn checked_encoding(
     Ok(Some(Box::new(WrittenAs::new(source, u64::BITS)?)))
 }
 
-/// What it is to stand for as JSON: texts and numbers only, so there is nothing in it that JSON has no form for.
+/// The definition as JSON: texts and numbers only, so there is nothing in it that JSON has no form for.
 fn json(said: &impl Serialize) -> String {
     serde_json::to_string(said).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! What a definition would give: examples, how many a day, how long.
+//! The result of a definition: examples, IDs a day, the last day.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{Definition, GeneratorName, Namespace, Of};
@@ -13,14 +13,14 @@ use serde::{Deserialize, Serialize};
 
 /// Tokens of examples: as characters `12` and `13`, which every type of string has.
 const TEXT_TOKENS: [TokenValue; 2] = [TokenValue(38), TokenValue(39)];
-/// Those of layouts, which may have few bits for them.
+/// Tokens of layouts, which may have few bits for them.
 const LAYOUT_TOKENS: [TokenValue; 2] = [TokenValue(1), TokenValue(2)];
 /// The first serial of examples, where there are so many.
 const SERIAL: u32 = 42;
-/// How many examples there are.
+/// Number of examples.
 const EXAMPLES: usize = 3;
 
-/// What a definition gives, or would give.
+/// The result of a definition that was made or tried.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Preview {
@@ -31,11 +31,11 @@ pub struct Preview {
     pub definition: Definition,
     /// Three IDs of now, the first two of one agent; none where whoever answers lacks the secret or the strategy to write them.
     pub examples: Vec<String>,
-    /// How many IDs one token gives in the unit of time; of plain numbers how many there are, of a sequence its last number.
+    /// Number of IDs that one token gives in the unit of time; of plain numbers how many there are, of a sequence its last number.
     pub capacity: u64,
     /// The unit of time: `hour`, `day`, `tick` or `ever`.
     pub per: String,
-    /// How many IDs one token gives in a day.
+    /// Number of IDs that one token gives in a day.
     #[serde(default, with = "crate::json::whole", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub per_day: Option<u64>,
@@ -48,15 +48,15 @@ pub struct Preview {
     /// Only of a sequence of 32 bits: those that one caller is given at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_per_hour_by_caller: Option<u64>,
-    /// Whether the name was free.
+    /// True if the name was free.
     #[serde(rename = "new")]
     pub is_new: bool,
-    /// Only if whoever answers does not serve the name, or one caller can use up within a day what all have.
+    /// A warning, if whoever answers does not lease the name's type of token or serve its set, or one caller can use up within a day what all have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
 }
 
-/// When and by whom a definition is tried.
+/// The time and the means by which a definition is tried.
 #[derive(Clone, Copy, Debug)]
 pub struct At<'a> {
     /// The time of the examples.
@@ -77,7 +77,7 @@ impl At<'static> {
 }
 
 impl Namespace {
-    /// What its definition gives.
+    /// The result of its definition.
     pub fn preview(&self, at: &At<'_>) -> Preview {
         Preview {
             name: self.name.clone(),

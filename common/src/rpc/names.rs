@@ -17,7 +17,7 @@ pub struct DefineRequest {
     pub namespace: Namespace,
 }
 
-/// What became of a change.
+/// The outcome of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Changed {
     /// It is so now, and both masters hold it durably.
@@ -29,9 +29,9 @@ pub enum Changed {
 /// The answer to a call to register a namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DefineReply {
-    /// What came of it.
+    /// The outcome.
     pub outcome: Result<Changed, Refusal>,
-    /// What is known of the name now, whatever came of it.
+    /// The entries known of the name now, whatever came of it.
     pub known: Found,
 }
 

@@ -323,7 +323,7 @@ pub enum NotMoved {
         /// The last one.
         last: u32,
     },
-    /// It is raised by its home alone.
+    /// The section is raised by its home alone.
     #[error("this section is at home at master {home}: ask that one")]
     NotHome {
         /// The number of that master.

@@ -34,12 +34,12 @@ pub struct SectionOwner {
     pub address: ServedAt,
 }
 
-/// What an operator wants of a section.
+/// An operator's order for a section.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum SectionOrder {
-    /// That agent serves it.
+    /// Let that agent serve it.
     Move(AgentId),
-    /// No number below this one is given for any of its keys any more; whoever serves it loads it anew.
+    /// Give no number below this one for any of its keys any more; whoever serves it loads it anew.
     Raise(u64),
 }
 

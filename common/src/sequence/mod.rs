@@ -86,7 +86,7 @@ pub struct Section(pub u32);
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct SequenceSpec {
-    /// How wide the numbers are, 32 or 63 bits; 63 if nothing is said.
+    /// Width of the numbers, 32 or 63 bits; 63 if nothing is said.
     #[serde(deserialize_with = "crate::json::whole::deserialize", skip_serializing_if = "Option::is_none")]
     pub width: Option<u8>,
     /// The first number of each key; 1 if nothing is said.
@@ -96,21 +96,21 @@ pub struct SequenceSpec {
     /// By how much a section's bound grows at a time: what a crash costs each of its keys at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<u32>,
-    /// How many keys share one bound and one agent, 2 to 2^32 - 1; 100,000 if nothing is said.
+    /// Number of keys that share one bound and one agent, 2 to 2^32 - 1; 100,000 if nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keys_per_section: Option<u32>,
-    /// How far one master may raise a bound beyond what it knows of the other one; 2^28, or 2^20 of 32 bits, if nothing is said.
+    /// Distance that one master may raise a bound beyond what it knows of the other one; 2^28, or 2^20 of 32 bits, if nothing is said.
     #[serde(with = "crate::json::whole", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub solo_allowance: Option<u64>,
-    /// Which agents serve it, those started with this set; `default` if nothing is said.
+    /// The set of the agents that serve it, by which they are started; `default` if nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub set: Option<String>,
     /// Among which IDs its own are unique: `own`, and nothing else can be said.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub scope: Option<Scope>,
-    /// What stands around minting by this name: at most 8 objects with `plugin`, perhaps `order`, and what the plugin takes, such
+    /// Plugins around minting by this name: at most 8 objects with `plugin`, perhaps `order`, and what the plugin takes, such
     /// as `{"plugin":"quota","per_second":100}`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<serde_json::Value>))]

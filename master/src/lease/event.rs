@@ -205,7 +205,7 @@ pub enum Event {
         id: RequestId,
         /// Which section.
         key: SectionKey,
-        /// What becomes of it.
+        /// The order.
         order: SectionOrder,
         /// Who wants it.
         actor: Actor,

@@ -351,7 +351,7 @@ where
         Ok(())
     }
 
-    /// Who has a section next if an operator's order is carried out now, as far as this master knows. A raised one stays where it is if it
+    /// The next owner of a section if an operator's order is carried out now, as far as this master knows. A raised one stays where it is if it
     /// can: its owner under a further number has to begin above its bound as anybody would.
     pub(super) fn next_owner(&self, now: Now, key: &SectionKey, order: &SectionOrder) -> Result<SessionId, Refusal> {
         self.may_give_sections(now)?;
@@ -371,7 +371,7 @@ where
         stays.or_else(other).ok_or_else(|| Refusal::NotMoved(NotMoved::Nobody { set: set.clone() }))
     }
 
-    /// What is said of a section that may be given to somebody now, as far as that depends on the section and this master knows.
+    /// The terms of a section that may be given to somebody now, as far as that depends on the section and this master knows.
     fn movable(&self, key: &SectionKey) -> Result<Terms, Refusal> {
         let (terms, lives) = self.terms_of(&key.name).ok_or_else(|| self.no_terms(&key.name))?;
         if !lives {

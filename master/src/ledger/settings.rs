@@ -88,7 +88,7 @@ where
         }
     }
 
-    /// What becomes of a change that is asked for now; [`Changed::Done`] if it can be proposed.
+    /// The outcome of a change that is asked for now; [`Changed::Done`] if it can be proposed.
     fn judged(&self, now: Now, change: &Change) -> Result<Changed, Refusal> {
         self.serves()?;
         let refused = match self.settings_table.outcome(change) {

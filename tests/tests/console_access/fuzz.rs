@@ -219,11 +219,34 @@ fn resolved<'a>(schema: &'a Value, api: &'a Value) -> &'a Value {
     }
 }
 
+/// The schemas that describe fields of an answer: all parts of a whole, and of several the one whose tag it has, or all of whose required
+/// fields.
+fn parts<'a>(value: &Value, schema: &'a Value, api: &'a Value) -> Vec<&'a Value> {
+    let schema = resolved(schema, api);
+    if let Some(all) = schema["allOf"].as_array() {
+        return all.iter().flat_map(|part| parts(value, part, api)).collect();
+    }
+    let Some(several) = schema["oneOf"].as_array() else { return vec![schema] };
+    let tag = &schema["discriminator"];
+    let chosen = match tag["propertyName"].as_str() {
+        Some(property) => {
+            let named = value[property].as_str().and_then(|said| tag["mapping"][said].as_str());
+            named.and_then(|name| api.pointer(name.trim_start_matches('#'))).map(|one| vec![one])
+        }
+        None => several.iter().map(|one| parts(value, one, api)).find(|one| {
+            let required = one.iter().flat_map(|part| part["required"].as_array().into_iter().flatten());
+            let mut required = required.map(|name| value.get(name.as_str().unwrap()).is_some()).peekable();
+            required.peek().is_some() && required.all(|is_there| is_there)
+        }),
+    };
+    chosen.unwrap_or_default()
+}
+
 /// Whether an answer is what its schema says: every field that must be there is, and every field is described.
 fn conforms(value: &Value, schema: &Value, api: &Value, what: &str) {
     let schema = resolved(schema, api);
-    if let Some(parts) = schema["allOf"].as_array() {
-        let fields: Vec<&Value> = parts.iter().map(|part| resolved(part, api)).collect();
+    if schema["allOf"].is_array() || (schema["oneOf"].is_array() && value.is_object()) {
+        let fields = parts(value, schema, api);
         for name in value.as_object().into_iter().flat_map(Map::keys) {
             assert!(
                 fields.iter().any(|part| part["properties"].get(name).is_some()),

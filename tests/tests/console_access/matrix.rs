@@ -64,12 +64,12 @@ fn effective(call: &Call, Victims { token, agent }: &Victims) -> (String, Value)
         (_, "/api/keys/{name}") => "victim-key",
         (_, "/api/namespaces/{name}/retire" | "/api/namespaces/{name}/about") => "victim-name",
         (_, "/api/axes/{name}/raise" | "/api/axes/{name}/dismiss") => "victim-axis",
-        (_, "/api/sections/{name}/{section}/move") => "victim-seq",
+        (_, "/api/sections/{name}/{section}/move" | "/api/sequence/{name}/{key}/raise") => "victim-seq",
         _ => "unnamed",
     };
     let path = call.path.replace("{name}", named).replace("{type}", "uint2").replace("{token}", token);
     let path = path.replace("{id}", "3574880000000000").replace("/api/layout", "/api/layout?layout=snowflake");
-    let path = path.replace("{section}", "7").replace("{agent}", agent);
+    let path = path.replace("{section}", "7").replace("{key}", "100007").replace("{agent}", agent);
     let body = match (call.method.as_str(), call.path.as_str()) {
         ("GET", _) | (_, "/logout" | "/login") => Value::Null,
         ("POST", "/api/users") => json!({"name": "intruder", "password": "correct horse", "role": "admin"}),
@@ -83,6 +83,7 @@ fn effective(call: &Call, Victims { token, agent }: &Victims) -> (String, Value)
         ("POST", "/api/axes/{name}/raise") => json!({"to": 1_000, "confirm": "victim-axis"}),
         ("POST", "/api/axes/{name}/dismiss") => json!({"last": 1_000, "confirm": "victim-axis"}),
         ("POST", "/api/sections/{name}/{section}/move") => json!({"to": agent, "confirm": "victim-seq/7"}),
+        ("POST", "/api/sequence/{name}/{key}/raise") => json!({"to": 50_000, "confirm": "victim-seq"}),
         ("POST", "/api/allocators/{agent}/drain") => json!({"drain": true, "confirm": agent}),
         ("POST", "/api/import") => {
             json!({"version": 1, "utc_offset": "+00:00", "names": [], "users": [], "networks": ["10.0.0.0/8"]})
@@ -169,6 +170,12 @@ pub(crate) async fn walk(admin: &Caller, agent: &Caller, token: &str) -> usize {
     }
     // Agents serve sections of names that are in use.
     assert_eq!(agent.get("/sequence/victim-seq/7").await.status, 200);
+    // The other master may have raised its bound, and tells this one a beat later.
+    let bound = || async {
+        let all = admin.get("/api/sections").await.json();
+        (all[0]["max_seq"] == 10_000).then_some(())
+    };
+    until("this master knows the bound", bound).await.unwrap();
     let allocator = || async {
         let all = admin.get("/api/allocators").await.json();
         all[0]["agent_id"].as_str().map(str::to_owned)

@@ -104,7 +104,7 @@ pub(crate) async fn move_section(
     Ok((StatusCode::ACCEPTED, Json(auth.commands().move_section(key, to, caller.actor()).await?)))
 }
 
-/// Where the numbers of a key go on.
+/// The number from which those of a key go on.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RaiseKeyForm {
