@@ -1,12 +1,12 @@
 //! The masters as this agent reaches them: shared connections to each, and the one loop that asks them in order.
 //!
-//! Two connections to a master are given out, opened when somebody wants them and closed when nobody does. One ([`Lane::Calls`]) is for
-//! what is small and must not wait: heartbeats, renewals, segments, raises. The other ([`Lane::Lists`]) is for answers that may be long:
+//! Two connections to a master are given out, opened when somebody wants them and closed when nobody does. One (`Lane::Calls`) is for
+//! what is small and must not wait: heartbeats, tokens, renewals, reports, segments, raises. The other (`Lane::Lists`) is for answers that may be long:
 //! names, sections, routes. All that want a connection while it is opened wait for the same attempt, each as long as it likes.
 //!
 //! A call that gets no answer ends nobody else's: if nothing that was sent later was answered either, the connection is given to nobody any
 //! more, and calls that are under way on it keep their time. A renewal cuts its connection, because it must not arrive after its time
-//! ([`Line::renew`]), and so does a question by which sections are left. A master that did not answer is asked last by everybody for a while.
+//! (`Line::renew`), and so does a question by which sections are left. A master that did not answer is asked last by everybody for a while.
 
 mod line;
 mod link;

@@ -28,7 +28,7 @@ enum Fast {
 }
 
 impl Minter {
-    /// One ID if nothing stands around minting by that name and an open window has it; `None` where [`give`](Self::give) has to
+    /// One ID if nothing stands around minting by that name and an open window has it; `None` where `give` has to
     /// wait, to ask or to refuse. What that gives is the same; being a task costs it more than the ID does.
     #[inline]
     pub fn try_one(self: &Arc<Self>, generator: &Arc<Generator>) -> Option<Run> {

@@ -1,6 +1,6 @@
 //! Minting: joins the clock, the leases, the serials and the serial file.
 //!
-//! A request takes its serials from an open [`Window`], without locks and without waiting. When there is none, or it
+//! A request takes its serials from an open [`Window`](crate::window::Window), without locks and without waiting. When there is none, or it
 //! is used up or out of date, it queues for the slow path: one at a time and on a thread that may block, the
 //! [`Engine`] lets it pass all gates again, makes durable what has to be, and only then opens a new window.
 //!
