@@ -65,7 +65,7 @@ fn each(axes: &[Axis], out: &mut Samples<'_>, value: fn(&Axis) -> u64) {
     axes.iter().for_each(|axis| out.of([&axis.1.name], value(axis)));
 }
 
-/// How axes stand and what was granted of them, for whoever may see names.
+/// Series of the states of axes and of what was granted of them, for whoever may see names.
 pub(crate) const SERIES: &[Series<[Axis]>] = &[
     gauges("uniq_master_axis_granted", GRANTED, NAME, |axes, out| each(axes, out, |(_, row)| row.granted)),
     gauges("uniq_master_axis_free", "Places of an axis that no master was granted yet.", NAME, |axes, out| {

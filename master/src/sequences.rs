@@ -308,7 +308,7 @@ pub(crate) fn standing(ledger: &Ledger, now: Now, waiting: usize) -> Standing {
     standing
 }
 
-/// How sections and allocators stand. The labels are words of the program, so there are always as many lines.
+/// Series of the states of sections and allocators. The labels are words of the program, so there are always as many lines.
 pub(crate) const STANDING: &[Series<Standing>] = &[
     gauges("uniq_master_sections", "Sections of sequences, by how they are.", &["state"], |standing, out| {
         SectionState::ALL.iter().zip(standing.sections).for_each(|(state, n)| out.of([&state.name()], n));
@@ -321,7 +321,7 @@ pub(crate) const STANDING: &[Series<Standing>] = &[
 ];
 const ALLOCATORS: &str = "Agents' sessions that serve sections or could; leaving: drained, or about to stop.";
 
-/// What was done about sections.
+/// Series of what was done about sections.
 pub(crate) const DONE: &[Series<SectionCounts>] = &[
     counters(
         "uniq_master_section_raises_refused_total",

@@ -294,7 +294,7 @@ impl Minter {
         Ok(Waiting { desk: &self.desk, since: Instant::now() })
     }
 
-    /// How long a call that needs a segment of that series may still wait for one. Where others take what comes, it does not wait
+    /// The time that a call which needs a segment of that series may still wait for one. Where others take what comes, it does not wait
     /// longer than where nothing comes.
     pub(super) fn segment_left(&self, series: &SerialSeries, call: &Waiting<'_>) -> Result<Duration, Refusal> {
         let fetching = series.fetching.as_ref().ok_or_else(broken)?;

@@ -167,7 +167,7 @@ pub(super) struct Placement {
 struct Piece {
     /// Its bits in the ID.
     mask: u128,
-    /// How much higher they stand there than in the number.
+    /// The bits by which they stand higher there than in the number.
     up: u32,
 }
 

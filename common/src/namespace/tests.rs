@@ -195,7 +195,7 @@ fn what_cannot_be_read_is_refused_by_kind_and_field() {
     }
 }
 
-/// How a name stands in a list of them: what is unknown among the rest is refused there, too.
+/// A name in a list of them: what is unknown among the rest is refused there, too.
 #[test]
 fn a_definition_stands_beside_other_fields() {
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -461,7 +461,7 @@ fn names_whose_numbers_come_in_ranges_are_defined_and_kept_whole() {
     assert!(Namespace::define(name("default"), &serde_json::from_str(r#"{"kind":"segment"}"#).unwrap()).is_err());
 }
 
-/// What each gives in 2026 in China, as people would work it out.
+/// The results in 2026 in China, as people would work them out.
 #[test]
 fn a_preview_shows_three_ids_and_how_many_there_are_and_until_when() {
     // 2026-11-20T23:05:06Z.

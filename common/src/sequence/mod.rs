@@ -138,7 +138,7 @@ pub enum InvalidSequence {
     /// A first number that is none of that width.
     #[error("first {first}: 1 to {last}")]
     First {
-        /// What was said.
+        /// The number that was said.
         first: u64,
         /// The last number of that width.
         last: u64,
@@ -152,7 +152,7 @@ pub enum InvalidSequence {
     /// An allowance that cannot be had.
     #[error("solo_allowance {allowance}: {least} (two steps) to {most}, a sixteenth of all numbers")]
     Allowance {
-        /// What was said.
+        /// The number that was said.
         allowance: u64,
         /// The least that will do.
         least: u64,

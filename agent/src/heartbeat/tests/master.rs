@@ -30,7 +30,7 @@ pub(crate) struct Records {
     pub(super) granted_max: u64,
     /// Connections that came.
     pub(crate) connections: usize,
-    /// Whether nothing is said to who asks for segments, and to who sends heartbeats.
+    /// True if who asks for segments, or sends heartbeats, is not answered.
     pub(crate) holds_segments: bool,
     pub(crate) holds_heartbeats: bool,
 }
@@ -43,7 +43,7 @@ pub(super) fn success(now: WallMs) -> Rent {
 }
 
 impl Records {
-    /// What would be said of such a definition.
+    /// The answer to such a definition.
     fn judge(&self, wanted: &Namespace) -> Result<DefineReply, Said> {
         self.restore.clone()?;
         let known = self.registered.iter().find(|one| one.namespace.name() == wanted.name());
