@@ -8,6 +8,8 @@ use std::ops::Range;
 const BLOCK: u64 = 10_000;
 /// Packed numbers that are made at once: few enough for the processor's nearest cache.
 const PACKED_BLOCK: usize = 256;
+/// Lines that are copied at once: few enough for the processor's nearest cache.
+const LINES: usize = 128;
 /// Fewer lines than this are written digit by digit.
 const FEW: u64 = 8;
 /// Bytes of the longest line: the digits of a Uniq96 and what stands between two of them in JSON.
@@ -142,12 +144,24 @@ fn put<const LEN: usize, const AFTER: usize>(line: &[u8; LINE_MAX], fours: &[[u8
     const { assert!(AFTER + 4 <= LEN && LEN <= LINE_MAX, "the digits are in the line") };
     let Some(line) = line.first_chunk::<LEN>() else { return };
     let start = out.len();
-    out.resize(start + fours.len() * LEN, 0);
-    let (lines, _) = out.get_mut(start..).unwrap_or_default().as_chunks_mut::<LEN>();
-    for (place, four) in lines.iter_mut().zip(fours) {
-        *place = *line;
-        if let Some(digits) = place.get_mut(LEN - AFTER - 4..LEN - AFTER) {
+    out.reserve(fours.len() * LEN);
+    let (first, rest) = fours.split_at(fours.len().min(LINES));
+    for four in first {
+        let mut line = *line;
+        if let Some(digits) = line.get_mut(LEN - AFTER - 4..LEN - AFTER) {
             digits.copy_from_slice(four);
+        }
+        out.extend_from_slice(&line);
+    }
+    // Lines that are there are copied at once, and then only their digits written.
+    for fours in rest.chunks(LINES) {
+        let copied = out.len();
+        out.extend_from_within(start..start + fours.len() * LEN);
+        let (lines, _) = out.get_mut(copied..).unwrap_or_default().as_chunks_mut::<LEN>();
+        for (place, four) in lines.iter_mut().zip(fours) {
+            if let Some(digits) = place.get_mut(LEN - AFTER - 4..LEN - AFTER) {
+                digits.copy_from_slice(four);
+            }
         }
     }
 }
