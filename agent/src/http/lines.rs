@@ -6,7 +6,7 @@ use std::ops::Range;
 
 /// Numbers that share all digits but the last four.
 const BLOCK: u64 = 10_000;
-/// Packed numbers that are made at once: few enough for the processor's nearest cache.
+/// Packed numbers that share all bytes but the last.
 const PACKED_BLOCK: usize = 256;
 /// Lines that are copied at once: few enough for the processor's nearest cache.
 const LINES: usize = 128;
@@ -31,18 +31,34 @@ static FOUR: [[u8; 4]; BLOCK as usize] = {
     table
 };
 
+/// Every number below [`PACKED_BLOCK`], packed.
+static LAST_BYTES: [[u8; 8]; PACKED_BLOCK] = {
+    let mut table = [[0; 8]; PACKED_BLOCK];
+    let mut n: u8 = 0;
+    let mut rest: &mut [[u8; 8]] = &mut table;
+    while let [[.., last], tail @ ..] = rest {
+        *last = n;
+        n = n.wrapping_add(1);
+        rest = tail;
+    }
+    table
+};
+
 /// `n` numbers from `first` on, 8 bytes each, the most significant first.
 pub(super) fn packed(first: u64, n: u32, out: &mut Vec<u8>) {
-    let mut block = [[0; 8]; PACKED_BLOCK];
     let (mut next, end) = (first, first.saturating_add(n.into()));
     while next < end {
-        // All of them each time, without a look at how many are wanted: the compiler makes vectors of that.
-        for (nth, place) in block.iter_mut().enumerate() {
-            *place = next.wrapping_add(nth as u64).to_be_bytes();
+        let low = next % PACKED_BLOCK as u64;
+        let take = (end - next).min(PACKED_BLOCK as u64 - low);
+        let copied = out.len();
+        out.extend_from_slice(LAST_BYTES.get(low as usize..(low + take) as usize).unwrap_or_default().as_flattened());
+        // Only the last byte differs within a block, so no number's bytes are turned round: the compiler makes vectors of that.
+        let high = (next - low).swap_bytes();
+        let (places, _) = out.get_mut(copied..).unwrap_or_default().as_chunks_mut::<8>();
+        for place in places {
+            *place = (u64::from_le_bytes(*place) | high).to_le_bytes();
         }
-        let wanted = usize::try_from(end - next).map_or(PACKED_BLOCK, |left| left.min(PACKED_BLOCK));
-        out.extend_from_slice(block.get(..wanted).unwrap_or_default().as_flattened());
-        next = next.saturating_add(PACKED_BLOCK as u64);
+        next += take;
     }
 }
 
