@@ -29,12 +29,13 @@ use common::kind::Kind;
 use common::namespace::GeneratorName;
 use common::net::io::{ByteStream, Rewind};
 use common::net::places::Place;
-use common::sequence::Route;
+use common::sequence::{Route, Slot};
 use std::cell::RefCell;
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::IpAddr;
+use std::ops::Range;
 use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
@@ -116,6 +117,41 @@ impl Plan {
     }
 }
 
+/// A request, byte by byte.
+#[derive(Default)]
+struct Usual {
+    bytes: Vec<u8>,
+    /// Where its key stands, if it has one.
+    key: Range<usize>,
+}
+
+impl Usual {
+    fn learn(&mut self, plan: &Plan, plain: &Plain<'_>, input: &[u8]) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(input.get(..plain.len).unwrap_or_default());
+        let path = plain.uri.path();
+        let target = self.bytes.iter().position(|byte| *byte == b' ').map_or(0, |at| at + 1);
+        self.key = match plan {
+            Plan::Key(_) => target + path.rfind('/').map_or(path.len(), |at| at + 1)..target + path.len(),
+            Plan::Ids(_) => 0..0,
+        };
+    }
+
+    /// The length of the request at the beginning of `input`, if it is this one, or this one with another key; the plan is for that key then.
+    #[inline]
+    fn fits(&self, plan: &mut Plan, input: &[u8]) -> Option<usize> {
+        let Plan::Key(plan) = plan else { return input.starts_with(&self.bytes).then_some(self.bytes.len()) };
+        let (before, after) = (self.bytes.get(..self.key.start)?, self.bytes.get(self.key.end..)?);
+        let rest = input.strip_prefix(before)?;
+        // Bytes that mean themselves in a path, and that cannot be its end.
+        let is_plain = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~');
+        let (key, rest) = rest.split_at_checked(rest.iter().take_while(is_plain).count())?;
+        rest.strip_prefix(after)?;
+        plan.slot = Slot::of_bytes(key).ok()?;
+        Some(before.len() + key.len() + after.len())
+    }
+}
+
 /// A connection that has not asked for anything but IDs yet.
 pub(super) struct Front<'a, IO> {
     io: IO,
@@ -126,8 +162,8 @@ pub(super) struct Front<'a, IO> {
     /// Where the first request begins that is not answered yet.
     begin: usize,
     out: Vec<u8>,
-    /// The last request, byte by byte, and what it asks for: the next one is mostly the same.
-    usual: Vec<u8>,
+    /// The last request that was read, and what it asks for: the next one is mostly the same, but for its key.
+    usual: Usual,
     plan: Option<Plan>,
     answered: u64,
 }
@@ -157,7 +193,7 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
             input: Vec::new(),
             begin: 0,
             out: Vec::new(),
-            usual: Vec::new(),
+            usual: Usual::default(),
             plan: None,
             answered: 0,
         }
@@ -198,19 +234,16 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
             if input.is_empty() {
                 break;
             }
-            let known = self
-                .plan
-                .as_ref()
-                .is_some_and(|plan| input.starts_with(&self.usual) && plan.still_stands(&self.site.agent));
-            let len = if known {
-                self.usual.len()
+            let known = self.plan.as_mut().and_then(|plan| self.usual.fits(plan, input));
+            let known = known.filter(|_| self.plan.as_ref().is_some_and(|plan| plan.still_stands(&self.site.agent)));
+            let len = if let Some(len) = known {
+                len
             } else {
                 match head::read(input) {
                     Head::Partial if input.len() < HEAD_LEN_MAX => break,
                     Head::Plain(plain) => match self.plan_for(&plain) {
                         Ok(plan) => {
-                            self.usual.clear();
-                            self.usual.extend_from_slice(input.get(..plain.len).unwrap_or_default());
+                            self.usual.learn(&plan, &plain, input);
                             self.plan = Some(plan);
                             has_asked = false;
                             plain.len

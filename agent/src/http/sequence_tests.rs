@@ -472,32 +472,39 @@ async fn calls_whose_callers_are_gone_give_their_places_back() {
 
 /// Answers over a socket: by the short way, or, with a header that it leaves to the router, by that. The date is left out.
 async fn raw(site: &Served, method: &str, path: &str, headers: &str) -> String {
+    let request = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n");
+    raw_all(site, &request, 1).await.remove(0)
+}
+
+/// The answers to so many requests that are sent at once.
+async fn raw_all(site: &Served, requests: &str, n: usize) -> Vec<String> {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let stop = CancellationToken::new();
     let server = tokio::spawn(serve(listener, site.site.clone(), stop.clone()));
     let mut client = tokio::net::TcpStream::connect(address).await.unwrap();
-    client.write_all(format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n").as_bytes()).await.unwrap();
-    let mut got = Vec::new();
-    let text = loop {
-        assert_ne!(client.read_buf(&mut got).await.unwrap(), 0);
-        let text = String::from_utf8_lossy(&got).into_owned();
-        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-        let len: usize = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap().parse().unwrap();
-        let begun = head.len() + 4;
-        if got.len() >= begun + len {
-            let dated = head.lines().filter(|line| line.starts_with("date: ")).count();
-            assert_eq!(dated, 1, "{head}");
-            let head: Vec<&str> =
-                head.lines().map(|line| if line.starts_with("date: ") { "date" } else { line }).collect();
-            break format!("{}\n\n{body}", head.join("\n"));
-        }
-    };
+    client.write_all(requests.as_bytes()).await.unwrap();
+    let (mut got, mut answers) = (Vec::new(), Vec::new());
+    while answers.len() < n {
+        let end = got.windows(4).position(|bytes| bytes == b"\r\n\r\n").map_or(0, |at| at + 4);
+        let head = String::from_utf8(got[..end].to_vec()).unwrap();
+        let len = head.lines().find_map(|line| line.strip_prefix("content-length: ")).map(|len| len.parse().unwrap());
+        let Some(body) = len.and_then(|len: usize| got.get(end..end + len)) else {
+            assert_ne!(client.read_buf(&mut got).await.unwrap(), 0);
+            continue;
+        };
+        let dated = head.lines().filter(|line| line.starts_with("date: ")).count();
+        assert_eq!(dated, 1, "{head}");
+        let lines: Vec<&str> =
+            head.lines().map(|line| if line.starts_with("date: ") { "date" } else { line }).collect();
+        answers.push(format!("{}\n{}", lines.join("\n"), String::from_utf8_lossy(body)));
+        got.drain(..end + body.len());
+    }
     drop(client);
     stop.cancel();
     server.await.unwrap();
-    text
+    answers
 }
 
 fn is_short(site: &Served, path: &str) -> bool {
@@ -563,6 +570,32 @@ async fn the_short_way_and_the_router_answer_alike() {
         raw(&one, "GET", "/sequence/orders/5", "").await,
         raw(&one, "GET", "/sequence/orders/5", LONG_WAY).await
     );
+}
+
+#[tokio::test]
+async fn keys_of_one_connection_are_counted_each_for_itself() {
+    let long = "k".repeat(300);
+    let tail = " HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    for keys in [
+        &["5", "6", "5", "user-7", "user-7", "06", "a.b_c~d", "18446744073709551615", "5"][..],
+        &["5", "6?n=3", "6", "5?n=3", "6?n=3", "5"],
+        &["5", "%35", "5"],
+        &["5", "", "5"],
+        &["5", "5/current", "6"],
+        &["5", &long, "6"],
+        &["5", "é", "5"],
+    ] {
+        let (one_by_one, together) = (site().await, site().await);
+        let request = |key: &&str| format!("GET /sequence/orders/{key}{tail}");
+        let mut wanted = Vec::new();
+        for key in keys {
+            // A connection of its own: nothing is known of the request before.
+            wanted.extend(raw_all(&one_by_one, &request(key), 1).await);
+        }
+        let requests: String = keys.iter().map(request).collect();
+        let answers = raw_all(&together, &requests, keys.len()).await;
+        assert_eq!(answers, wanted, "{keys:?}");
+    }
 }
 
 /// Keys of other sections in between, and the same ones again: what the call is sorted by for the locks is not seen in its answer.
