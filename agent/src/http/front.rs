@@ -106,15 +106,6 @@ impl Plan {
             Self::Key(plan) => (Kind::Sequence, plan.name.name().as_str()),
         }
     }
-
-    /// Whether what was understood before is still so. IDs are refused where they are minted.
-    #[inline]
-    fn still_stands(&self, agent: &Agent) -> bool {
-        match self {
-            Self::Ids(_) => true,
-            Self::Key(plan) => plan.still_stands(agent),
-        }
-    }
 }
 
 /// A request, byte by byte.
@@ -137,10 +128,9 @@ impl Usual {
         };
     }
 
-    /// The length of the request at the beginning of `input`, if it is this one, or this one with another key; the plan is for that key then.
-    #[inline]
-    fn fits(&self, plan: &mut Plan, input: &[u8]) -> Option<usize> {
-        let Plan::Key(plan) = plan else { return input.starts_with(&self.bytes).then_some(self.bytes.len()) };
+    /// The length of the request at the beginning of `input`, if it differs from this one by its key at most; the plan is for that key then.
+    #[inline(never)]
+    fn with_key(&self, plan: &mut KeyPlan, input: &[u8]) -> Option<usize> {
         let (before, after) = (self.bytes.get(..self.key.start)?, self.bytes.get(self.key.end..)?);
         let rest = input.strip_prefix(before)?;
         // Bytes that mean themselves in a path, and that cannot be its end.
@@ -234,8 +224,13 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
             if input.is_empty() {
                 break;
             }
-            let known = self.plan.as_mut().and_then(|plan| self.usual.fits(plan, input));
-            let known = known.filter(|_| self.plan.as_ref().is_some_and(|plan| plan.still_stands(&self.site.agent)));
+            let known = match &mut self.plan {
+                Some(Plan::Ids(_)) => input.starts_with(&self.usual.bytes).then_some(self.usual.bytes.len()),
+                Some(Plan::Key(plan)) => {
+                    self.usual.with_key(plan, input).filter(|_| plan.still_stands(&self.site.agent))
+                }
+                None => None,
+            };
             let len = if let Some(len) = known {
                 len
             } else {
