@@ -6,8 +6,8 @@
 
 use crate::refusal::{ClockFault, Refusal};
 use common::calendar::{DayBucket, UtcOffset};
-use common::kind::{Bucket as Unit, Kind, LayoutError, Numbers as Numbers64, UNIQ96};
-use common::layout::LayoutDefinition;
+use common::kind::{Bucket as Unit, Kind, LayoutError};
+use common::layout::{LayoutDefinition, Mark, Numbers, RandomBits, Ticks};
 use common::lease::Grant;
 use common::namespace::Namespace;
 use common::segment::SegmentDefinition;
@@ -16,22 +16,17 @@ use common::time::{DAY_MS, SpanMs, WallMs};
 use std::sync::Arc;
 
 use crate::serial::Rules;
-use crate::ticks::{Numbers, Ticks};
 
 /// How far a bucket may begin ahead of the clock before minting waits for it.
 pub const BUCKET_AHEAD_MAX: SpanMs = SpanMs::seconds(3_600);
-/// How far a Uniq96's millisecond may lie ahead of the clock before minting waits for it.
-pub const UNIQ96_AHEAD_MAX: SpanMs = SpanMs::seconds(600);
 
 /// What a generator's IDs are made by.
 #[derive(Clone, Debug)]
 pub enum Layout {
-    /// Numbers of 64 bits, by their kind's unit of time.
-    Number(&'static Numbers64),
+    /// Numbers by their ticks: of that kind, and what it or the name says.
+    Number(Kind, Arc<LayoutDefinition>),
     /// A template, by the day.
     Text(Arc<Template>),
-    /// A layout, by its ticks.
-    Ticks(Arc<LayoutDefinition>),
     /// Plain numbers, by the segments that masters grant. No lease and no time stands before them.
     Plain(SegmentDefinition),
 }
@@ -41,31 +36,14 @@ pub enum Layout {
 pub enum Prefix {
     /// Nothing may be minted with this one.
     Void,
-    /// Unit of time and token of a number of 64 bits.
-    Number {
-        /// The ID with serial 0.
-        prefix: u64,
-        /// What it is a number of.
-        numbers: &'static Numbers64,
-    },
-    /// Millisecond and token.
-    Uniq96 {
-        /// The upper 64 bits.
-        prefix: u64,
-    },
+    /// Tick and token of numbers.
+    Number(Numbers),
     /// Day and token, in the template.
     Text {
         /// The template with both filled in.
         bound: Arc<BoundTemplate>,
         /// Serials are written modulo this.
         capacity: u64,
-    },
-    /// Tick and token of a layout. Counters go on into the ticks that follow.
-    Ticks {
-        /// The first tick, counted from the layout's epoch.
-        tick: u64,
-        /// Layout and token.
-        numbers: Arc<Numbers>,
     },
     /// A segment of plain numbers. Counters are places from its first one on.
     Plain {
@@ -116,19 +94,32 @@ impl Layout {
         if let Some(definition) = namespace.segments() {
             return Some(Self::Plain(*definition));
         }
+        let kind = namespace.kind();
         match (namespace.template(), namespace.layout()) {
             (Some(template), _) => Some(Self::Text(Arc::new(template.clone()))),
-            (None, Some(layout)) => Some(Self::Ticks(Arc::new(layout.clone()))),
-            (None, None) => namespace.kind().numbers().map(Self::Number),
+            (None, Some(layout)) => Some(Self::Number(kind, Arc::new(layout.clone()))),
+            (None, None) => Self::of_kind(kind),
+        }
+    }
+
+    /// The same of a kind's own numbers.
+    pub fn of_kind(kind: Kind) -> Option<Self> {
+        Some(Self::Number(kind, Arc::clone(kind.numbers()?.definition())))
+    }
+
+    /// What its numbers are made by, if they have the time for a mark.
+    pub fn by_ticks(&self) -> Option<(Kind, &Arc<LayoutDefinition>)> {
+        match self {
+            Self::Number(kind, definition) if definition.layout().mark() == Mark::Time => Some((*kind, definition)),
+            _ => None,
         }
     }
 
     /// How its serials behave.
     pub fn rules(&self, everyday_reset: bool) -> Rules {
         let capacity = match self {
-            Self::Number(numbers) => numbers.serial_mask + 1,
+            Self::Number(_, definition) => definition.layout().serials_per_tick(),
             Self::Text(template) => template.capacity().max(1),
-            Self::Ticks(definition) => definition.layout().serials_per_tick(),
             Self::Plain(definition) => definition.axis().len(),
         };
         let buckets_per_day = u32::try_from(DAY_MS / self.unit().span().0).unwrap_or(u32::MAX);
@@ -138,9 +129,8 @@ impl Layout {
     /// Its bucket.
     pub fn unit(&self) -> Unit {
         let kind = match self {
-            Self::Number(numbers) => numbers.kind,
+            Self::Number(kind, _) => *kind,
             Self::Text(_) => Kind::String,
-            Self::Ticks(_) => Kind::Layout,
             Self::Plain(_) => Kind::Segment,
         };
         kind.spec().unit
@@ -187,18 +177,26 @@ impl Layout {
     ///
     /// # Errors
     /// [`Refusal::TokenOutOfRange`], or [`Refusal::ClockSkew`] if the year does not fit.
-    pub fn prefix(&self, offset: UtcOffset, lease: &Grant, bucket: &Bucket) -> Result<Prefix, Refusal> {
+    pub fn prefix(
+        &self,
+        offset: UtcOffset,
+        lease: &Grant,
+        bucket: &Bucket,
+        random: &Arc<RandomBits>,
+    ) -> Result<Prefix, Refusal> {
         match self {
-            Self::Number(numbers) => numbers
-                .prefix(offset, self.start(offset, bucket.number), lease.key.value)
-                .map(|prefix| Prefix::Number { prefix: prefix as u64, numbers })
-                .map_err(|e| layout(&e, lease)),
+            Self::Number(kind, definition) => {
+                let (layout, at) = (definition.layout(), self.start(offset, bucket.number));
+                let numbers = layout.ticks(offset).number(at);
+                let numbers = numbers.and_then(|tick| layout.numbers(tick, lease.key.value, random));
+                numbers.map(Prefix::Number).ok_or_else(|| unwritten(*kind, definition, offset, at, lease))
+            }
             Self::Text(template) => template
                 .bind(offset, DayBucket(bucket.number), lease.key)
                 .map(|bound| Prefix::Text { bound: Arc::new(bound), capacity: template.capacity().max(1) })
                 .map_err(|e| Refusal::ClockSkew(ClockFault::Year(e.to_string()))),
             // Those have no window of serials.
-            Self::Ticks(_) | Self::Plain(_) => Ok(Prefix::Void),
+            Self::Plain(_) => Ok(Prefix::Void),
         }
     }
 }
@@ -232,13 +230,22 @@ pub fn gate_ticks(
     Ok(ms)
 }
 
-/// The prefix of that millisecond's Uniq96.
-///
-/// # Errors
-/// [`Refusal::ClockSkew`] if the year does not fit.
-pub fn prefix_of_uniq96(offset: UtcOffset, lease: &Grant, ms: WallMs) -> Result<Prefix, Refusal> {
-    let prefix = UNIQ96.prefix(offset, ms, lease.key.value).map_err(|e| layout(&e, lease))?;
-    Ok(Prefix::Uniq96 { prefix: (prefix >> UNIQ96.layout().serial_bits()) as u64 })
+/// Why there are no numbers of that instant under that lease.
+pub fn unwritten(kind: Kind, definition: &LayoutDefinition, offset: UtcOffset, at: WallMs, lease: &Grant) -> Refusal {
+    if let Some(Err(error)) = kind.numbers().map(|numbers| numbers.prefix(offset, at, lease.key.value)) {
+        return match error {
+            LayoutError::TokenOutOfRange { .. } => Refusal::TokenOutOfRange { token: lease.key },
+            LayoutError::YearOutOfRange { .. } => Refusal::ClockSkew(ClockFault::Year(error.to_string())),
+        };
+    }
+    let layout = definition.layout();
+    if !layout.admits(lease.key.value) {
+        return Refusal::TokenTooWide { token: lease.key, tokens: layout.tokens() };
+    }
+    let Ticks { begin, end, .. } = layout.ticks(offset);
+    Refusal::ClockSkew(ClockFault::Year(format!(
+        "the layout has bits for times from {begin} to {end} only: correct the clock, or take another layout"
+    )))
 }
 
 fn expired(lease: &Grant) -> Refusal {
@@ -249,16 +256,10 @@ fn behind(id_time: WallMs, wall: WallMs, again_at: WallMs) -> Refusal {
     Refusal::ClockBehind { behind: id_time - wall, retry: again_at - wall }
 }
 
-fn layout(error: &LayoutError, lease: &Grant) -> Refusal {
-    match error {
-        LayoutError::TokenOutOfRange { .. } => Refusal::TokenOutOfRange { token: lease.key },
-        LayoutError::YearOutOfRange { .. } => Refusal::ClockSkew(ClockFault::Year(error.to_string())),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use common::kind::{UNIQ96, UNIQ96_AHEAD_MAX};
     use common::lease::Generation;
     use common::rpc::mint::MintCode;
     use common::time::HOUR_MS;
@@ -282,6 +283,14 @@ mod tests {
 
     fn uniq64() -> Layout {
         Layout::of(&Namespace::default_of(Kind::Uniq64)).unwrap()
+    }
+
+    fn uniq96() -> Ticks {
+        UNIQ96.layout().ticks(UTC)
+    }
+
+    fn prefix(lease: &Grant, bucket: &Bucket) -> Result<Prefix, Refusal> {
+        uniq64().prefix(UTC, lease, bucket, &Arc::default())
     }
 
     fn code<T: std::fmt::Debug>(result: Result<T, Refusal>) -> MintCode {
@@ -338,7 +347,7 @@ mod tests {
         let now = WallMs(101 * DAY_MS);
         assert_eq!(code(uniq64().gate(UTC, &lease, 200 * 24, now)), MintCode::ClockBehind);
         assert_eq!(
-            code(gate_ticks(&Ticks::UNIQ96, &lease, WallMs(200 * DAY_MS), now, UNIQ96_AHEAD_MAX)),
+            code(gate_ticks(&uniq96(), &lease, WallMs(200 * DAY_MS), now, UNIQ96_AHEAD_MAX)),
             MintCode::ClockBehind
         );
     }
@@ -347,7 +356,7 @@ mod tests {
     fn a_millisecond_is_the_clocks_and_never_before_the_last() {
         let lease = lease(100, 107 * DAY_MS);
         let t = |ms: i64| WallMs(101 * DAY_MS + ms);
-        let gate_uniq96 = |lease, last, wall| gate_ticks(&Ticks::UNIQ96, lease, last, wall, UNIQ96_AHEAD_MAX);
+        let gate_uniq96 = |lease, last, wall| gate_ticks(&uniq96(), lease, last, wall, UNIQ96_AHEAD_MAX);
         assert_eq!(gate_uniq96(&lease, t(0), t(5)), Ok(t(5)));
         assert_eq!(gate_uniq96(&lease, t(600_000), t(0)), Ok(t(600_000)));
         let behind = |behind, retry| Err(Refusal::ClockBehind { behind: SpanMs(behind), retry: SpanMs(retry) });
@@ -365,12 +374,12 @@ mod tests {
         let mut wide = lease(0, i64::MAX);
         wide.key.value = TokenValue(4_096);
         let bucket = uniq64().gate(UTC, &wide, 0, WallMs(1_700_000_000_000)).unwrap();
-        assert_eq!(code(uniq64().prefix(UTC, &wide, &bucket)), MintCode::TokenOutOfRange);
+        assert_eq!(code(prefix(&wide, &bucket)), MintCode::TokenOutOfRange);
         let year_2128 = WallMs(4_985_971_200_000);
         let lease = lease(0, i64::MAX);
         let bucket = uniq64().gate(UTC, &lease, 0, year_2128).unwrap();
-        assert_eq!(code(uniq64().prefix(UTC, &lease, &bucket)), MintCode::ClockSkew);
+        assert_eq!(code(prefix(&lease, &bucket)), MintCode::ClockSkew);
         let before = uniq64().gate(UTC, &lease, 0, WallMs(year_2128.0 - 1)).unwrap();
-        assert!(uniq64().prefix(UTC, &lease, &before).is_ok());
+        assert!(prefix(&lease, &before).is_ok());
     }
 }

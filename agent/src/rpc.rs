@@ -242,6 +242,13 @@ fn weight(request: &MintServiceRequest, minter: &Arc<Minter>, batch_max: u32) ->
     }
 }
 
+/// The numbers of kinds that have at most 64 bits.
+fn narrow(runs: &Runs) -> Vec<u64> {
+    let mut numbers = Vec::new();
+    runs.narrow_into(&mut numbers);
+    numbers
+}
+
 fn retry_after_s(refusal: &Refusal, clock: Clock) -> u32 {
     let seconds = |span: common::time::SpanMs| {
         let ms = clock.real(span.to_std()).as_millis();
@@ -253,12 +260,12 @@ fn retry_after_s(refusal: &Refusal, clock: Clock) -> u32 {
 impl MintService for Server {
     async fn uniq64(self, _: Context, name: String, n: u32) -> Result<Vec<u64>, MintFailure> {
         let runs = self.numbers(Kind::Uniq64, &name, n, U64_LEN_MAX).await?;
-        Ok(runs.uniq64().map(|id| id.bits()).collect())
+        Ok(narrow(&runs))
     }
 
     async fn uniq96(self, _: Context, n: u32) -> Result<Vec<u128>, MintFailure> {
         let runs = self.numbers(Kind::Uniq96, GeneratorName::DEFAULT, n, U128_LEN_MAX).await?;
-        Ok(runs.uniq96().map(|id| id.bits()).collect())
+        Ok(runs.numbers().collect())
     }
 
     async fn uniq_string(
@@ -308,7 +315,7 @@ impl MintService for Server {
     }
 
     async fn segment(self, _: Context, name: String, n: u32) -> Result<Vec<u64>, MintFailure> {
-        Ok(self.numbers(Kind::Segment, &name, n, U64_LEN_MAX).await?.plain().collect())
+        Ok(narrow(&self.numbers(Kind::Segment, &name, n, U64_LEN_MAX).await?))
     }
 
     async fn sequence(self, _: Context, call: SequenceCall, slot: Slot, n: u32) -> Result<KeyReply, MintFailure> {

@@ -1,132 +1,34 @@
-//! The right to mint IDs of a tick now: ticks up to a bound that is durable, serials within each. Uniq96 count by the
-//! millisecond, layouts by what their definition says.
+//! The right to mint IDs of a tick now: ticks up to a bound that is durable, serials within each.
 //!
 //! The counter is one number, `ticks since the base << bits of the serial | serial`, moved by compare-and-swap: it follows the
 //! clock and never goes back. A tick whose serials are used up makes way for the next one.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use common::calendar::UtcOffset;
-use common::layout::{Layout, LayoutDefinition, Narrow, RandomBits, Spread};
-use common::lease::Grant;
+use common::layout::{LayoutDefinition, Numbers, RandomBits, Spread, Ticks};
 use common::time::{SpanMs, WallMs};
 use common::token::TokenValue;
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Bits of the serial of a Uniq96.
-const UNIQ96_SERIAL_BITS: u32 = 32;
 const CLOSED: u64 = u64::MAX;
 /// The most ticks that one window counts, so that the counter cannot overflow.
 const TICKS_MAX: u64 = 1 << 31;
 
-/// How time is cut into ticks, and how many IDs a token has in each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ticks {
-    /// The length of one.
-    unit: SpanMs,
-    /// Where one begins.
-    epoch: WallMs,
-    /// A token has 2 to the power of this many IDs in each, at most 2^32.
-    serial_bits: u32,
-    /// Whether what one request gets may lie in more than one tick.
-    spanning: bool,
-    /// The first instant that cannot be written.
-    end: WallMs,
-}
-
-impl Ticks {
-    /// Those of Uniq96: milliseconds, and all IDs of a request in one of them.
-    pub const UNIQ96: Self = Self {
-        unit: SpanMs(1),
-        epoch: WallMs(0),
-        serial_bits: UNIQ96_SERIAL_BITS,
-        spanning: false,
-        end: WallMs(i64::MAX),
-    };
-
-    /// Those of a layout.
-    pub fn of(layout: &Layout) -> Self {
-        let (unit, epoch, serial_bits) = (layout.unit(), layout.epoch(), layout.serial_bits());
-        Self { unit, epoch, serial_bits, spanning: true, end: layout.end() }
-    }
-
-    /// When the tick of `t` begins.
-    pub fn floor(&self, t: WallMs) -> WallMs {
-        if self.unit.0 == 1 {
-            return t;
-        }
-        WallMs(t.0.saturating_sub((t - self.epoch).0.rem_euclid(self.unit.0)))
-    }
-
-    /// When the first tick begins that does not begin before `t`.
-    pub fn ceil(&self, t: WallMs) -> WallMs {
-        let floor = self.floor(t);
-        if floor == t { t } else { floor + self.unit }
-    }
-
-    /// IDs that a token has in one.
-    pub fn serials(&self) -> u64 {
-        1 << self.serial_bits
-    }
-
-    /// The first instant that cannot be written.
-    pub fn end(&self) -> WallMs {
-        self.end
-    }
-
-    /// Where one begins; what lies before cannot be written.
-    pub fn epoch(&self) -> WallMs {
-        self.epoch
-    }
-
-    /// When the tick begins that the last of `n` IDs from `place` on lies in.
-    pub fn last_of(&self, place: Place, n: u32) -> WallMs {
-        let (start, n) = (u64::from(place.serial), u64::from(n.max(1)));
-        let ticks =
-            if self.spanning { (start + n - 1) >> self.serial_bits } else { u64::from(start + n > self.serials()) };
-        place.ms + SpanMs(self.unit.0.saturating_mul(i64::try_from(ticks).unwrap_or(i64::MAX)))
-    }
-}
-
-/// What the numbers of a layout are made by under one lease.
-#[derive(Debug)]
-pub struct Numbers {
-    /// The layout, and how its numbers are written.
+/// What the numbers of a window are made by beside time and serial.
+#[derive(Clone, Debug)]
+pub struct Made {
+    /// The layout, and how far names with it may go.
     pub definition: Arc<LayoutDefinition>,
     /// The token; it fits.
     pub token: TokenValue,
-    random: Arc<RandomBits>,
-    /// Bits of the serial.
-    serial_bits: u32,
-    narrow: Option<Narrow>,
+    /// For random bits.
+    pub random: Arc<RandomBits>,
 }
 
-impl Numbers {
-    /// Of a token that fits, with these random bits.
-    pub fn new(definition: Arc<LayoutDefinition>, token: TokenValue, random: Arc<RandomBits>) -> Self {
-        let layout = definition.layout();
-        let (serial_bits, narrow) = (layout.serial_bits(), layout.narrow(token));
-        Self { definition, token, random, serial_bits, narrow }
-    }
-
-    /// The number with that counter from the beginning of a tick on: the serial goes on into further ticks.
-    #[inline]
-    pub fn number(&self, tick: u64, counter: u64) -> u128 {
-        let tick = tick + (counter >> self.serial_bits);
-        let serial = counter & ((1 << self.serial_bits) - 1);
-        match &self.narrow {
-            // A window gives no tick that does not fit.
-            Some(narrow) => narrow.number(tick, serial).into(),
-            None => self.wide(tick, serial),
-        }
-    }
-
-    fn wide(&self, tick: u64, serial: u64) -> u128 {
-        let layout = self.definition.layout();
-        let prefix = layout.prefix(tick, self.token).unwrap_or_default();
-        let number = layout.fill(prefix, serial as u32, 0);
-        if layout.random_bits() == 0 { number } else { layout.fill(number, 0, self.random.of(number)) }
+impl Made {
+    fn numbers(&self, tick: u64) -> Option<Numbers> {
+        self.definition.layout().numbers(tick, self.token, &self.random)
     }
 }
 
@@ -160,21 +62,18 @@ impl From<&LayoutDefinition> for Reach {
     }
 }
 
-/// The ticks before a bound, with the lease they belong to.
+/// The ticks before a bound, under one lease.
 #[derive(Debug)]
 pub struct TickWindow {
-    /// The lease.
-    pub lease: Option<Grant>,
-    /// The offset in which the calendar fields of Uniq96 are counted.
-    pub offset: UtcOffset,
-    /// What numbers of a layout are made by; `None`: they are Uniq96.
-    pub numbers: Option<Arc<Numbers>>,
     ticks: Ticks,
+    /// What the numbers are made by; `None` if there is nothing in it.
+    made: Option<Made>,
     /// When the tick begins that ticks are counted from, and its number in the layout.
     base: WallMs,
     first_tick: u64,
-    /// As in the numbers, but at hand: after a locked instruction each load that depends on another one is waited for.
-    narrow: Option<Narrow>,
+    /// Those of the first tick, and unless by a calendar all that follow. At hand, because after a locked instruction each load that
+    /// depends on another one is waited for.
+    line: Option<Numbers>,
     /// On a cache line of its own: whoever moves it takes the line away from all other threads, and they read the rest of this for
     /// each ID.
     counter: CachePadded<AtomicU64>,
@@ -188,29 +87,16 @@ pub struct TickWindow {
 /// What came of an attempt to take serials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TakeTicks {
-    /// All of them, from this place on.
+    /// All of them, from this counter on.
     All {
-        /// Where they begin.
-        place: Place,
+        /// The counter of the first one.
+        start: u64,
         /// This was the first attempt in the second half of the window: time to move the mark.
         half_used: bool,
     },
     /// None: the bound is reached, or the clock is too far behind.
     None,
     /// None: it was closed. There may be a new one already.
-    Closed,
-}
-
-/// Serials that were taken, as the window counts them.
-struct Counted {
-    start: u64,
-    half_used: bool,
-}
-
-/// Why there are none.
-enum Nothing {
-    /// The bound is reached, or the clock is too far behind.
-    Left,
     Closed,
 }
 
@@ -231,27 +117,17 @@ pub struct TickBlock {
 
 impl TickWindow {
     /// A window from `place`, where a tick begins, on to `bound`.
-    pub fn open(
-        lease: Grant,
-        offset: UtcOffset,
-        numbers: Option<Arc<Numbers>>,
-        ticks: Ticks,
-        place: Place,
-        bound: WallMs,
-    ) -> Self {
+    pub fn open(made: Made, ticks: Ticks, place: Place, bound: WallMs) -> Self {
         let bound = bound.min(ticks.end);
         let span = u64::try_from((ticks.ceil(bound) - place.ms).0).unwrap_or(0);
         let unit = u64::try_from(ticks.unit.0).unwrap_or(1).max(1);
-        let first_tick = numbers.as_ref().and_then(|numbers| numbers.definition.layout().tick(place.ms));
-        let narrow = numbers.as_ref().and_then(|numbers| numbers.narrow);
+        let first_tick = ticks.number(place.ms).unwrap_or_default();
         Self {
-            lease: Some(lease),
-            offset,
-            numbers,
             ticks,
+            line: made.numbers(first_tick),
+            made: Some(made),
             base: place.ms,
-            first_tick: first_tick.unwrap_or_default(),
-            narrow,
+            first_tick,
             counter: AtomicU64::new(u64::from(place.serial)).into(),
             bound: (span / unit).min(TICKS_MAX),
             ask_from: place.ms + SpanMs((bound - place.ms).0 / 2),
@@ -261,14 +137,13 @@ impl TickWindow {
 
     /// A window in which there is nothing.
     pub fn closed() -> Self {
+        let (base, end) = (WallMs(0), WallMs(0));
         Self {
-            lease: None,
-            offset: UtcOffset::default(),
-            numbers: None,
-            ticks: Ticks::UNIQ96,
-            base: WallMs(0),
+            ticks: Ticks { unit: SpanMs(1), epoch: base, begin: base, end, serial_bits: 0, spanning: false },
+            made: None,
+            base,
             first_tick: 0,
-            narrow: None,
+            line: None,
             counter: AtomicU64::new(CLOSED).into(),
             bound: 0,
             ask_from: WallMs(i64::MIN),
@@ -276,48 +151,44 @@ impl TickWindow {
         }
     }
 
-    /// Takes `n` serials, at least 1, from the clock's tick on, or from the last one used if that is later. Those of Uniq96 are
-    /// all of one tick. None may lie beyond that reach.
-    #[inline]
-    pub fn take(&self, n: u32, wall: WallMs, reach: impl Into<Reach>) -> TakeTicks {
-        match self.take_counters(n, wall, reach.into()) {
-            Ok(Counted { start, half_used }) => TakeTicks::All { place: self.place(start), half_used },
-            Err(Nothing::Closed) => TakeTicks::Closed,
-            Err(Nothing::Left) => TakeTicks::None,
-        }
-    }
-
-    /// Takes up to `n` serials of one tick, for numbers of a layout, and at most a quarter of it. With them, whether it is time to move
-    /// the mark.
+    /// Takes up to `n` serials of one tick, and at most a quarter of it. With them, whether it is time to move the mark.
     pub fn take_block(&self, n: u32, wall: WallMs, reach: Reach) -> Option<(TickBlock, bool)> {
-        self.numbers.as_ref()?;
         let quarter = u32::try_from(self.ticks.serials() / 4).unwrap_or(u32::MAX);
         let n = n.min(quarter).max(1);
-        let Counted { start, half_used } = self.take_counters(n, wall, reach).ok()?;
+        let TakeTicks::All { start, half_used } = self.take(n, wall, reach) else { return None };
         // A block has one time. What lies in the next tick is a gap.
         let tick = start >> self.ticks.serial_bits;
         let end = (start + u64::from(n)).min((tick + 1) << self.ticks.serial_bits);
-        let step = self.narrow.map(|narrow| narrow.step());
+        let step = self.line.as_ref()?.narrow_step();
         let block = TickBlock { next: start, end, number: self.number_of(start)?, step, over: self.begins(tick + 1) };
         Some((block, half_used))
     }
 
-    /// The number of a counter that was taken of this window; `None` of Uniq96.
+    /// The numbers of the tick of a counter that was taken of this window, and its serial among them.
     #[inline]
-    pub fn number_of(&self, counter: u64) -> Option<u128> {
-        let Some(narrow) = &self.narrow else { return Some(self.numbers.as_ref()?.number(self.first_tick, counter)) };
-        let bits = self.ticks.serial_bits;
-        Some(narrow.number(self.first_tick + (counter >> bits), counter & ((1 << bits) - 1)).into())
+    pub fn numbers_of(&self, counter: u64) -> Option<(Numbers, u64)> {
+        let tick = counter >> self.ticks.serial_bits;
+        let numbers =
+            self.line.as_ref()?.later(tick).or_else(|| self.made.as_ref()?.numbers(self.first_tick + tick))?;
+        Some((numbers, counter & (self.ticks.serials() - 1)))
     }
 
+    /// The number of a counter that was taken of this window.
     #[inline]
-    fn take_counters(&self, n: u32, wall: WallMs, reach: Reach) -> Result<Counted, Nothing> {
-        let mut seen = self.counter.load(Ordering::Relaxed);
+    pub fn number_of(&self, counter: u64) -> Option<u128> {
+        self.numbers_of(counter).map(|(numbers, serial)| numbers.number(serial))
+    }
+
+    /// Takes `n` serials, at least 1, from the clock's tick on, or from the last one used if that is later. By a calendar they are all of
+    /// one tick. None may lie beyond that reach.
+    #[inline]
+    pub fn take(&self, n: u32, wall: WallMs, reach: impl Into<Reach>) -> TakeTicks {
+        let (mut seen, reach) = (self.counter.load(Ordering::Relaxed), reach.into());
         loop {
             if seen == CLOSED {
-                return Err(Nothing::Closed);
+                return TakeTicks::Closed;
             }
-            let Some((start, last)) = self.next(seen, n, wall, reach) else { return Err(Nothing::Left) };
+            let Some((start, last)) = self.next(seen, n, wall, reach) else { return TakeTicks::None };
             // What is beyond the last serial of a tick carries into the next one, from serial 0 on, which is right.
             let after = start + u64::from(n);
             match self.counter.compare_exchange_weak(seen, after, Ordering::Relaxed, Ordering::Relaxed) {
@@ -326,7 +197,7 @@ impl TickWindow {
                     let half_used = last >= self.ask_from
                         && !self.asked.load(Ordering::Relaxed)
                         && !self.asked.swap(true, Ordering::Relaxed);
-                    return Ok(Counted { start, half_used });
+                    return TakeTicks::All { start, half_used };
                 }
                 Err(now) => seen = now,
             }
@@ -371,6 +242,7 @@ impl TickWindow {
         self.base + SpanMs(self.ticks.unit.0.saturating_mul(i64::try_from(tick).unwrap_or(i64::MAX)))
     }
 
+    /// The place of a counter.
     fn place(&self, counter: u64) -> Place {
         let serial = (counter & (self.ticks.serials() - 1)) as u32;
         Place { ms: self.begins(counter >> self.ticks.serial_bits), serial }
@@ -397,42 +269,55 @@ impl TickWindow {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use common::calendar::UtcOffset;
+    use common::kind::{UNIQ96, UNIQ96_AHEAD_MAX};
     use common::layout::LayoutSpec;
-    use common::lease::Generation;
-    use common::token::{TokenType, TokenValue};
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    const AHEAD: SpanMs = crate::gate::UNIQ96_AHEAD_MAX;
+    const AHEAD: SpanMs = UNIQ96_AHEAD_MAX;
 
-    fn lease() -> Grant {
-        Grant {
-            token_type: TokenType::Uint2,
-            key: TokenType::Uint2.key(TokenValue(1)),
-            g: Generation(1),
-            from: WallMs(0),
-            until: WallMs(i64::MAX),
-            receipt: None,
-        }
+    fn made(definition: &Arc<LayoutDefinition>) -> Made {
+        Made { definition: Arc::clone(definition), token: TokenValue(1), random: Arc::default() }
     }
 
     fn of(ticks: Ticks, ms: i64, serial: u32, bound: i64) -> TickWindow {
-        TickWindow::open(lease(), UtcOffset::default(), None, ticks, Place { ms: WallMs(ms), serial }, WallMs(bound))
+        TickWindow::open(made(UNIQ96.definition()), ticks, Place { ms: WallMs(ms), serial }, WallMs(bound))
     }
 
     fn window(ms: i64, serial: u32, bound: i64) -> TickWindow {
-        of(Ticks::UNIQ96, ms, serial, bound)
+        of(MILLISECONDS, ms, serial, bound)
     }
 
     /// Ticks of 10 ms from 3 on, with eight serials each.
-    const COARSE: Ticks =
-        Ticks { unit: SpanMs(10), epoch: WallMs(3), serial_bits: 3, spanning: true, end: WallMs(1_000_003) };
+    const COARSE: Ticks = Ticks {
+        unit: SpanMs(10),
+        epoch: WallMs(3),
+        begin: WallMs(3),
+        end: WallMs(1_000_003),
+        serial_bits: 3,
+        spanning: true,
+    };
 
-    fn taken(w: &TickWindow, n: u32, wall: i64) -> Option<(i64, u32)> {
-        match w.take(n, WallMs(wall), AHEAD) {
-            TakeTicks::All { place, .. } => Some((place.ms.0, place.serial)),
+    /// As those of Uniq96, but from 1970 on.
+    const MILLISECONDS: Ticks = Ticks {
+        unit: SpanMs(1),
+        epoch: WallMs(0),
+        begin: WallMs(0),
+        end: WallMs(i64::MAX),
+        serial_bits: 32,
+        spanning: false,
+    };
+
+    fn place(w: &TickWindow, taken: TakeTicks) -> Option<(i64, u32)> {
+        match taken {
+            TakeTicks::All { start, .. } => Some((w.place(start).ms.0, w.place(start).serial)),
             _ => None,
         }
+    }
+
+    fn taken(w: &TickWindow, n: u32, wall: i64) -> Option<(i64, u32)> {
+        place(w, w.take(n, WallMs(wall), AHEAD))
     }
 
     #[test]
@@ -476,23 +361,8 @@ mod tests {
     }
 
     #[test]
-    fn ticks_begin_where_the_epoch_says() {
-        let at = [2, 3, 4, 12, 13].map(WallMs);
-        assert_eq!(at.map(|t| COARSE.floor(t).0), [-7, 3, 3, 3, 13]);
-        assert_eq!(at.map(|t| COARSE.ceil(t).0), [3, 3, 13, 13, 13]);
-        assert_eq!((Ticks::UNIQ96.floor(WallMs(-5)), Ticks::UNIQ96.ceil(WallMs(7))), (WallMs(-5), WallMs(7)));
-        let place = Place { ms: WallMs(13), serial: 6 };
-        assert_eq!([1, 2, 3, 10, 11].map(|n| COARSE.last_of(place, n).0), [13, 13, 23, 23, 33]);
-        let last = Place { ms: WallMs(13), serial: u32::MAX };
-        assert_eq!([1, 2, u32::MAX].map(|n| Ticks::UNIQ96.last_of(last, n).0), [13, 14, 14]);
-    }
-
-    #[test]
     fn a_batch_goes_on_into_ticks_that_are_not_too_far_ahead() {
-        let take = |w: &TickWindow, n, wall, ahead| match w.take(n, WallMs(wall), SpanMs(ahead)) {
-            TakeTicks::All { place, .. } => Some((place.ms.0, place.serial)),
-            _ => None,
-        };
+        let take = |w: &TickWindow, n, wall, ahead| place(w, w.take(n, WallMs(wall), SpanMs(ahead)));
         let w = of(COARSE, 103, 5, 1_003);
         assert_eq!(take(&w, 3, 109, 0), Some((103, 5)), "the rest of the tick");
         assert_eq!(take(&w, 1, 112, 0), None, "the next one has not begun");
@@ -516,16 +386,32 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_a_layout_count_on_into_the_next_tick() {
-        let definition = Arc::new(LayoutDefinition::new(&LayoutSpec::of("snowflake")).unwrap());
-        let numbers = Numbers::new(definition, TokenValue(5), Arc::default());
-        assert_eq!(numbers.number(7, 4_095), 7 << 22 | 5 << 12 | 4_095);
-        assert_eq!(numbers.number(7, 4_096), 8 << 22 | 5 << 12);
-        let definition = Arc::new(LayoutDefinition::new(&LayoutSpec::of("uuid7")).unwrap());
-        let numbers = Numbers::new(Arc::clone(&definition), TokenValue(5), Arc::default());
-        let parts = definition.layout().parts(numbers.number(7, 9)).unwrap();
-        assert_eq!((parts.tick, parts.token, parts.serial), (7, TokenValue(5), 9));
-        assert!(parts.random != 0 && numbers.number(7, 9) == numbers.number(7, 9));
+    fn numbers_are_those_of_their_ticks_and_serials_whether_they_count_on_or_not() {
+        let at = WallMs(1_764_253_800_000);
+        for (definition, minutes) in [
+            (Arc::new(LayoutDefinition::new(&LayoutSpec::of("snowflake")).unwrap()), 0),
+            (Arc::new(LayoutDefinition::new(&LayoutSpec::of("sonyflake")).unwrap()), 345),
+            (Arc::new(LayoutDefinition::new(&LayoutSpec::of("uuid7")).unwrap()), 0),
+            (Arc::new(LayoutDefinition::new(&LayoutSpec::of("xid")).unwrap()), 0),
+            (Arc::clone(UNIQ96.definition()), 345),
+        ] {
+            let offset = UtcOffset::from_minutes(minutes).unwrap();
+            let (layout, ticks) = (definition.layout(), definition.layout().ticks(offset));
+            let from = Place { ms: ticks.floor(at), serial: 4 };
+            let window = TickWindow::open(made(&definition), ticks, from, at + SpanMs::seconds(100));
+            let (mut wall, mut last) = (at, 0);
+            for n in [1, 5, u32::try_from(ticks.serials() - 1).unwrap(), 2, 3] {
+                let TakeTicks::All { start, .. } = window.take(n, wall, definition.ahead_max()) else { panic!() };
+                let (place, number) = (window.place(start), window.number_of(start).unwrap());
+                let parts = layout.parts(number).unwrap();
+                assert_eq!((parts.tick, parts.serial), (ticks.number(place.ms).unwrap(), place.serial));
+                assert_eq!((parts.token, window.number_of(start)), (TokenValue(1), Some(number)));
+                let (numbers, serial) = window.numbers_of(start).unwrap();
+                assert!(number > last && numbers.number(serial) == number);
+                (wall, last) = (wall + SpanMs(ticks.unit.0 / 2), numbers.number(serial + u64::from(n) - 1));
+                assert!(last >= number);
+            }
+        }
     }
 
     proptest! {
@@ -537,9 +423,9 @@ mod tests {
             let (mut next, mut wall) = (0u64, 3i64);
             for (step, n, ahead, reopen) in steps {
                 wall += step;
-                if let TakeTicks::All { place, .. } = w.take(n, WallMs(wall), SpanMs(ahead)) {
-                    prop_assert_eq!((place.ms.0 - 3) % 10, 0);
-                    let start = (place.ms.0 - 3) as u64 / 10 * 8 + u64::from(place.serial);
+                if let Some((ms, serial)) = place(&w, w.take(n, WallMs(wall), SpanMs(ahead))) {
+                    prop_assert_eq!((ms - 3) % 10, 0);
+                    let start = (ms - 3) as u64 / 10 * 8 + u64::from(serial);
                     prop_assert!(start >= next, "{start} after {next}");
                     next = start + u64::from(n);
                     let last = 3 + ((next - 1) / 8 * 10) as i64;
@@ -560,11 +446,11 @@ mod tests {
             let (mut last, mut wall) = (None, 0i64);
             for (step, n, reopen) in steps {
                 wall += step;
-                if let TakeTicks::All { place, .. } = w.take(n, WallMs(wall), AHEAD) {
-                    prop_assert!(last < Some((place.ms, u64::from(place.serial))), "{last:?} then {place:?}");
-                    let end = u64::from(place.serial) + u64::from(n) - 1;
-                    prop_assert!(end <= u64::from(u32::MAX) && place.ms < WallMs(100_000));
-                    last = Some((place.ms, end));
+                if let Some((ms, serial)) = taken(&w, n, wall) {
+                    prop_assert!(last < Some((ms, u64::from(serial))), "{last:?} then {ms}, {serial}");
+                    let end = u64::from(serial) + u64::from(n) - 1;
+                    prop_assert!(end <= u64::from(u32::MAX) && ms < 100_000);
+                    last = Some((ms, end));
                 }
                 if reopen {
                     let place = w.close().unwrap();

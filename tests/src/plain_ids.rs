@@ -1,6 +1,7 @@
-//! The time in a Uniq64 and a Uniq96, by the tables in docs/kinds.md and not by what wrote them: the oracles go by it.
+//! The time in an ID, by the tables in docs/kinds.md and not by what wrote them: the oracles go by it.
 
 use common::calendar::Civil;
+use common::layout::LayoutSpec;
 
 /// The hour that a Uniq64 carries.
 pub fn uniq64(id: u64) -> Civil {
@@ -18,6 +19,23 @@ pub fn uniq64(id: u64) -> Civil {
 /// The serial of a Uniq64.
 pub fn serial64(id: u64) -> u64 {
     id & 0x7fff_ffff
+}
+
+/// The tick and the token of a number of a layout, by its fields as a person reads them.
+pub fn by_layout(said: &LayoutSpec, id: u128) -> (u64, u64) {
+    let (mut above, mut parts) = (said.bits.unwrap_or(0), (0, 0));
+    for field in said.fields.iter().flatten() {
+        let (name, bits) = field.split_once(':').expect("a field");
+        let bits: u32 = bits.split('=').next().and_then(|bits| bits.parse().ok()).expect("its bits");
+        above -= bits;
+        let value = (id >> above) as u64 & ((1 << bits) - 1);
+        match name {
+            "time" => parts.0 = parts.0 << bits | value,
+            "token" => parts.1 = parts.1 << bits | value,
+            _ => {}
+        }
+    }
+    parts
 }
 
 /// The millisecond that a Uniq96 carries, of its upper 64 bits.

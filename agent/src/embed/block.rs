@@ -5,7 +5,7 @@ use super::ticks::TickBlocks;
 use super::{MintError, Shared, UniqGenerator};
 use crate::gate::Prefix;
 use crate::minter::{SerialSeries, Series};
-use crate::run::stretches;
+use crate::run::Run;
 use crate::window::Take;
 use common::time::WallMs;
 use std::cell::Cell;
@@ -91,7 +91,7 @@ impl PerThread {
         // Looked at first: whoever closes the window counts on before, so a block of a closed window never looks new.
         let number = series.windows_ended().load(Ordering::Acquire);
         let window = series.window();
-        let Prefix::Number { prefix, numbers } = window.prefix else { return self.shared.get_uniq64() };
+        let Prefix::Number(numbers) = &window.prefix else { return self.shared.get_uniq64() };
         let block = match window.take(BLOCK, self.shared.minter.wall()) {
             Take::All { start, half_used } => {
                 if half_used {
@@ -109,8 +109,8 @@ impl PerThread {
             return self.shared.get_uniq64();
         }
         let len = u32::try_from(block.end - block.start).unwrap_or(BLOCK);
-        let stretches = stretches(prefix, numbers.serial_mask, block.start, len);
-        let mut stretches = stretches.map(|(first, n)| (first, first + u64::from(n)));
+        let run = Run { prefix: Prefix::Number(numbers.clone()), start: block.start, len };
+        let mut stretches = run.stretches().map(|it| (it.first as u64, it.first as u64 + u64::from(it.n)));
         let Some((first, end)) = stretches.next() else { return self.shared.get_uniq64() };
         self.rest.set(stretches.next().unwrap_or_default());
         self.window.set(number);

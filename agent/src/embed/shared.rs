@@ -7,9 +7,10 @@ use crate::mint::{Form, MintRequest, ask_blocking};
 use crate::minter::{CachedClock, Generator, Minted, Minter, Series};
 use crate::plugin::Caller;
 use crate::refusal::Refusal;
-use crate::run::{Runs, uniq64};
+use crate::run::Runs;
 use crate::window::{One, Window};
 use common::kind::Kind;
+use common::layout::Numbers;
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -118,7 +119,7 @@ impl Shared {
     #[inline]
     fn known(&self) -> Option<u64> {
         self.of_window(|prefix| match *prefix {
-            Prefix::Number { prefix, .. } => Some(move |serial| uniq64(prefix, serial).bits()),
+            Prefix::Number(Numbers::Narrow(numbers)) => Some(move |serial| numbers.number(serial)),
             _ => None,
         })
     }
@@ -205,7 +206,7 @@ impl Shared {
     fn unknown_plain(&self) -> Result<u64, MintError> {
         let runs = self.runs(Kind::Segment, 1)?;
         self.remember();
-        let number = runs.plain().next();
+        let number = runs.numbers().next().map(|number| number as u64);
         number.ok_or_else(|| Refusal::BadParameter("this generator gives no plain numbers".to_owned()).into())
     }
 
@@ -228,7 +229,7 @@ impl Shared {
 
 /// The first of Uniq64 that were minted; there always is one.
 fn first(runs: &Runs) -> Result<u64, MintError> {
-    let id = runs.uniq64().next().map(|id| id.bits());
+    let id = runs.numbers().next().map(|number| number as u64);
     id.ok_or_else(|| Refusal::BadParameter("this generator gives no Uniq64".to_owned()).into())
 }
 
@@ -245,7 +246,7 @@ impl UniqGenerator for Shared {
     fn get_uniq96(&self) -> Result<u128, MintError> {
         self.process.check()?;
         let runs = self.runs(Kind::Uniq96, 1)?;
-        let id = runs.uniq96().next().map(|id| id.bits());
+        let id = runs.numbers().next();
         id.ok_or_else(|| Refusal::BadParameter("no Uniq96 came".to_owned()).into())
     }
 
@@ -287,8 +288,7 @@ impl UniqGenerator for Shared {
 
     fn get_batch64(&self, n: u32, ids: &mut Vec<u64>) -> Result<(), MintError> {
         self.process.check()?;
-        let runs = self.runs(Kind::Uniq64, n)?;
-        ids.extend(runs.uniq64().map(|id| id.bits()));
+        self.runs(Kind::Uniq64, n)?.narrow_into(ids);
         Ok(())
     }
 
@@ -303,8 +303,7 @@ impl UniqGenerator for Shared {
 
     fn get_batch_segment(&self, n: u32, ids: &mut Vec<u64>) -> Result<(), MintError> {
         self.process.check()?;
-        let runs = self.runs(Kind::Segment, n)?;
-        ids.extend(runs.plain());
+        self.runs(Kind::Segment, n)?.narrow_into(ids);
         Ok(())
     }
 

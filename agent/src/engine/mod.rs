@@ -27,7 +27,7 @@ use crate::holder::Leases;
 use crate::refusal::Refusal;
 use crate::segments::Ask;
 use crate::serial_file::{BlockName, Contents, Holdings, WriteError};
-use crate::ticks::{Place, TickWindow, Ticks};
+use crate::ticks::{Place, TickWindow};
 use crate::window::Window;
 use common::kind::Kind;
 use common::layout::RandomBits;
@@ -150,7 +150,7 @@ impl Engine {
     pub fn new(contents: Contents, holdings: Holdings, leases: Leases, resumed_until: Option<BootMs>) -> Self {
         let mark_at_start = contents.header.uniq96_mark;
         let published = Published::new(&holdings, leases, resumed_until);
-        let axes = vec![Axis::new(Ticks::UNIQ96, mark_at_start)];
+        let axes = vec![Axis::new(mark_at_start)];
         let (series, random) = (Vec::new(), Arc::default());
         let (retired, one_segment, failed, ended) = (BTreeSet::new(), false, None, false);
         let kept = holdings.leases.iter().map(|grant| (grant.key, grant.g));

@@ -138,7 +138,7 @@ impl Engine {
         // A name that gave nothing yet, as far as the file knows, may have had a block that is another's now.
         let last = if last == 0 { layout.bucket_at(offset, self.contents.header.names_from) } else { last };
         let bucket = layout.gate(offset, &lease, last, effects.wall()).map_err(|e| complete(effects, e))?;
-        let prefix = layout.prefix(offset, &lease, &bucket)?;
+        let prefix = layout.prefix(offset, &lease, &bucket, &self.random)?;
         let mut missing = n;
         if let Some(part) = &part {
             missing -= u32::try_from(part.len()).unwrap_or(n).min(n);

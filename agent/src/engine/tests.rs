@@ -361,7 +361,7 @@ fn a_clean_stop_gives_back_what_was_not_used() {
     engine.refill(fake, 0, None, 3).unwrap();
     engine.refill_uniq96(fake, u32::MAX).unwrap();
     assert!(
-        matches!(take_ticks(&fake.window96, 1, NOON, crate::gate::UNIQ96_AHEAD_MAX), Ok(TakenTicks::All { .. })),
+        matches!(take_ticks(&fake.window96, 1, NOON, common::kind::UNIQ96_AHEAD_MAX), TakenTicks::All { .. }),
         "the last of its millisecond"
     );
     fake.asked.clear();
@@ -385,6 +385,6 @@ fn what_a_request_took_of_the_window_before_counts_towards_what_it_gets() {
     let others = engine.refill(fake, 0, None, 2).unwrap();
     let runs = engine.refill(fake, 0, Some(part), len + 5).unwrap();
     assert_eq!(runs.iter().map(|run| run.len).collect::<Vec<_>>(), [len, 5]);
-    let ids: BTreeSet<u64> = runs.uniq64().chain(others.uniq64()).map(|id| id.bits()).collect();
+    let ids: BTreeSet<u64> = runs.numbers().chain(others.numbers()).map(|id| id as u64).collect();
     assert_eq!(ids.len(), len as usize + 5 + 2, "none came twice");
 }

@@ -8,15 +8,13 @@
 use super::serials::Part;
 use super::series::Series;
 use super::{Effects, Engine, MARK_AHEAD, RESTART_WAIT_MAX, broken, complete, scaled};
-use crate::gate::{Layout, Prefix, UNIQ96_AHEAD_MAX, gate_ticks, prefix_of_uniq96};
-use crate::refusal::{ClockFault, Refusal};
+use crate::gate::{Layout, Prefix, gate_ticks, unwritten};
+use crate::refusal::Refusal;
 use crate::run::{Run, Runs};
 use crate::serial::Marks;
-use crate::ticks::{Numbers, Place, Reach, TakeTicks, TickWindow, Ticks};
-use common::calendar::UtcOffset;
+use crate::ticks::{Made, Place, Reach, TakeTicks, TickWindow};
 use common::kind::Kind;
-use common::layout::LayoutDefinition;
-use common::lease::Grant;
+use common::layout::Ticks;
 use common::time::{SpanMs, WallMs};
 use common::token::TokenType;
 use std::sync::Arc;
@@ -54,32 +52,25 @@ pub enum TakenTicks {
     Closed,
 }
 
-/// `n` IDs of an open window. Uniq96 are all of one millisecond.
-///
-/// # Errors
-/// If the year does not fit.
-pub fn take_ticks(window: &TickWindow, n: u32, wall: WallMs, reach: impl Into<Reach>) -> Result<TakenTicks, Refusal> {
-    Ok(match (window.take(n, wall, reach), &window.lease) {
-        (TakeTicks::All { place, half_used }, Some(lease)) => {
-            let prefix = match &window.numbers {
-                None => prefix_of_uniq96(window.offset, lease, place.ms)?,
-                Some(numbers) => Prefix::Ticks {
-                    // A window has no tick that does not fit.
-                    tick: numbers.definition.layout().tick(place.ms).ok_or_else(broken)?,
-                    numbers: Arc::clone(numbers),
-                },
-            };
-            TakenTicks::All { run: Run { prefix, start: u64::from(place.serial), len: n }, half_used }
-        }
-        (TakeTicks::Closed, _) => TakenTicks::Closed,
-        _ => TakenTicks::None,
-    })
+/// `n` IDs of an open window.
+#[inline]
+pub fn take_ticks(window: &TickWindow, n: u32, wall: WallMs, reach: impl Into<Reach>) -> TakenTicks {
+    match window.take(n, wall, reach) {
+        // A window has no tick that does not fit.
+        TakeTicks::All { start, half_used } => match window.numbers_of(start) {
+            Some((numbers, start)) => {
+                TakenTicks::All { run: Run { prefix: Prefix::Number(numbers), start, len: n }, half_used }
+            }
+            None => TakenTicks::None,
+        },
+        TakeTicks::Closed => TakenTicks::Closed,
+        TakeTicks::None => TakenTicks::None,
+    }
 }
 
 /// Where the IDs of some names go on.
 #[derive(Clone, Debug)]
 pub(super) struct Axis {
-    pub(super) ticks: Ticks,
     /// The next place; while a window is open, where it began. Before the first one, the mark of the former run.
     pub(super) place: Place,
     /// Whether the clock has passed the mark of the former run, or was waited for long enough.
@@ -91,25 +82,25 @@ pub(super) struct Axis {
 /// What a window is opened with.
 #[derive(Clone, Debug)]
 struct Right {
-    lease: Grant,
-    offset: UtcOffset,
-    numbers: Option<Arc<Numbers>>,
+    made: Made,
+    ticks: Ticks,
+    /// The end of the lease.
+    until: WallMs,
 }
 
 /// For whom IDs are wanted.
-struct Wanted<'a> {
+struct Wanted {
     axis: usize,
     /// The series of the name whose block has to be there; `None` for Uniq96.
     series: Option<usize>,
     token_type: TokenType,
-    definition: Option<&'a Arc<LayoutDefinition>>,
-    reach: Reach,
+    layout: Layout,
     n: u32,
 }
 
 impl Axis {
-    pub(super) fn new(ticks: Ticks, mark: WallMs) -> Self {
-        Self { ticks, place: Place { ms: mark, serial: 0 }, settled: false, open: None }
+    pub(super) fn new(mark: WallMs) -> Self {
+        Self { place: Place { ms: mark, serial: 0 }, settled: false, open: None }
     }
 
     /// The first instant that no ID of it carries.
@@ -121,11 +112,11 @@ impl Axis {
 impl Engine {
     /// The axis that a name's IDs are on, which is that of others with the same layout; a new one if there is none.
     pub(super) fn axis_for(&mut self, series: &Series) -> Option<usize> {
-        let Layout::Ticks(definition) = &series.layout else { return None };
+        series.layout.by_ticks()?;
         let same = |other: &&Series| other.axis.is_some() && other.namespace.shares_ticks(&series.namespace);
         let shared = self.series.iter().find(same).and_then(|other| other.axis);
         Some(shared.unwrap_or_else(|| {
-            self.axes.push(Axis::new(Ticks::of(definition.layout()), self.mark_at_start));
+            self.axes.push(Axis::new(self.mark_at_start));
             self.axes.len() - 1
         }))
     }
@@ -155,9 +146,8 @@ impl Engine {
     /// Any [`Refusal`]; then no ID was given.
     pub fn refill_uniq96(&mut self, effects: &mut impl Effects, n: u32) -> Result<Refilled, Refusal> {
         let token_type = Kind::Uniq96.default_token_type().ok_or_else(broken)?;
-        let wanted =
-            Wanted { axis: UNIQ96_AXIS, series: None, token_type, definition: None, reach: UNIQ96_AHEAD_MAX.into(), n };
-        self.refill_ticks(effects, &wanted)
+        let layout = Layout::of_kind(Kind::Uniq96).ok_or_else(broken)?;
+        self.refill_ticks(effects, &Wanted { axis: UNIQ96_AXIS, series: None, token_type, layout, n })
     }
 
     /// The same of a name of kind layout. Several ticks may be used up for one request, as far ahead of the clock as the name
@@ -167,8 +157,8 @@ impl Engine {
     /// As [`refill_uniq96`](Self::refill_uniq96); [`Refusal::BadParameter`] if `n` are more than one request can get.
     pub fn refill_layout(&mut self, effects: &mut impl Effects, at: usize, n: u32) -> Result<Refilled, Refusal> {
         let series = self.series.get(at).ok_or_else(broken)?;
-        let (Layout::Ticks(definition), Some(axis)) = (&series.layout, series.axis) else { return Err(broken()) };
-        let (definition, token_type) = (Arc::clone(definition), series.namespace.token_type().ok_or_else(broken)?);
+        let ((_, definition), axis) = series.layout.by_ticks().zip(series.axis).ok_or_else(broken)?;
+        let token_type = series.namespace.token_type().ok_or_else(broken)?;
         if u64::from(n) > definition.batch_max() {
             return Err(Refusal::BadParameter(format!(
                 "n: at most {} by this name at once: a token has {} IDs in a tick of {} ms, and they may lie {} ms ahead of the \
@@ -179,59 +169,52 @@ impl Engine {
                 definition.ahead_max().0
             )));
         }
-        let reach = Reach::from(&*definition);
-        let wanted = Wanted { axis, series: Some(at), token_type, definition: Some(&definition), reach, n };
+        let wanted = Wanted { axis, series: Some(at), token_type, layout: series.layout.clone(), n };
         self.refill_ticks(effects, &wanted)
     }
 
-    fn refill_ticks(&mut self, effects: &mut impl Effects, wanted: &Wanted<'_>) -> Result<Refilled, Refusal> {
-        let Wanted { axis: at, token_type, reach, n, .. } = *wanted;
+    fn refill_ticks(&mut self, effects: &mut impl Effects, wanted: &Wanted) -> Result<Refilled, Refusal> {
+        let &Wanted { axis: at, token_type, ref layout, n, .. } = wanted;
+        let (kind, definition) = layout.by_ticks().ok_or_else(broken)?;
+        let reach = Reach::from(&**definition);
         self.close_axis(effects, at);
         let (lease, offset) = self.lease(effects, token_type)?;
-        let numbers = wanted.definition.map(|definition| self.numbers(definition, &lease)).transpose()?;
+        let (wall, ticks, token) = (effects.wall(), definition.layout().ticks(offset), lease.key.value);
+        if !definition.layout().admits(token) {
+            return Err(unwritten(kind, definition, offset, wall, &lease));
+        }
         let axis = self.axes.get_mut(at).ok_or_else(broken)?;
-        let (wall, ticks) = (effects.wall(), axis.ticks);
         let ahead = ticks.ceil(axis.place.ms) - wall;
         if !axis.settled && ahead > SpanMs(0) && ahead <= scaled(effects, RESTART_WAIT_MAX) {
             return Ok(Refilled::WaitFor(ahead));
         }
         axis.settled = true;
-        // What is used up comes back soon, so a name of a layout waits where Uniq96, which may go far ahead, is refused.
-        let waits = if wanted.definition.is_some() { scaled(effects, TICK_WAIT_MAX) } else { SpanMs(0) };
+        // What is used up comes back soon, so who asks waits; by a calendar, which may go far ahead, they are refused.
+        let waits = if ticks.spanning { scaled(effects, TICK_WAIT_MAX) } else { SpanMs(0) };
         let furthest = SpanMs(reach.ahead_max.0.saturating_add(waits.0));
         let ms = gate_ticks(&ticks, &lease, axis.place.ms, wall, furthest).map_err(|e| complete(effects, e))?;
-        let tick = wanted.definition.and_then(|definition| definition.layout().tick(ms)).unwrap_or_default();
+        let tick = ticks.number(ms).unwrap_or_default();
         let place = if ms > axis.place.ms { Place { ms, serial: reach.spread.first_serial(tick) } } else { axis.place };
-        let last = ticks.last_of(place, n);
+        let last = ticks.last_of(place.ms, place.serial, n);
         let too_far = last - (wall + reach.ahead_max);
-        if wanted.definition.is_some() && too_far > SpanMs(0) {
+        if ticks.spanning && too_far > SpanMs(0) {
             return Ok(Refilled::WaitFor(too_far));
         }
-        if place.ms < ticks.epoch() || last >= ticks.end() {
-            let (epoch, end) = (ticks.epoch(), ticks.end());
-            return Err(Refusal::ClockSkew(ClockFault::Year(format!(
-                "the layout has bits for times from {epoch} to {end} only: correct the clock, or take another layout"
-            ))));
+        if place.ms < ticks.begin || last >= ticks.end {
+            let at = if place.ms < ticks.begin { place.ms } else { last };
+            return Err(unwritten(kind, definition, offset, at, &lease));
         }
         self.move_mark(effects, last, wanted.series)?;
+        let made = Made { definition: Arc::clone(definition), token, random: Arc::clone(&self.random) };
         let until = lease.until;
-        let window = self.window_on(at, Right { lease, offset, numbers }, place).ok_or_else(broken)?;
-        let taken = take_ticks(&window, n, wall, reach)?;
+        let window = self.window_on(at, Right { made, ticks, until }, place).ok_or_else(broken)?;
+        let taken = take_ticks(&window, n, wall, reach);
         effects.open_ticks(at, window);
         match taken {
             TakenTicks::All { run, .. } => Ok(Refilled::Runs(run.into())),
             // The bound is the end of the lease, a tick away.
             _ => Err(Refusal::LeaseExpired { token_type, until, why: effects.why() }),
         }
-    }
-
-    /// What a layout's numbers are made by under that lease.
-    fn numbers(&self, definition: &Arc<LayoutDefinition>, lease: &Grant) -> Result<Arc<Numbers>, Refusal> {
-        let token = lease.key.value;
-        if !definition.layout().admits(token) {
-            return Err(Refusal::TokenTooWide { token: lease.key, tokens: definition.layout().tokens() });
-        }
-        Ok(Arc::new(Numbers::new(Arc::clone(definition), token, Arc::clone(&self.random))))
     }
 
     /// Makes a later mark durable if less than half of the stretch is left, and with it the block of a name that has none. If
@@ -257,11 +240,10 @@ impl Engine {
     /// A window from `place` on to the mark, or to the end of the lease.
     fn window_on(&mut self, at: usize, right: Right, place: Place) -> Option<TickWindow> {
         let axis = self.axes.get_mut(at)?;
-        let Right { lease, offset, numbers } = right.clone();
-        let bound = self.contents.header.uniq96_mark.min(lease.until);
-        axis.place = place;
-        axis.open = Some(right);
-        Some(TickWindow::open(lease, offset, numbers, axis.ticks, place, bound))
+        let bound = self.contents.header.uniq96_mark.min(right.until);
+        let window = TickWindow::open(right.made.clone(), right.ticks, place, bound);
+        (axis.place, axis.open) = (place, Some(right));
+        Some(window)
     }
 
     /// Moves the mark while the window of an axis is half used, and lengthens the window.

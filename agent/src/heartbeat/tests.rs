@@ -13,7 +13,7 @@ use crate::masters::tests::{masters_at, moving, pass};
 use crate::minter::kit::{Kit, held, parameters};
 use common::calendar::UtcOffset;
 use common::clock::Clock;
-use common::kind::Kind;
+use common::kind::{Kind, UNIQ64};
 use common::lease::{Generation, Grant};
 use common::namespace::{Definition, GeneratorName, Namespace, Uniq64Spec};
 use common::net::places::{Place, Places};
@@ -396,7 +396,7 @@ async fn a_resumed_session_mints_nothing_before_the_masters_have_heard_of_it() {
     let source = minter.generator(Kind::Uniq64, "default").unwrap();
     let id = loop {
         match minter.mint(source, 1).await {
-            Ok(runs) => break runs.uniq64().next().unwrap().fields().unwrap(),
+            Ok(runs) => break runs.numbers().next().and_then(|id| UNIQ64.layout().parts(id)).unwrap(),
             Err(refusal) => assert!(matches!(refusal, Refusal::NoLease { .. }), "{refusal}"),
         }
     };
@@ -411,7 +411,7 @@ async fn a_resumed_session_goes_on_when_its_lease_was_renewed() {
     let master = Master::new(Ok(12));
     let stop = start_resumed(&minter, vec![master.listen().await], &has);
     let source = minter.generator(Kind::Uniq64, "default").unwrap();
-    let id = minter.mint(source, 1).await.unwrap().uniq64().next().unwrap().fields().unwrap();
+    let id = minter.mint(source, 1).await.unwrap().numbers().next().and_then(|id| UNIQ64.layout().parts(id)).unwrap();
     assert_eq!(id.token, TokenValue(7));
     until("the lease is held", || token(&minter) == Some(7)).await;
     stop.cancel();
@@ -436,7 +436,7 @@ async fn a_fresh_session_shows_the_former_ones_until_it_was_granted_a_lease() {
 async fn minted(minter: &Arc<Minter>) -> Result<u64, common::rpc::mint::MintCode> {
     let source = minter.generator(Kind::Uniq64, "default").unwrap();
     let runs = minter.mint(source, 1).await.map_err(|refusal| refusal.code())?;
-    Ok(runs.uniq64().next().unwrap().bits())
+    Ok(runs.numbers().next().unwrap() as u64)
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use crate::gate::Prefix;
 use crate::run::Run;
 use crate::sequences::{Call, Name};
 use axum::http::Uri;
-use common::kind::TextForm;
+use common::encoding::DECIMAL64;
 use common::sequence::{Route, Slot};
 use common::template::CallerParts;
 use std::net::IpAddr;
@@ -45,8 +45,8 @@ impl KeyPlan {
         let sequences = agent.sequences.as_ref().filter(|sequences| sequences.is_of(query.cluster));
         let name = sequences.ok_or_else(unfit)?.known(name).ok_or_else(|| NoPlan::of(agent, name))?;
         name.admits(query.n.unwrap_or(1)).map_err(|_| NoPlan::NotForUs)?;
-        let (form, caller) = (TextForm::default(), CallerParts::default());
-        let style = Style { media, form, caller, text_len: 0, encoding: None };
+        let encoding = Some(Arc::clone(&DECIMAL64));
+        let style = Style { media, encoding, uri: None, caller: CallerParts::default(), text_len: 0 };
         let call = Call { from: Some(from), ..query.call };
         Ok(Self { name, slot, n: query.n.unwrap_or(1), call, style })
     }

@@ -17,6 +17,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodFilter, on};
 use bytes::Bytes;
+use common::encoding::DECIMAL64;
 use common::kind::{Form as KindForm, Kind, TextForm};
 use common::namespace::GeneratorName;
 use common::net::budget::Charge;
@@ -101,7 +102,7 @@ impl Plan {
             return Err(NoPlan::NotForUs);
         }
         let style = style(&request, media, asked)?;
-        if style.form == TextForm::Uri {
+        if style.uri.is_some() {
             return Err(NoPlan::NotForUs);
         }
         Ok(Self { generator, n, style })
@@ -130,14 +131,17 @@ fn style(request: &MintRequest<'_>, media: Media, asked: Asked<'_>) -> Result<St
         Form::Streamed(form) => form,
         Form::Numbers | Form::Texts => None,
     };
-    let encoding = generator.encoding()?.map(|own| match form {
-        Some(form) => Arc::new(own.plain(form)),
-        None => Arc::clone(own),
-    });
-    // What the form is stands in the encoding: none of them is `uri`, whose length nobody knows before.
-    let form = if encoding.is_some() { TextForm::Decimal } else { form.unwrap_or_default() };
-    let text_len = generator.namespace().template().map_or(0, |template| template.len());
-    Ok(Style { media, form, caller, text_len, encoding })
+    let template = generator.namespace().template();
+    let (encoding, uri) = match (generator.encoding()?, generator.kind().numbers()) {
+        (Some(own), _) => (Some(form.map_or_else(|| Arc::clone(own), |form| Arc::new(own.plain(form)))), None),
+        (None, Some(numbers)) => match form.unwrap_or_default() {
+            TextForm::Uri => (numbers.encoding(TextForm::Decimal).cloned(), Some(numbers)),
+            form => (numbers.encoding(form).cloned(), None),
+        },
+        // What is neither a kind's own number nor a text is a plain number.
+        (None, None) => (template.is_none().then(|| Arc::clone(&DECIMAL64)), None),
+    };
+    Ok(Style { media, encoding, uri, caller, text_len: template.map_or(0, |template| template.len()) })
 }
 
 /// A place among the large requests, if `n` IDs are one.

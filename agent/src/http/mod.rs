@@ -13,7 +13,6 @@ mod generators;
 mod head;
 mod key;
 mod large;
-mod lines;
 mod mint;
 mod openapi;
 mod problem;

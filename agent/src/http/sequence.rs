@@ -6,7 +6,7 @@ use super::openapi::{Numbers, ProblemBody};
 use super::problem::Problem;
 use super::sequence_body::{self, KEYS_MAX, Shown};
 use super::upload::{self, Unread};
-use super::{Agent, CallerAddress, body, lines};
+use super::{Agent, CallerAddress, body};
 use crate::plugin::Caller;
 use crate::sequences::{Answer, Call, Name, Outcome, Sequences};
 use axum::body::Body;
@@ -15,7 +15,9 @@ use axum::extract::{Path, Query, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
+use common::encoding::DECIMAL64;
 use common::kind::Kind;
+use common::layout::Stretch;
 use common::lease::Generation;
 use common::net::budget::Charge;
 use common::parameters::ClusterId;
@@ -390,13 +392,13 @@ fn written(media: Media, first: u64, n: u32, routes: &[Route], room: Charge) -> 
 
 /// The body of an answer of `n` numbers from `first` on.
 pub(super) fn numbers(media: Media, first: u64, n: u32, routes: &[Route]) -> Vec<u8> {
-    let mut out = Vec::new();
+    let (numbers, mut out) = (Stretch { first: first.into(), step: 1, n }, Vec::new());
     match media {
-        Media::Text => lines::numbers(first, n, b"\n", &mut out),
-        Media::Packed => lines::packed(first, n, &mut out),
+        Media::Text => DECIMAL64.write_run(numbers, b"\n", &mut out),
+        Media::Packed => DECIMAL64.pack_run(numbers, &mut out),
         Media::Json => {
             out.extend_from_slice(b"{\"ids\":[\"");
-            lines::numbers(first, n, b"\",\"", &mut out);
+            DECIMAL64.write_run(numbers, b"\",\"", &mut out);
             out.truncate(out.len().saturating_sub(2));
             out.push(b']');
             end_json(routes, &mut out);

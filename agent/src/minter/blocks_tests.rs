@@ -2,6 +2,7 @@
 
 use super::kit::{Kit, set_wall};
 use super::*;
+use common::kind::UNIQ64;
 use common::layout::Parts;
 use common::namespace::{Definition, Scope, Uniq64Spec};
 use common::time::{DAY_MS, HOUR_MS, SpanMs};
@@ -13,7 +14,7 @@ fn own(name: &str) -> Namespace {
 
 async fn one(minter: &Arc<Minter>, name: &str) -> Result<Parts, Refusal> {
     let runs = minter.mint(minter.generator(Kind::Uniq64, name)?, 1).await?;
-    Ok(runs.uniq64().next().unwrap().fields().unwrap())
+    Ok(runs.numbers().next().and_then(|id| UNIQ64.layout().parts(id)).unwrap())
 }
 
 /// Of the file as it is durable: how many blocks it has, and the names of those that are used.

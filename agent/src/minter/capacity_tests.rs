@@ -197,7 +197,7 @@ async fn a_call_for_more_numbers_than_a_window_has_takes_none_of_them() {
     let orders = || minter.generator(Kind::Segment, "orders").unwrap();
     let mut given = Vec::new();
     for _ in 0..3 {
-        given.extend(minter.mint(orders(), 1).await.unwrap().plain());
+        minter.mint(orders(), 1).await.unwrap().narrow_into(&mut given);
         assert!(orders().series.serials().unwrap().window.load().left() > 0);
         let taken = minter.try_take(&mut None, orders(), u32::MAX).unwrap();
         assert!(matches!(taken, Fast::None));

@@ -3,11 +3,11 @@
 
 use super::{Generator, Minter};
 use crate::engine::broken;
-use crate::gate::Prefix;
 use crate::plugin::{Call, Caller, IdRange, Needs, Outgoing, Passed, PluginRefusal, Plugins, Refusals};
 use crate::refusal::Refusal;
-use crate::run::{Run, Runs, stretches};
+use crate::run::{Run, Runs};
 use common::kind::Kind;
+use common::layout::Stretch;
 use common::template::CallerParts;
 use std::sync::Arc;
 
@@ -252,12 +252,11 @@ fn ranges_of(runs: &Runs, texts: &[String]) -> Vec<IdRange> {
 fn ranges(generator: &Generator, runs: &Runs, parts: &CallerParts) -> Vec<IdRange> {
     let mut all = Vec::new();
     for run in runs.iter() {
-        if let Prefix::Number { prefix, numbers } = &run.prefix {
-            let stretches = stretches(*prefix, numbers.serial_mask, run.start, run.len);
-            all.extend(stretches.map(|(first, count)| IdRange {
+        if generator.kind() == Kind::Uniq64 {
+            all.extend(run.stretches().map(|Stretch { first, n, .. }| IdRange {
                 first: first.to_string(),
-                last: (first + u64::from(count) - 1).to_string(),
-                count,
+                last: (first + u128::from(n) - 1).to_string(),
+                count: n,
             }));
             continue;
         }

@@ -283,7 +283,7 @@ impl Minter {
         }
         for _ in 0..SPINS {
             let window = series.window().load();
-            match take_ticks(&window, n, self.wall(), series.reach())? {
+            match take_ticks(&window, n, self.wall(), series.reach()) {
                 TakenTicks::All { run, half_used } => {
                     if half_used {
                         self.extend_soon(series);

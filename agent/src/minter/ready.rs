@@ -3,10 +3,9 @@
 use super::Minter;
 use super::series::Series;
 use crate::engine::TICK_WAIT_MAX;
-use crate::gate::{UNIQ96_AHEAD_MAX, gate_ticks};
+use crate::gate::gate_ticks;
 use crate::refusal::Refusal;
-use crate::ticks::Ticks;
-use common::kind::Kind;
+use common::kind::{Kind, UNIQ96};
 use common::time::{SpanMs, WallMs};
 use common::token::TokenType;
 use std::collections::BTreeSet;
@@ -52,9 +51,10 @@ impl Minter {
     /// Whether the clock has come near enough to the time that the next ID of each name would carry.
     fn in_time(&self, wanted: &BTreeSet<TokenType>, wall: WallMs) -> Result<(), Refusal> {
         if let Some(token_type) = Kind::Uniq96.default_token_type().filter(|kind| wanted.contains(kind)) {
-            let (lease, _) = self.lease(token_type)?;
-            if let Series::Ticks(uniq96) = &self.uniq96.series {
-                gate_ticks(&Ticks::UNIQ96, &lease, uniq96.window().reached(), wall, UNIQ96_AHEAD_MAX)?;
+            let (lease, offset) = self.lease(token_type)?;
+            if let Series::Ticks(series) = &self.uniq96.series {
+                let (ticks, ahead_max) = (UNIQ96.layout().ticks(offset), series.reach().ahead_max);
+                gate_ticks(&ticks, &lease, series.window().reached(), wall, ahead_max)?;
             }
         }
         for generator in self.generators.iter().filter(|generator| !generator.has_ended()) {
@@ -66,7 +66,7 @@ impl Minter {
                 (Series::Ticks(series), Some(definition)) => {
                     let waits = TICK_WAIT_MAX.0.saturating_mul(self.scale().into());
                     let ahead_max = SpanMs(series.reach().ahead_max.0.saturating_add(waits));
-                    let ticks = Ticks::of(definition.layout());
+                    let ticks = definition.layout().ticks(offset);
                     gate_ticks(&ticks, &lease, series.window().reached(), wall, ahead_max).map(drop)?;
                 }
                 (Series::Ticks(_), None) => {}

@@ -1,7 +1,7 @@
 use super::kit::{Kit, set_wall};
 use super::*;
 use crate::serial_file::forget_clock;
-use common::kind::UNIQ64_SERIALS_PER_HOUR;
+use common::kind::{UNIQ64, UNIQ64_SERIALS_PER_HOUR};
 use common::namespace::Definition;
 use common::rpc::mint::MintCode;
 use common::time::{DAY_MS, HOUR_MS, SpanMs};
@@ -82,7 +82,14 @@ async fn who_minted_while_the_clock_was_ahead_is_not_ready_and_says_what_to_do()
         set_wall(&minter, noon);
         assert_eq!(minter.ready(), Ok(()));
         minter.mint(minter.uniq96(), 1).await.unwrap();
-        let id = minter.mint(uniq64(&minter), 1).await.unwrap().uniq64().next().unwrap().fields().unwrap();
+        let id = minter
+            .mint(uniq64(&minter), 1)
+            .await
+            .unwrap()
+            .numbers()
+            .next()
+            .and_then(|id| UNIQ64.layout().parts(id))
+            .unwrap();
         assert_eq!(id.tick % 24, 12, "by the clock");
     }
 }

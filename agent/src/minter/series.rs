@@ -4,10 +4,11 @@ use super::count::Tally;
 use super::registry::{Axes, AxisWindow};
 use super::segments::Fetching;
 use crate::engine::{Engine, UNIQ96_AXIS};
-use crate::gate::{Layout, Prefix, UNIQ96_AHEAD_MAX};
+use crate::gate::{Layout, Prefix};
 use crate::ticks::Reach;
 use crate::window::Window;
 use arc_swap::ArcSwap;
+use common::kind::UNIQ96;
 use common::namespace::Namespace;
 use common::time::SpanMs;
 use std::sync::Arc;
@@ -81,7 +82,7 @@ impl Series {
     /// The milliseconds of Uniq96.
     pub(super) fn uniq96(axes: &Axes) -> Result<Self, String> {
         let window = axes.window(UNIQ96_AXIS).ok_or("there is no room for Uniq96")?;
-        let (reach, begun, tally) = (UNIQ96_AHEAD_MAX.into(), AtomicBool::new(true), Tally::default());
+        let (reach, begun, tally) = (Reach::from(&**UNIQ96.definition()), AtomicBool::new(true), Tally::default());
         Ok(Self::Ticks(Arc::new(TickSeries { id: None, axis: UNIQ96_AXIS, window, reach, begun, tally })))
     }
 

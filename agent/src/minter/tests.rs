@@ -2,7 +2,7 @@ use super::kit::{Kit, held, set_wall};
 use super::*;
 use crate::holder::LeaseView;
 use crate::run::Runs;
-use common::kind::UNIQ64_SERIALS_PER_HOUR;
+use common::kind::{UNIQ64, UNIQ64_SERIALS_PER_HOUR, UNIQ96};
 use common::layout::Parts;
 use common::rpc::mint::MintCode;
 use common::time::{DAY_MS, HOUR_MS, SpanMs};
@@ -16,12 +16,12 @@ const STEP: u32 = Namespace::STEP_DEFAULT;
 async fn uniq64(minter: &Arc<Minter>, n: u32) -> Result<Vec<Parts>, Refusal> {
     let runs = minter.mint(minter.generator(Kind::Uniq64, "default").unwrap(), n).await?;
     assert_eq!(runs.len(), n as usize);
-    Ok(runs.uniq64().map(|id| id.fields().unwrap()).collect())
+    Ok(runs.numbers().map(|id| UNIQ64.layout().parts(id).unwrap()).collect())
 }
 
 async fn bits(minter: &Arc<Minter>, n: u32) -> Vec<u64> {
     let runs = minter.mint(minter.generator(Kind::Uniq64, "default").unwrap(), n).await;
-    runs.iter().flat_map(|runs| runs.uniq64().map(|id| id.bits()).collect::<Vec<_>>()).collect()
+    runs.iter().flat_map(|runs| runs.numbers().map(|id| id as u64).collect::<Vec<_>>()).collect()
 }
 
 async fn strings(minter: &Arc<Minter>, n: u32) -> Result<Vec<String>, Refusal> {
@@ -209,7 +209,7 @@ async fn a_token_beyond_uniq64_serves_uniq96() {
     minter.set_leases(held(4_096), 0).unwrap();
     assert_eq!(code(uniq64(&minter, 1).await), MintCode::TokenOutOfRange);
     let ids = minter.mint(minter.uniq96(), 3).await.unwrap();
-    assert!(ids.uniq96().all(|id| id.fields().unwrap().token == TokenValue(4_096)));
+    assert!(ids.numbers().all(|id| UNIQ96.layout().parts(id).unwrap().token == TokenValue(4_096)));
 }
 
 #[tokio::test]
@@ -280,9 +280,8 @@ async fn uniq96_follow_the_clock_and_wait_for_the_mark_after_a_crash() {
     let kit = Kit::new();
     let minter = kit.start();
     let place = |runs: &Runs| {
-        let id = runs.uniq96().last().unwrap();
-        let fields = id.fields().unwrap();
-        (fields.time, fields.serial)
+        let parts = UNIQ96.layout().parts(runs.numbers().last().unwrap()).unwrap();
+        (parts.time, parts.serial)
     };
     let before = minter.wall();
     let first = place(&minter.mint(minter.uniq96(), 100_000).await.unwrap());
@@ -368,7 +367,7 @@ async fn under_load_and_change_no_id_comes_twice() {
                 for i in 0..1_500 {
                     let n = [1, 3, 700, 40][(i + client as usize) % 4];
                     let runs = minter.mint(&generator, n).await.unwrap();
-                    mine.extend(runs.uniq64().map(|id| id.bits()));
+                    runs.narrow_into(&mut mine);
                 }
                 mine
             })
@@ -447,7 +446,7 @@ proptest! {
                     Step::Uniq96(n) => {
                         // Not waited for: a clock set back far would make the first one after a start wait.
                         minter.state.lock().unwrap().engine.settle();
-                        for id in minter.mint(minter.uniq96(), n).await.unwrap_or_default().uniq96() {
+                        for id in minter.mint(minter.uniq96(), n).await.unwrap_or_default().numbers() {
                             assert!(wide.insert(id), "{id:?} came twice");
                         }
                     }

@@ -81,9 +81,9 @@ impl Writer {
     /// [`Refusal::CannotWrite`], [`Refusal::StrategyFailed`].
     pub(super) fn texts(&self, runs: &Runs, parts: &CallerParts) -> Result<Vec<String>, Refusal> {
         let texts: Vec<_> = match self {
-            Self::Decimal => runs.decimals().collect(),
+            Self::Decimal => runs.numbers().map(|number| number.to_string()).collect(),
             Self::Template => runs.texts(parts),
-            Self::Encoding(encoding) => runs.integers().filter_map(|number| encoding.text(number)).collect(),
+            Self::Encoding(encoding) => runs.numbers().filter_map(|number| encoding.text(number)).collect(),
             Self::Strategy(encoding, rest) => by_strategy(encoding, rest, runs)?,
             Self::Missing(why) => return Err(Refusal::CannotWrite(why.clone())),
         };
@@ -94,7 +94,7 @@ impl Writer {
 
 fn by_strategy(encoding: &Encoding, rest: &Rest, runs: &Runs) -> Result<Vec<String>, Refusal> {
     let own = encoding.own().ok_or_else(broken)?;
-    let numbers: Vec<_> = runs.integers().collect();
+    let numbers: Vec<_> = runs.numbers().collect();
     let texts = own.texts(&numbers);
     match &texts {
         Err(fault) if fault.is_panic() => rest.panicked(),

@@ -24,6 +24,7 @@ mod base32hex;
 mod error;
 mod ff1;
 mod ksuid;
+mod lines;
 mod plain;
 mod secret;
 mod written;
@@ -45,6 +46,7 @@ use ff1::Ff1;
 use serde::{Deserialize, Serialize};
 use sqids::Sqids;
 use std::str::FromStr;
+use std::sync::{Arc, LazyLock};
 
 /// The longest text that an encoding may be asked to give, in characters.
 pub const LEN_MAX: u32 = 64;
@@ -272,6 +274,9 @@ enum Way {
     Own(Box<Own>),
 }
 
+/// Numbers of 64 bits as they are.
+pub static DECIMAL64: LazyLock<Arc<Encoding>> = LazyLock::new(|| Arc::new(Encoding::in_form(64, TextForm::Decimal)));
+
 /// Whether the words that sqids leaves out are looked at, which takes milliseconds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Words {
@@ -400,13 +405,8 @@ impl Encoding {
         }
     }
 
-    /// Whether its texts are the numbers in decimal, without leading zeros.
-    pub fn is_plain_decimal(&self) -> bool {
-        matches!(self.way, Way::Decimal) && self.prefix.is_empty()
-    }
-
     /// Bits of the numbers.
-    pub fn bits(&self) -> u32 {
+    pub const fn bits(&self) -> u32 {
         self.bits
     }
 
@@ -492,38 +492,6 @@ impl Encoding {
             },
         }
         true
-    }
-
-    /// Appends the texts of `n` numbers from `first` on, none above its bits, each with `after` behind it; what cannot be written is left
-    /// out. Of digits that stand side by side mostly the last one changes, and the rest is copied.
-    pub fn write_run(&self, first: u128, n: u32, after: &[u8], out: &mut Vec<u8>) {
-        let digits = match &self.way {
-            Way::Fixed(digits) => Some(digits),
-            _ => None,
-        };
-        // The line before, how long it is, and what its last digit is worth.
-        let (mut line, mut len, mut value) = (0, 0, u64::MAX);
-        for number in (0..n).map(|nth| first.saturating_add(nth.into())) {
-            let start = out.len();
-            match digits {
-                Some(digits) if value.saturating_add(1) < digits.radix() => {
-                    value += 1;
-                    out.extend_from_within(line..line + len);
-                    if let Some(last) = out.get_mut(start + len - after.len() - 1) {
-                        *last = digits.character(value);
-                    }
-                }
-                _ => {
-                    if self.write(number, out) {
-                        out.extend_from_slice(after);
-                    }
-                    len = out.len() - start;
-                    let last = out.len().checked_sub(after.len() + 1).and_then(|last| out.get(last));
-                    value = digits.zip(last).and_then(|(digits, last)| digits.value(*last)).map_or(u64::MAX, u64::from);
-                }
-            }
-            line = start;
-        }
     }
 
     /// The text of a number; `None` as for [`write`](Self::write).

@@ -1,4 +1,5 @@
 use super::*;
+use crate::layout::Stretch;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -163,22 +164,28 @@ proptest! {
 
     #[test]
     fn numbers_in_a_row_are_written_as_each_of_them(
-        first: u128, n in 0u32..200, bits in 53u32..=128, after in proptest::sample::select(vec!["", "\n", "\",\""]),
+        first: u128, step in prop_oneof![Just(1u64), 2u64..1 << 20], n in 0u32..200, bits in 53u32..=128, after in proptest::sample::select(vec!["", "\n", "\",\""]),
         json in proptest::sample::select(vec![
             r#""decimal""#, r#"{"form":"decimal","length":40}"#, r#""hex""#, r#""base32""#, r#""base62""#, r#""base32hex""#,
             r#"{"form":"hex","case":"upper","prefix":"ord_"}"#, r#""sqids""#, r#""ff1""#,
         ]),
     ) {
-        let first = (first & ones(bits)).min(ones(bits) - 200);
         for encoding in [encoding(json, bits), Encoding::split(bits.min(96), 32)] {
             let first = first & ones(encoding.bits() - 1);
+            let run = Stretch { first, step, n };
             let (mut all, mut each) = (b"before".to_vec(), b"before".to_vec());
-            encoding.write_run(first, n, after.as_bytes(), &mut all);
-            for number in first..first + u128::from(n) {
+            encoding.write_run(run, after.as_bytes(), &mut all);
+            for number in run.numbers() {
                 prop_assert!(encoding.write(number, &mut each));
                 each.extend_from_slice(after.as_bytes());
             }
             prop_assert!(all == each, "{} of {} from {}", n, json, first);
+            prop_assert_eq!(encoding.run_len(run) + n as usize * after.len(), each.len() - "before".len());
+            let mut packed = Vec::new();
+            encoding.pack_run(run, &mut packed);
+            let skip = 16 - encoding.packed_len();
+            let wanted: Vec<u8> = run.numbers().flat_map(|number| number.to_be_bytes()[skip..].to_vec()).collect();
+            prop_assert!(packed == wanted);
         }
     }
 

@@ -44,6 +44,11 @@ impl WrittenAs {
         Ok(Self { source, bits, built: Built::default() })
     }
 
+    /// Numbers of `bits` bits as they are.
+    pub(crate) fn decimal(bits: u32) -> Self {
+        Self { source: EncodingSource::default(), bits, built: Built::default() }
+    }
+
     /// As a person writes it.
     pub fn source(&self) -> &EncodingSource {
         &self.source

@@ -37,7 +37,7 @@ mod uniq;
 
 pub use explain::{ExplainError, Explained, Known, Reading, TEXT_LEN_MAX, TextForms, TokenText, explain};
 pub use layout::LayoutReading;
-pub use uniq::{Numbers, ParseError, UNIQ64, UNIQ64_SERIALS_PER_HOUR, UNIQ96, Uniq64, Uniq96};
+pub use uniq::{Numbers, ParseError, UNIQ64, UNIQ64_SERIALS_PER_HOUR, UNIQ96, UNIQ96_AHEAD_MAX, Uniq64, Uniq96};
 
 pub use crate::calendar::{CalendarError, Ymd};
 pub use crate::encoding::{TextForm, UnknownTextForm};

@@ -4,25 +4,27 @@
 use super::{Bucket, Definable, Durable, Form, Kind, Known, LayoutError, Reading, Right, Spec, TextForm, TextForms};
 use crate::calendar::{CalendarError, Civil, UtcOffset};
 use crate::digits::{fill_decimal, read_decimal, shown};
-use crate::encoding::Encoding;
-use crate::layout::{Calendar, Layout, Parts, YEAR_FIRST};
+use crate::encoding::{DECIMAL64, Encoding};
+use crate::layout::{Calendar, Layout, LayoutDefinition, Parts, YEAR_FIRST};
 use crate::namespace::Namespace;
 use crate::time::{HOUR_MS, SpanMs, WallMs};
 use crate::token::{TokenType, TokenValue};
 use serde::{Deserialize, Serialize};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
+/// How far a Uniq96's millisecond may lie ahead of the clock before minting waits for it.
+pub const UNIQ96_AHEAD_MAX: SpanMs = SpanMs::seconds(600);
 /// Number of IDs that one token has in one hour.
 pub const UNIQ64_SERIALS_PER_HOUR: u64 = 1 << 31;
 
 /// The numbers of [`Kind::Uniq64`].
 pub static UNIQ64: LazyLock<Numbers> = LazyLock::new(|| Numbers {
     kind: Kind::Uniq64,
-    layout: Layout::by_calendar(Calendar::new(7, SpanMs(HOUR_MS)), 12, 31),
+    definition: defined(Layout::by_calendar(Calendar::new(7, SpanMs(HOUR_MS)), 12, 31), SpanMs(0)),
     serial_mask: UNIQ64_SERIALS_PER_HOUR - 1,
-    decimal: Encoding::in_form(64, TextForm::Decimal),
-    hex: Encoding::in_form(64, TextForm::Hex),
-    base32: Encoding::in_form(64, TextForm::Base32),
+    decimal: Arc::clone(&DECIMAL64),
+    hex: Arc::new(Encoding::in_form(64, TextForm::Hex)),
+    base32: Arc::new(Encoding::in_form(64, TextForm::Base32)),
     wanted: [
         "1 to 20 digits without leading zeros, below 2^64",
         "16 digits of 0-9 a-f",
@@ -34,11 +36,11 @@ pub static UNIQ64: LazyLock<Numbers> = LazyLock::new(|| Numbers {
 /// The numbers of [`Kind::Uniq96`].
 pub static UNIQ96: LazyLock<Numbers> = LazyLock::new(|| Numbers {
     kind: Kind::Uniq96,
-    layout: Layout::by_calendar(Calendar::new(12, SpanMs(1)), 16, UNIQ96_SERIAL_BITS),
+    definition: defined(Layout::by_calendar(Calendar::new(12, SpanMs(1)), 16, UNIQ96_SERIAL_BITS), UNIQ96_AHEAD_MAX),
     serial_mask: u32::MAX as u64,
-    decimal: Encoding::split(96, UNIQ96_SERIAL_BITS),
-    hex: Encoding::in_form(96, TextForm::Hex),
-    base32: Encoding::in_form(96, TextForm::Base32),
+    decimal: Arc::new(Encoding::split(96, UNIQ96_SERIAL_BITS)),
+    hex: Arc::new(Encoding::in_form(96, TextForm::Hex)),
+    base32: Arc::new(Encoding::in_form(96, TextForm::Base32)),
     wanted: [
         "30 digits: the upper 64 bits in 20, the serial in 10",
         "24 digits of 0-9 a-f",
@@ -48,6 +50,10 @@ pub static UNIQ96: LazyLock<Numbers> = LazyLock::new(|| Numbers {
 });
 
 const UNIQ96_SERIAL_BITS: u32 = u32::BITS;
+
+fn defined(layout: Layout, ahead_max: SpanMs) -> Arc<LayoutDefinition> {
+    Arc::new(LayoutDefinition::of_kind(layout, ahead_max))
+}
 
 pub(super) const UNIQ64_SPEC: Spec = Spec {
     name: "uniq64",
@@ -76,12 +82,12 @@ pub(super) const UNIQ96_SPEC: Spec = Spec {
 pub struct Numbers {
     /// The kind.
     pub kind: Kind,
-    layout: Layout,
+    definition: Arc<LayoutDefinition>,
     /// The bits of the serial: one less than a token has IDs in a tick.
     pub serial_mask: u64,
-    decimal: Encoding,
-    hex: Encoding,
-    base32: Encoding,
+    decimal: Arc<Encoding>,
+    hex: Arc<Encoding>,
+    base32: Arc<Encoding>,
     /// A description of each form, for messages.
     wanted: [&'static str; TextForm::ALL.len()],
 }
@@ -138,7 +144,12 @@ pub enum ParseError {
 impl Numbers {
     /// Their layout; the serial stands in its lowest bits.
     pub fn layout(&self) -> &Layout {
-        &self.layout
+        self.definition.layout()
+    }
+
+    /// The same as what a name of kind layout stands for.
+    pub fn definition(&self) -> &Arc<LayoutDefinition> {
+        &self.definition
     }
 
     /// The number of that instant and token whose serial is 0.
@@ -147,8 +158,8 @@ impl Numbers {
     /// [`LayoutError`] if the year or the token does not fit.
     #[inline]
     pub fn prefix(&self, offset: UtcOffset, at: WallMs, token: TokenValue) -> Result<u128, LayoutError> {
-        let tick = self.layout.tick(offset.to_local(at));
-        tick.and_then(|tick| self.layout.prefix(tick, token)).ok_or_else(|| {
+        let tick = self.layout().tick(offset.to_local(at));
+        tick.and_then(|tick| self.layout().prefix(tick, token)).ok_or_else(|| {
             let year = offset.civil(at).map_or(if at.0 < 0 { i32::MIN } else { i32::MAX }, |civil| civil.year);
             let (kind, last) = (self.kind, self.year_last());
             match (YEAR_FIRST..=last).contains(&year) {
@@ -160,20 +171,21 @@ impl Numbers {
 
     /// The last year that fits; what comes after it is refused.
     pub fn year_last(&self) -> i32 {
-        self.layout.calendar().map_or(YEAR_FIRST, Calendar::year_last)
+        self.layout().calendar().map_or(YEAR_FIRST, Calendar::year_last)
     }
 
     /// The largest token that fits.
     fn token_max(&self) -> u32 {
-        u32::try_from(self.layout.tokens() - 1).unwrap_or(u32::MAX)
+        u32::try_from(self.layout().tokens() - 1).unwrap_or(u32::MAX)
     }
 
     /// The first instant that does not fit, by the calendar of that offset.
     pub fn end(&self, offset: UtcOffset) -> WallMs {
-        offset.from_local(self.layout.end())
+        offset.from_local(self.layout().end())
     }
 
-    const fn encoding(&self, form: TextForm) -> Option<&Encoding> {
+    /// The encoding of that form; `None` of `uri`, which shows the parts of a number.
+    pub fn encoding(&self, form: TextForm) -> Option<&Arc<Encoding>> {
         match form {
             TextForm::Decimal => Some(&self.decimal),
             TextForm::Hex => Some(&self.hex),
@@ -191,22 +203,11 @@ impl Numbers {
         }
     }
 
-    /// Appends `n` numbers from `first` on, each with what stands behind it.
-    pub fn write_run(&self, first: u128, n: u32, form: TextForm, after: &[u8], out: &mut Vec<u8>) {
-        match self.encoding(form) {
-            Some(encoding) => encoding.write_run(first, n, after, out),
-            None => (0..n).for_each(|nth| {
-                self.write_uri(first + u128::from(nth), out);
-                out.extend_from_slice(after);
-            }),
-        }
-    }
-
     fn write_uri(&self, number: u128, out: &mut Vec<u8>) {
-        let Some(Civil { year, month, day, hour, minute, second, millisecond }) = self.layout.civil(number) else {
+        let Some(Civil { year, month, day, hour, minute, second, millisecond }) = self.layout().civil(number) else {
             return;
         };
-        let token = (number >> self.layout.serial_bits()) as u32 & self.token_max();
+        let token = (number >> self.layout().serial_bits()) as u32 & self.token_max();
         let date = [
             ("://", year.unsigned_abs(), 4),
             ("-", month.into(), 2),
@@ -237,7 +238,7 @@ impl Numbers {
 
     /// Tells that the time ends with the hour, and not with the millisecond.
     fn is_hourly(&self) -> bool {
-        self.layout.unit() == SpanMs(HOUR_MS)
+        self.layout().unit() == SpanMs(HOUR_MS)
     }
 
     /// The number in that form.
@@ -285,7 +286,7 @@ impl Numbers {
         let wanted = TextForm::ALL.into_iter().zip(self.wanted).find(|(it, _)| *it == form);
         let wanted = wanted.map_or("", |(_, wanted)| wanted);
         let number = number.ok_or_else(|| ParseError::Form { kind, form, wanted, text: shown(text) })?;
-        self.layout.civil(number).map_or(Ok(()), |civil| civil.check()).map_err(calendar)?;
+        self.layout().civil(number).map_or(Ok(()), |civil| civil.check()).map_err(calendar)?;
         Ok(number)
     }
 
@@ -293,9 +294,9 @@ impl Numbers {
     fn read_uri(&self, text: &str) -> Result<Option<u128>, CalendarError> {
         let Some((civil, token, serial)) = self.uri_fields(text) else { return Ok(None) };
         civil.check()?;
-        let local = UtcOffset::default().instant(&civil).and_then(|local| self.layout.tick(local));
-        let prefix = local.and_then(|tick| self.layout.prefix(tick, token));
-        Ok(prefix.map(|prefix| self.layout.fill(prefix, serial, 0)))
+        let local = UtcOffset::default().instant(&civil).and_then(|local| self.layout().tick(local));
+        let prefix = local.and_then(|tick| self.layout().prefix(tick, token));
+        Ok(prefix.map(|prefix| self.layout().fill(prefix, serial, 0)))
     }
 
     fn uri_fields(&self, text: &str) -> Option<(Civil, TokenValue, u32)> {
@@ -339,7 +340,7 @@ impl Numbers {
     }
 
     fn reading(&self, number: u128) -> Option<Reading> {
-        let parts = self.layout.parts(number)?;
+        let parts = self.layout().parts(number)?;
         // As far as the time goes: no milliseconds of an hour, and no zone, as that of the cluster is not known here.
         let mut time = parts.time.to_string();
         time.truncate(if self.is_hourly() { "2026-11-20T13:00:00".len() } else { "2026-11-20T13:05:06.999".len() });
@@ -366,7 +367,7 @@ macro_rules! id {
 
             /// The parts of it; `None` if its time does not exist.
             pub fn fields(self) -> Option<Parts> {
-                $numbers.layout.parts(self.0.into())
+                $numbers.layout().parts(self.0.into())
             }
 
             /// The ID in that form.
@@ -435,7 +436,7 @@ mod tests {
     fn id(numbers: &Numbers, minutes: i16, civil: &Civil, token: u32, serial: u32) -> u128 {
         let offset = UtcOffset::from_minutes(minutes).unwrap();
         let prefix = numbers.prefix(offset, offset.instant(civil).unwrap(), TokenValue(token)).unwrap();
-        numbers.layout.fill(prefix, serial, 0)
+        numbers.layout().fill(prefix, serial, 0)
     }
 
     #[test]
@@ -526,7 +527,7 @@ mod tests {
             let uri = format!("uniq96://{uri}");
             assert_eq!(TextForm::ALL.map(|form| UNIQ96.text(number, form)), [decimal, hex, base32, &uri]);
             let time = UtcOffset::default().instant(&civil).unwrap();
-            let parts = UNIQ96.layout.parts(number).unwrap();
+            let parts = UNIQ96.layout().parts(number).unwrap();
             assert_eq!((parts.time, parts.token, parts.serial), (time, TokenValue(token), serial));
             for text in TextForm::ALL.map(|form| UNIQ96.text(number, form)) {
                 assert_eq!(UNIQ96.parse(&text), Ok(number));
@@ -587,7 +588,7 @@ mod tests {
                 if numbers.is_hourly() && !["month", "day", "hour"].contains(&field) {
                     continue;
                 }
-                assert_eq!(numbers.layout.parts(number), None);
+                assert_eq!(numbers.layout().parts(number), None);
                 for form in TextForm::ALL {
                     let refusal = numbers.parse_form(&numbers.text(number, form), form).unwrap_err().to_string();
                     assert!(refusal.contains(&format!("no {field} {value}")), "{refusal}");

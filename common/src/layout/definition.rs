@@ -93,6 +93,12 @@ impl LayoutDefinition {
         Ok(Self { layout, preset, ahead_max, spread, written })
     }
 
+    /// The definition of a kind's own numbers, with nothing that a person said.
+    pub(crate) fn of_kind(layout: Layout, ahead_max: SpanMs) -> Self {
+        let (spread, written) = (Spread::default(), WrittenAs::decimal(layout.bits()));
+        Self { layout, preset: None, ahead_max, spread, written }
+    }
+
     /// Places where the serials of a tick begin.
     pub fn spread(&self) -> Spread {
         self.spread

@@ -25,16 +25,20 @@
 mod calendar;
 mod definition;
 mod field;
+mod numbers;
 mod presets;
 mod random;
 mod spread;
+mod ticks;
 
 pub use calendar::{Calendar, Unit, YEAR_FIRST};
 pub use definition::{AHEAD_MAX_DEFAULT, AHEAD_MAX_LIMIT, InvalidDefinition, LayoutDefinition, TICK_MAX};
 pub use field::{Field, FieldError, Part};
+pub use numbers::{Mixed, Narrow, Numbers, Stretch, Wide};
 pub use presets::Preset;
 pub use random::{RANDOM_KEY_LEN, RandomBits};
 pub use spread::Spread;
+pub use ticks::{Mark, Ticks};
 
 use crate::calendar::Civil;
 use crate::digits::shown;
@@ -465,14 +469,6 @@ impl Layout {
         prefix | self.serial.put(serial.into()) | self.random.put(random)
     }
 
-    /// The same for one token and as fast as can be; `None` of layouts whose numbers are wider than 64 bits, have random bits, or have
-    /// time or serial in several pieces, and of tokens that do not fit.
-    pub fn narrow(&self, token: TokenValue) -> Option<Narrow> {
-        let plain = self.bits <= u64::BITS && self.random.bits() == 0;
-        let fixed = u64::try_from(self.prefix(0, token)?).ok().filter(|_| plain)?;
-        Some(Narrow { fixed, time: self.time.shift()?, serial: self.serial.shift()? })
-    }
-
     /// The date that stands in a number by a calendar, which may be none that exists.
     pub fn civil(&self, id: u128) -> Option<Civil> {
         Some(self.calendar.as_ref()?.unpack(u64::try_from(self.time.get(id)).ok()?))
@@ -506,30 +502,6 @@ impl Layout {
             fields: Some(self.fields.iter().map(Field::to_string).collect()),
             ..LayoutSpec::default()
         }
-    }
-}
-
-/// The numbers of one token in a layout of at most 64 bits ([`Layout::narrow`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Narrow {
-    /// What is constant, and the token.
-    fixed: u64,
-    /// Where the time and the serial begin.
-    time: u32,
-    serial: u32,
-}
-
-impl Narrow {
-    /// The number of a tick and a serial that fit.
-    #[inline]
-    pub const fn number(&self, tick: u64, serial: u64) -> u64 {
-        self.fixed | tick << self.time | serial << self.serial
-    }
-
-    /// How far a number is from the next one of its tick.
-    #[inline]
-    pub const fn step(&self) -> u64 {
-        1 << self.serial
     }
 }
 

@@ -1,6 +1,7 @@
 use super::*;
 use crate::time::HOUR_MS;
 use proptest::prelude::*;
+use std::sync::Arc;
 
 const EPOCH: &str = "2024-01-01T00:00:00Z";
 
@@ -154,7 +155,8 @@ fn pieces_that_continue_each_other_are_one_field() {
         ["zero:1", "time:41", "token:10", "serial:11", "serial:1"],
     ] {
         assert_eq!(of_fields(64, &cut), whole, "{cut:?}");
-        assert!(of_fields(64, &cut).narrow(TokenValue(1)).is_some(), "{cut:?} is as fast");
+        let numbers = of_fields(64, &cut).numbers(0, TokenValue(1), &Arc::default());
+        assert!(matches!(numbers, Some(Numbers::Narrow(_))), "{cut:?} is as fast");
     }
     for (cut, joined) in [
         (["zero:1", "zero:1", "zero:1"].as_slice(), ["zero:3"].as_slice()),
@@ -207,6 +209,10 @@ fn any_calendar() -> impl Strategy<Value = Layout> {
     })
 }
 
+fn any_preset() -> impl Strategy<Value = Layout> {
+    proptest::sample::select(&Preset::ALL[..]).prop_map(|preset| preset.layout().unwrap())
+}
+
 /// The same layout with each field of more than one bit in two pieces, as far as there may be fields.
 fn respelled(layout: &Layout) -> Layout {
     let mut fields = Vec::new();
@@ -225,10 +231,15 @@ fn respelled(layout: &Layout) -> Layout {
 #[test]
 fn those_of_databases_have_a_fast_way_and_others_none() {
     for preset in Preset::ALL {
-        let narrow = preset.layout().unwrap().narrow(TokenValue(5));
-        assert_eq!(narrow.is_some(), preset.layout().unwrap().bits() <= u64::BITS, "{preset:?}");
+        let layout = preset.layout().unwrap();
+        let numbers = layout.numbers(1, TokenValue(5), &Arc::default()).unwrap();
+        assert_eq!(numbers.narrow_step().is_some(), layout.bits() <= u64::BITS, "{preset:?}");
+        assert_eq!(matches!(numbers, Numbers::Wide(_)), matches!(preset, Preset::ObjectId | Preset::Xid), "{preset:?}");
     }
-    assert_eq!(Preset::Js53.layout().unwrap().narrow(TokenValue(256)), None, "a token that does not fit");
+    let js53 = Preset::Js53.layout().unwrap();
+    assert!(js53.numbers(1, TokenValue(256), &Arc::default()).is_none(), "a token that does not fit");
+    assert!(js53.numbers(1 << 35, TokenValue(255), &Arc::default()).is_none(), "a tick that does not fit");
+    assert_eq!((size_of::<Numbers>(), size_of::<Narrow>(), size_of::<Wide>()), (32, 24, 24), "copied for each request");
 }
 
 proptest! {
@@ -244,14 +255,52 @@ proptest! {
         prop_assert_eq!((parts.tick, parts.token, parts.serial), (tick, token, serial));
         prop_assert_eq!(parts.random, random & field::mask(layout.random_bits()));
         prop_assert_eq!(layout.tick(parts.time), Some(tick));
-        if let Some(narrow) = layout.narrow(token) {
-            prop_assert_eq!(u128::from(narrow.number(tick, serial.into())), id);
-        }
         prop_assert_eq!((layout.prefix(end, token), layout.tick(layout.end())), (None, None));
         prop_assert_eq!(start.checked_sub(1).and_then(|tick| layout.prefix(tick, token)), None);
         if layout.sorts_by_time() && tick > start {
             let before = layout.fill(layout.prefix(tick - 1, TokenValue((layout.tokens() - 1) as u32)).unwrap(), u32::MAX, u128::MAX);
             prop_assert!(before < id);
+        }
+    }
+
+    /// Whatever way numbers are made in, they are what is put together of their parts, over the ends of ticks up to the last one.
+    #[test]
+    fn numbers_by_a_counter_are_those_of_their_ticks_and_serials(
+        layout in prop_oneof![any_layout(), any_calendar(), any_preset()],
+        nth: u64, token: u32, before_end: u64, serial: u32, n in 1u32..60
+    ) {
+        let Range { start, end } = layout.ticks;
+        // Near the last one, or anywhere.
+        let tick = if nth % 2 == 0 { (end - 1).saturating_sub(before_end % 3).max(start) } else { start + nth % (end - start) };
+        let (token, serials) = (TokenValue((u64::from(token) % layout.tokens()) as u32), layout.serials_per_tick());
+        let (random, spans) = (Arc::new(RandomBits::default()), layout.calendar().is_none());
+        let numbers = layout.numbers(tick, token, &random).unwrap();
+        // Near the end of its tick, or anywhere.
+        let serial = if serial % 2 == 0 { serials - 1 - u64::from(serial) % serials.min(20) } else { u64::from(serial) % serials };
+        let number = |counter: u64| {
+            let tick = if spans { tick + counter / serials } else { tick };
+            let number = layout.fill(layout.prefix(tick, token).unwrap(), (counter % serials) as u32, 0);
+            if layout.random_bits() == 0 { number } else { layout.fill(number, 0, random.of(number)) }
+        };
+        let fits = |counter: &u64| !spans || tick + counter / serials < end;
+        let counters: Vec<u64> = (serial..serial + u64::from(n)).take_while(fits).collect();
+        let (mut all, mut rest) = (Vec::new(), serial..serial + counters.len() as u64);
+        while !rest.is_empty() {
+            let stretch = numbers.stretch(rest.start, (rest.end - rest.start) as u32);
+            prop_assert!((1..=rest.end - rest.start).contains(&stretch.n.into()));
+            if layout.bits() <= u64::BITS {
+                prop_assert!(stretch.numbers().eq(stretch.narrow().map(u128::from)));
+            }
+            all.extend(stretch.numbers());
+            rest.start += u64::from(stretch.n);
+        }
+        prop_assert_eq!(&all, &counters.iter().map(|counter| number(*counter)).collect::<Vec<_>>());
+        for (counter, wanted) in counters.iter().zip(&all) {
+            prop_assert_eq!(numbers.number(*counter), *wanted);
+            match numbers.later(counter / serials) {
+                Some(later) => prop_assert_eq!(later.number(counter % serials), *wanted),
+                None => prop_assert!(!spans && *counter >= serials),
+            }
         }
     }
 

@@ -14,6 +14,7 @@ use anyhow::{Context as _, Result};
 use common::calendar::UtcOffset;
 use common::clock::Clock;
 use common::kind::Kind;
+use common::layout::Numbers;
 use common::lease::{Generation, Grant};
 use common::namespace::Namespace;
 use common::parameters::{ClusterId, ClusterParameters, SessionId};
@@ -519,28 +520,24 @@ impl Agent {
         let end = run.start + u64::from(run.len);
         let (kind, at) = match &run.prefix {
             Prefix::Void => return Some("an ID that means nothing".to_owned()),
-            Prefix::Uniq96 { prefix } => {
-                let ms = milliseconds(*prefix);
+            Prefix::Number(numbers @ Numbers::Wide(_)) => {
+                let ms = milliseconds((numbers.number(0) >> 32) as u64);
                 self.next96 = self.next96.max(ms + SpanMs(1));
                 let mark = flushed.header.uniq96_mark;
                 return (ms >= mark).then(|| format!("a Uniq96 of {ms}, though only those before {mark} are durable"));
             }
-            Prefix::Ticks { tick, numbers } => {
-                let layout = numbers.definition.layout();
-                let (last, mark) = (tick + (end - 1) / layout.serials_per_tick(), flushed.header.uniq96_mark);
-                let ms = layout.starts_at(last);
-                return (ms >= mark).then(|| format!("a number of {ms}, though only those before {mark} are durable"));
+            Prefix::Plain { .. } | Prefix::Number(Numbers::Mixed { .. }) => {
+                return Some("a number that no operation here asks for".to_owned());
             }
-            Prefix::Plain { .. } => return Some("a plain number, which no operation here asks for".to_owned()),
-            Prefix::Number { .. } => (Kind::Uniq64, 0),
+            Prefix::Number(Numbers::Narrow(_)) => (Kind::Uniq64, 0),
             Prefix::Text { .. } => (Kind::String, 1),
         };
         let (bucket, mark) = mark(flushed, kind);
         if let Some(next) = self.next.get_mut(at) {
             *next = (*next).max((bucket, end));
         }
-        let hour = match run.prefix {
-            Prefix::Number { prefix, .. } => hour(prefix),
+        let hour = match &run.prefix {
+            Prefix::Number(numbers) => hour(numbers.number(0) as u64),
             _ => Some(bucket),
         };
         let allowed = end <= mark && hour == Some(bucket);

@@ -3,7 +3,8 @@
 use crate::oracle::{Ids, Oracle};
 use agent::gate::Prefix;
 use agent::run::Runs;
-use common::kind::{TextForm, UNIQ64_SERIALS_PER_HOUR};
+use common::kind::{TextForm, UNIQ64_SERIALS_PER_HOUR, UNIQ96};
+use common::layout::Numbers;
 use common::template::CallerParts;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -51,12 +52,14 @@ impl Ledger {
             }
         }
         drop(inner);
-        let uniq64 = Ids::Uniq64(runs.uniq64().take(WHOLE).map(|id| id.bits()).collect());
-        let uniq96 = Ids::Text(runs.uniq96().take(WHOLE).map(|id| id.text(TextForm::Hex)).collect());
-        for (namespace, ids) in [("uniq64", uniq64), ("uniq96", uniq96)] {
-            if !ids.is_empty() {
-                self.sample.note(namespace, source, &ids);
-            }
+        let is_wide = runs.iter().any(|run| matches!(run.prefix, Prefix::Number(Numbers::Wide(_))));
+        let ids = runs.numbers().take(WHOLE);
+        let (namespace, ids) = match is_wide {
+            true => ("uniq96", Ids::Text(ids.map(|id| UNIQ96.text(id, TextForm::Hex)).collect())),
+            false => ("uniq64", Ids::Uniq64(ids.map(|id| id as u64).collect())),
+        };
+        if !ids.is_empty() {
+            self.sample.note(namespace, source, &ids);
         }
     }
 
@@ -77,15 +80,17 @@ impl Ledger {
 fn series(prefix: &Prefix, caller: &CallerParts) -> (Series, u64) {
     match prefix {
         Prefix::Void => ((0, Vec::new()), 1),
-        Prefix::Number { prefix, .. } => ((1, prefix.to_be_bytes().to_vec()), UNIQ64_SERIALS_PER_HOUR),
-        Prefix::Uniq96 { prefix } => ((2, prefix.to_be_bytes().to_vec()), UNIQ96_SERIALS),
+        Prefix::Number(numbers) => {
+            let of = |tag| (tag, numbers.number(0).to_be_bytes().to_vec());
+            match numbers {
+                Numbers::Narrow(_) => (of(1), UNIQ64_SERIALS_PER_HOUR),
+                Numbers::Wide(_) => (of(2), UNIQ96_SERIALS),
+                // No operation here mints them yet.
+                Numbers::Mixed { .. } => (of(4), u64::MAX),
+            }
+        }
         // No operation here mints them yet: places are those of one segment.
         Prefix::Plain { first, increment } => ((5, [*first, *increment].map(u64::to_be_bytes).concat()), u64::MAX),
-        // No operation here mints them yet; a run of one lies within its tick.
-        Prefix::Ticks { tick, numbers } => {
-            let number = numbers.definition.layout().prefix(*tick, numbers.token).unwrap_or_default();
-            ((4, number.to_be_bytes().to_vec()), numbers.definition.layout().serials_per_tick())
-        }
         Prefix::Text { bound, capacity } => {
             let mut text = Vec::new();
             bound.write(caller, 0, &mut text);

@@ -1,5 +1,6 @@
 //! What agents mint, and what of it their serial files say from the beginning.
 
+use super::minter::Of;
 use super::mutation::{Mutation, Mutations};
 use agent::gate::Layout;
 use agent::serial::{Marks, Rules};
@@ -9,6 +10,7 @@ use common::kind;
 use common::namespace::{Definition, LayoutSpec, Namespace, Scope, SegmentSpec, StringSpec};
 use common::segment::SegmentDefinition;
 use common::time::WallMs;
+use std::sync::Arc;
 
 /// What a generator is.
 #[derive(Clone, Debug)]
@@ -75,6 +77,18 @@ impl Kind {
             ..SegmentSpec::default()
         });
         Self::new(Namespace::define("numbers".parse().expect("a name"), &definition).expect("a definition"))
+    }
+
+    /// What its IDs are.
+    pub fn of(&self) -> Of {
+        match self.namespace.kind() {
+            kind::Kind::Uniq64 => Of::Uniq64,
+            kind::Kind::Layout => {
+                self.layout.by_ticks().map_or(Of::Plain, |(_, definition)| Of::Layout(Arc::clone(definition)))
+            }
+            kind::Kind::Segment => Of::Plain,
+            _ => Of::Text,
+        }
     }
 
     /// How its numbers come in segments, if they do.

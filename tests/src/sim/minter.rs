@@ -10,16 +10,17 @@ use crate::plain_ids;
 use agent::engine::{
     Effects, Engine, Part, Published, RESUME_WAIT, Refilled, Taken, TakenTicks, UNIQ96_AXIS, take, take_ticks,
 };
-use agent::gate::{Prefix, UNIQ96_AHEAD_MAX};
+use agent::gate::Prefix;
 use agent::holder::{LeaseView, Leases};
 use agent::refusal::Refusal;
 use agent::run::Runs;
 use agent::segments::Ask;
 use agent::serial_file::{Contents, Holdings, WriteError};
-use agent::ticks::{Numbers, Place, TickWindow};
+use agent::ticks::{Place, TickWindow};
 use agent::timebase::{Answer, Timebase};
 use agent::window::Window;
 use common::calendar::{Civil, UtcOffset};
+use common::kind::UNIQ96_AHEAD_MAX;
 use common::layout::LayoutDefinition;
 use common::lease::Grant;
 use common::namespace::GeneratorName;
@@ -34,6 +35,8 @@ use std::sync::Arc;
 /// IDs with one prefix and consecutive serials, and the lease they were minted under.
 #[derive(Clone, Debug)]
 pub struct Run {
+    /// What they are.
+    pub of: Of,
     /// What they are made by.
     pub prefix: Prefix,
     /// Everything but the serial, as a number.
@@ -48,6 +51,21 @@ pub struct Run {
     pub time: WallMs,
     /// Under which lease.
     pub lease: Grant,
+}
+
+/// What IDs are.
+#[derive(Clone, Debug)]
+pub enum Of {
+    /// Uniq64.
+    Uniq64,
+    /// Uniq96.
+    Uniq96,
+    /// Strings.
+    Text,
+    /// Numbers of a layout.
+    Layout(Arc<LayoutDefinition>),
+    /// Plain numbers.
+    Plain,
 }
 
 /// The disk and the chance that a call may need.
@@ -325,7 +343,7 @@ impl Minter {
     }
 
     fn mint96(&mut self, shell: &mut Shell<'_>, n: u32, out: &mut Vec<Run>) -> Result<(), Refusal> {
-        if self.take_ticks(shell, UNIQ96_AXIS, n, UNIQ96_AHEAD_MAX, out)? {
+        if self.take_ticks(shell, (None, UNIQ96_AXIS), n, UNIQ96_AHEAD_MAX, out) {
             return Ok(());
         }
         let refilled = self.decide(shell, |engine, hands| engine.refill_uniq96(hands, n))?;
@@ -341,7 +359,7 @@ impl Minter {
     ) -> Result<(), Refusal> {
         let ahead_max = self.own.kinds[at].namespace.layout().map_or(SpanMs(0), LayoutDefinition::ahead_max);
         // As in the agent: before a name's first ID the engine looks after its block.
-        if self.own.begun.contains(&at) && self.take_ticks(shell, axis, n, ahead_max, out)? {
+        if self.own.begun.contains(&at) && self.take_ticks(shell, (Some(at), axis), n, ahead_max, out) {
             return Ok(());
         }
         let refilled = self.decide(shell, |engine, hands| engine.refill_layout(hands, at, n))?;
@@ -353,21 +371,21 @@ impl Minter {
     fn take_ticks(
         &mut self,
         shell: &mut Shell<'_>,
-        axis: usize,
+        (at, axis): (Option<usize>, usize),
         n: u32,
         ahead_max: SpanMs,
         out: &mut Vec<Run>,
-    ) -> Result<bool, Refusal> {
+    ) -> bool {
         let wall = self.now(shell.os).wall;
-        let TakenTicks::All { run, half_used } = take_ticks(&self.own.axes[axis], n, wall, ahead_max)? else {
-            return Ok(false);
+        let TakenTicks::All { run, half_used } = take_ticks(&self.own.axes[axis], n, wall, ahead_max) else {
+            return false;
         };
-        self.leave(None, run.into(), out);
+        self.leave(at, run.into(), out);
         if half_used && shell.rng.chance(0.8) {
             let _ = self.decide(shell, |engine, hands| engine.extend_ticks(hands, axis));
         }
         self.own.write_deferred(shell);
-        Ok(true)
+        true
     }
 
     fn refilled(
@@ -401,19 +419,28 @@ impl Minter {
         let offset = self.own.offset;
         for agent::run::Run { prefix, start, len } in runs.iter().cloned() {
             let lease = self.own.lease.clone().expect("nothing is minted without a lease");
-            let (high, time) = match &prefix {
-                Prefix::Number { prefix: high, .. } => (*high, offset.instant(&plain_ids::uniq64(*high))),
-                Prefix::Uniq96 { prefix: high } => (*high, offset.instant(&plain_ids::uniq96(*high))),
-                Prefix::Text { .. } => of_text(&prefix, offset),
-                Prefix::Ticks { tick, numbers } => {
-                    out.extend(by_tick(*tick, numbers, start..start + u64::from(len), &lease));
+            let of = at.map_or(Of::Uniq96, |at| self.own.kinds[at].of());
+            // All but the serial, which no number that is read here has.
+            let number = || match &prefix {
+                Prefix::Number(numbers) => numbers.number(0),
+                _ => 0,
+            };
+            let (high, time) = match &of {
+                Of::Uniq64 => (number() as u64, offset.instant(&plain_ids::uniq64(number() as u64))),
+                Of::Uniq96 => {
+                    let high = (number() >> 32) as u64;
+                    (high, offset.instant(&plain_ids::uniq96(high)))
+                }
+                Of::Text => of_text(&prefix, offset),
+                Of::Layout(definition) => {
+                    out.extend(by_tick(definition, &prefix, start..start + u64::from(len), &lease));
                     continue;
                 }
-                Prefix::Void | Prefix::Plain { .. } => (0, None),
+                Of::Plain => (0, None),
             };
             let capacity = at.map_or(1 << 32, |at| self.own.kinds[at].rules.capacity);
             let time = time.expect("a time that was");
-            out.push(Run { prefix, high, capacity, start, len: len.into(), time, lease });
+            out.push(Run { of, prefix, high, capacity, start, len: len.into(), time, lease });
         }
     }
 
@@ -539,15 +566,16 @@ fn add_kinds(engine: &mut Engine, from: usize, kinds: &[Kind]) {
 }
 
 /// Numbers of a layout, tick by tick.
-fn by_tick(tick: u64, numbers: &Arc<Numbers>, counters: Range<u64>, lease: &Grant) -> Vec<Run> {
-    let layout = numbers.definition.layout();
+fn by_tick(definition: &Arc<LayoutDefinition>, prefix: &Prefix, counters: Range<u64>, lease: &Grant) -> Vec<Run> {
+    let (layout, Prefix::Number(numbers)) = (definition.layout(), prefix) else { return Vec::new() };
     let (capacity, mut runs, mut next) = (layout.serials_per_tick(), Vec::new(), counters.start);
     while next < counters.end {
         let len = (counters.end - next).min(capacity - next % capacity);
-        let tick = tick + next / capacity;
+        let (tick, token) = plain_ids::by_layout(&layout.spec(), numbers.number(next));
         runs.push(Run {
-            prefix: Prefix::Ticks { tick, numbers: Arc::clone(numbers) },
-            high: tick << 16 | u64::from(numbers.token.0),
+            of: Of::Layout(Arc::clone(definition)),
+            prefix: numbers.later(next / capacity).map_or(Prefix::Void, Prefix::Number),
+            high: tick << 16 | token,
             capacity,
             start: next % capacity,
             len,

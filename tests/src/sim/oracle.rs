@@ -1,13 +1,13 @@
 //! What must hold: no ID twice, and the protocol's invariants on everything that was ever promised or minted.
 
 use super::episode::Sequences;
-use super::minter::Run;
+use super::minter::{Of, Run};
 use super::numbers::Numbers;
 use super::rng::mix;
 use agent::gate::Prefix;
 use agent::run::Runs;
 use common::calendar::UtcOffset;
-use common::kind::{Known, Reading, TextForm, Uniq64, Uniq96, explain};
+use common::kind::{Known, Reading, TextForm, UNIQ64, UNIQ96, Uniq64, Uniq96, explain};
 use common::lease::{Generation, Lease, LeaseState};
 use common::namespace::{Definition, Namespace};
 use common::parameters::SessionId;
@@ -60,13 +60,13 @@ struct Promise {
 }
 
 /// Layouts do not share serials.
-fn layout(prefix: &Prefix) -> u8 {
-    match prefix {
-        Prefix::Number { .. } => 0,
-        Prefix::Uniq96 { .. } => 1,
-        Prefix::Text { .. } | Prefix::Void => 2,
-        Prefix::Ticks { .. } => 3,
-        Prefix::Plain { .. } => 4,
+fn layout(of: &Of) -> u8 {
+    match of {
+        Of::Uniq64 => 0,
+        Of::Uniq96 => 1,
+        Of::Text => 2,
+        Of::Layout(_) => 3,
+        Of::Plain => 4,
     }
 }
 
@@ -258,7 +258,7 @@ impl Oracle {
     /// I3: under one grant, time and serial of each layout only grow, whatever happens to the agent meanwhile.
     fn check_growth(&mut self, run: &Run, session: SessionId) {
         let (key, g) = (run.lease.key, run.lease.g);
-        let place = (layout(&run.prefix), key.value.0, g.0, session);
+        let place = (layout(&run.of), key.value.0, g.0, session);
         let end = (run.high, run.start + run.len);
         let before = self.reached.insert(place, end);
         if let Some((high, next)) = before.filter(|before| (run.high, run.start) < *before) {
@@ -277,7 +277,7 @@ impl Oracle {
         if len == 0 {
             return 0;
         }
-        let serials = self.minted.entry((layout(&run.prefix), run.high)).or_default();
+        let serials = self.minted.entry((layout(&run.of), run.high)).or_default();
         let end = start + len;
         // Serials come in ascending order unless something is wrong, so the end of the list is where to look first.
         match serials.last_mut() {
@@ -308,20 +308,23 @@ impl Oracle {
     }
 
     fn keep_text(&mut self, run: &Run, counter: u64, session: SessionId) {
-        let (text, read_back) = match &run.prefix {
-            Prefix::Number { prefix: high, .. } => {
-                let text = agent::run::uniq64(*high, counter).text(TextForm::Decimal);
+        let number = match &run.prefix {
+            Prefix::Number(numbers) => numbers.number(counter),
+            _ => 0,
+        };
+        let (text, read_back) = match &run.of {
+            Of::Uniq64 => {
+                let text = UNIQ64.text(number, TextForm::Decimal);
                 let read = Uniq64::parse_form(&text, TextForm::Decimal).map(|id| id.text(TextForm::Decimal));
                 (text, read.ok())
             }
-            Prefix::Uniq96 { prefix: high } => {
-                let text = agent::run::uniq96(*high, counter).text(TextForm::Base32);
+            Of::Uniq96 => {
+                let text = UNIQ96.text(number, TextForm::Base32);
                 let read = Uniq96::parse_form(&text, TextForm::Base32).map(|id| id.text(TextForm::Base32));
                 (text, read.ok())
             }
-            Prefix::Ticks { tick, numbers } => {
-                let definition = &numbers.definition;
-                let text = definition.text(numbers.number(*tick, counter)).unwrap_or_default();
+            Of::Layout(definition) => {
+                let text = definition.text(number).unwrap_or_default();
                 let said = Definition::Layout(definition.spec());
                 let name = Namespace::define("ticks".parse().expect("a name"), &said).expect("a definition");
                 let read = explain(&text, &Known { names: &[&name], ..Known::NONE }).ok().into_iter();
@@ -333,8 +336,8 @@ impl Oracle {
                 let found = readings.any(|reading| is_ours(&reading));
                 (text.clone(), found.then_some(text))
             }
-            prefix => {
-                let runs = Runs::from(agent::run::Run { prefix: prefix.clone(), start: counter, len: 1 });
+            Of::Text | Of::Plain => {
+                let runs = Runs::from(agent::run::Run { prefix: run.prefix.clone(), start: counter, len: 1 });
                 let text = runs.texts(&CallerParts::default()).pop().unwrap_or_default();
                 (text.clone(), Some(text))
             }

@@ -25,7 +25,7 @@ const AT: usize = 0;
 
 fn refill(engine: &mut Engine, fake: &mut Fake, n: u32) -> Result<Option<Vec<u64>>, Refusal> {
     match engine.refill_segment(fake, AT, None, n)? {
-        Refilled::Runs(runs) => Ok(Some(runs.plain().collect())),
+        Refilled::Runs(runs) => Ok(Some(runs.numbers().map(|number| number as u64).collect())),
         Refilled::Pending(None) => Ok(None),
         other => panic!("{other:?}"),
     }
@@ -122,7 +122,7 @@ fn parts_of_windows_are_used_and_never_twice() {
     // Another call is served meanwhile, so the part is its taker's.
     let other = refill(&mut engine, fake, 2).unwrap().unwrap();
     let Refilled::Runs(runs) = engine.refill_segment(fake, AT, Some(part), 15).unwrap() else { panic!() };
-    let own: Vec<u64> = runs.plain().collect();
+    let own: Vec<u64> = runs.numbers().map(|number| number as u64).collect();
     assert_eq!((own.len(), other.len()), (15, 2));
     assert!(own.iter().all(|number| !other.contains(number)), "{own:?} {other:?}");
     // What has to wait for a segment keeps its part.

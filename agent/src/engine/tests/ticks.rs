@@ -37,7 +37,7 @@ fn with_layouts(fake: &mut Fake, names: &[Namespace], mark: WallMs) -> Engine {
     engine.contents.header.uniq96_mark = mark;
     engine.contents.blocks = vec![None; 4];
     engine.mark_at_start = mark;
-    engine.axes = vec![Axis::new(Ticks::UNIQ96, mark)];
+    engine.axes = vec![Axis::new(mark)];
     for name in names {
         engine.add(name).unwrap();
     }
@@ -78,7 +78,7 @@ fn a_spread_begins_each_tick_elsewhere_and_no_number_comes_twice_or_before_anoth
         }
         // A tick and more of it now and then, and by both ways.
         let n = if nth % 40 == 0 { 5_000 } else { 1 };
-        let open = take_ticks(&fake.layouts[0], n, fake.wall, reach).unwrap();
+        let open = take_ticks(&fake.layouts[0], n, fake.wall, reach);
         let all: Vec<u128> = match open {
             TakenTicks::All { run, .. } if nth % 2 == 0 => Runs::from(run).numbers().collect(),
             _ => match engine.refill_layout(fake, 1, n).unwrap() {
@@ -204,7 +204,7 @@ fn tokens_and_times_that_do_not_fit_are_refused() {
     let refused = engine.refill_layout(fake, 1, 1).unwrap_err();
     assert_eq!(refused.code(), MintCode::TokenOutOfRange);
     assert!(refused.to_string().contains("has room for 4 tokens (0 to 3)"), "{refused}");
-    let end = engine.axes[2].ticks.end();
+    let end = snowflake("one").layout().unwrap().layout().end();
     let mut leases = lease();
     for view in leases.values_mut() {
         let LeaseView::Held(grant) = view else { continue };
@@ -225,7 +225,7 @@ fn tokens_and_times_that_do_not_fit_are_refused() {
         grant.from = WallMs(0);
     }
     engine.set_leases(fake, leases, false).unwrap();
-    fake.wall = WallMs(engine.axes[1].ticks.epoch().0 - 1);
+    fake.wall = WallMs(seconds("s").layout().unwrap().layout().epoch().0 - 1);
     assert_eq!(code(engine.refill_layout(fake, 1, 1)), MintCode::ClockSkew);
     fake.pass(1);
     numbers(&mut engine, fake, 1, 1);

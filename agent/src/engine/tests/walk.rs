@@ -4,8 +4,8 @@
 
 use super::ticks::{layout, snowflake};
 use super::*;
-use crate::gate::UNIQ96_AHEAD_MAX;
 use crate::run::Runs;
+use common::kind::UNIQ96_AHEAD_MAX;
 use common::namespace::Scope;
 
 /// What is asked of each name at once: three times uses up a second of the last one.
@@ -124,7 +124,7 @@ impl Machine {
             Some(at) => (ASKED[at], [snowflake("one"), snowflake("two"), seconds()][at].layout().unwrap().ahead_max()),
             None => (2, UNIQ96_AHEAD_MAX),
         };
-        if let Ok(TakenTicks::All { run, half_used }) = take_ticks(&self.windows[axis], n, self.wall, ahead_max) {
+        if let TakenTicks::All { run, half_used } = take_ticks(&self.windows[axis], n, self.wall, ahead_max) {
             if half_used {
                 let _ = engine.extend_ticks(self, axis);
             }
@@ -209,7 +209,7 @@ fn walk(deeds: &[Deed], twin: Twin) -> Result<usize, u128> {
             Deed::AskUniq96 => {
                 if let Some(runs) = machine.mint(&mut engine, None) {
                     answers += 1;
-                    runs.uniq96().try_for_each(|id| grows(2, id.bits()))?;
+                    runs.numbers().try_for_each(|id| grows(2, id))?;
                 }
             }
             Deed::Pass(ms) => machine.pass(SpanMs(ms)),

@@ -23,7 +23,7 @@ fn fetching(minter: &Arc<Minter>, masters: &[String]) -> CancellationToken {
 
 async fn numbers(minter: &Arc<Minter>, name: &str, n: u32) -> Result<Vec<u64>, Refusal> {
     let source = minter.generator(Kind::Segment, name)?;
-    Ok(minter.mint(source, n).await?.plain().collect())
+    Ok(minter.mint(source, n).await?.numbers().map(|number| number as u64).collect())
 }
 
 fn started(kit: &Kit) -> Arc<Minter> {

@@ -1,7 +1,9 @@
-//! Consecutive numbers as lines of text, at a few bytes a cycle: of ten thousand numbers only the last four digits
-//! differ, so the rest is copied and those come from a table.
+//! Many numbers at once, at a few bytes a cycle: of ten thousand in a row only the last four digits differ, so the rest is copied and
+//! those come from a table.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use super::{Encoding, Way, ones};
+use crate::layout::Stretch;
 use std::ops::Range;
 
 /// Numbers that share all digits but the last four.
@@ -16,6 +18,8 @@ const FEW: u64 = 8;
 const LINE_MAX: usize = 40;
 /// Digits of the largest `u64`.
 const DIGITS_MAX: usize = 20;
+/// Bits of what is below in the numbers in two parts that are written most, and how many digits those have.
+const SPLIT: (u32, [usize; 2]) = (32, [DIGITS_MAX, 10]);
 
 /// The four digits of every number below [`BLOCK`].
 static FOUR: [[u8; 4]; BLOCK as usize] = {
@@ -44,8 +48,103 @@ static LAST_BYTES: [[u8; 8]; PACKED_BLOCK] = {
     table
 };
 
+impl Encoding {
+    /// Appends the texts of numbers, none above its bits, each with `after` behind it; what cannot be written is left out.
+    pub fn write_run(&self, run: Stretch, after: &[u8], out: &mut Vec<u8>) {
+        let (is_plain, low) = (self.prefix.is_empty() && run.step == 1, run.first & ones(SPLIT.0));
+        match (&self.way, u64::try_from(run.first)) {
+            (Way::Decimal, Ok(first)) if is_plain => numbers(first, run.n, after, out),
+            (Way::Split { bits, digits }, _)
+                if is_plain && (*bits, *digits) == SPLIT && low + u128::from(run.n) <= 1 << SPLIT.0 =>
+            {
+                fields::<{ SPLIT.1[1] }>(
+                    &padded::<DIGITS_MAX>((run.first >> SPLIT.0) as u64),
+                    low as u64,
+                    run.n,
+                    after,
+                    out,
+                );
+            }
+            (Way::Fixed(_), _) if run.step == 1 => self.write_by_last_digit(run, after, out),
+            _ => {
+                for number in run.numbers() {
+                    if self.write(number, out) {
+                        out.extend_from_slice(after);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Of digits that stand side by side mostly the last one changes, and the rest is copied.
+    fn write_by_last_digit(&self, run: Stretch, after: &[u8], out: &mut Vec<u8>) {
+        let Way::Fixed(digits) = &self.way else { return };
+        // The line before, how long it is, and what its last digit is worth.
+        let (mut line, mut len, mut value) = (0, 0, u64::MAX);
+        for number in run.numbers() {
+            let start = out.len();
+            if value.saturating_add(1) < digits.radix() {
+                value += 1;
+                out.extend_from_within(line..line + len);
+                if let Some(last) = out.get_mut(start + len - after.len() - 1) {
+                    *last = digits.character(value);
+                }
+            } else {
+                if self.write(number, out) {
+                    out.extend_from_slice(after);
+                }
+                len = out.len() - start;
+                let last = out.len().checked_sub(after.len() + 1).and_then(|last| out.get(last));
+                value = last.and_then(|last| digits.value(*last)).map_or(u64::MAX, u64::from);
+            }
+            line = start;
+        }
+    }
+
+    /// Bytes that [`write_run`](Self::write_run) appends if nothing stands behind the texts.
+    pub fn run_len(&self, run: Stretch) -> usize {
+        if let Some(len) = self.fixed_len() {
+            return run.n as usize * len;
+        }
+        match (&self.way, u64::try_from(run.first)) {
+            (Way::Decimal, Ok(first)) if run.step == 1 => digits(first, run.n) + run.n as usize * self.prefix.len(),
+            _ => {
+                let mut text = Vec::with_capacity(self.len_max());
+                let len = |number| {
+                    text.clear();
+                    // What cannot be written has no text, here as there.
+                    let _ = self.write(number, &mut text);
+                    text.len()
+                };
+                run.numbers().map(len).sum()
+            }
+        }
+    }
+
+    /// Bytes of a number that is packed.
+    pub const fn packed_len(&self) -> usize {
+        match self.bits() {
+            ..=64 => 8,
+            65..=96 => 12,
+            97.. => 16,
+        }
+    }
+
+    /// Appends the numbers themselves, the most significant byte first.
+    pub fn pack_run(&self, run: Stretch, out: &mut Vec<u8>) {
+        if self.packed_len() == size_of::<u64>() && run.step == 1 {
+            return packed(run.first as u64, run.n, out);
+        }
+        let skip = size_of::<u128>() - self.packed_len();
+        out.reserve(run.n as usize * self.packed_len());
+        for number in run.numbers() {
+            out.extend_from_slice(number.to_be_bytes().get(skip..).unwrap_or_default());
+        }
+    }
+}
+
 /// `n` numbers from `first` on, 8 bytes each, the most significant first.
-pub(super) fn packed(first: u64, n: u32, out: &mut Vec<u8>) {
+fn packed(first: u64, n: u32, out: &mut Vec<u8>) {
     let (mut next, end) = (first, first.saturating_add(n.into()));
     while next < end {
         let low = next % PACKED_BLOCK as u64;
@@ -63,7 +162,7 @@ pub(super) fn packed(first: u64, n: u32, out: &mut Vec<u8>) {
 }
 
 /// `n` numbers from `first` on, without leading zeros, with `after` behind each.
-pub(super) fn numbers(first: u64, n: u32, after: &[u8], out: &mut Vec<u8>) {
+fn numbers(first: u64, n: u32, after: &[u8], out: &mut Vec<u8>) {
     let (mut next, end) = (first, first.saturating_add(n.into()));
     while next < end {
         let (high, low) = (next / BLOCK, next % BLOCK);
@@ -82,7 +181,7 @@ pub(super) fn numbers(first: u64, n: u32, after: &[u8], out: &mut Vec<u8>) {
 }
 
 /// `n` numbers from `first` on, each in `WIDTH` digits with `before` before and `after` behind.
-pub(super) fn fields<const WIDTH: usize>(before: &[u8], first: u64, n: u32, after: &[u8], out: &mut Vec<u8>) {
+fn fields<const WIDTH: usize>(before: &[u8], first: u64, n: u32, after: &[u8], out: &mut Vec<u8>) {
     let (mut next, end) = (first, first.saturating_add(n.into()));
     while next < end {
         let (high, low) = (next / BLOCK, next % BLOCK);
@@ -95,7 +194,7 @@ pub(super) fn fields<const WIDTH: usize>(before: &[u8], first: u64, n: u32, afte
 }
 
 /// The last `WIDTH` digits of a number, with leading zeros.
-pub(super) fn padded<const WIDTH: usize>(number: u64) -> [u8; WIDTH] {
+fn padded<const WIDTH: usize>(number: u64) -> [u8; WIDTH] {
     let (mut digits, mut rest) = ([b'0'; WIDTH], number);
     for digit in digits.iter_mut().rev() {
         *digit = b'0' + (rest % 10) as u8;
@@ -105,7 +204,7 @@ pub(super) fn padded<const WIDTH: usize>(number: u64) -> [u8; WIDTH] {
 }
 
 /// Digits of `n` numbers from `first` on, all together, without leading zeros.
-pub(super) fn digits(first: u64, n: u32) -> usize {
+fn digits(first: u64, n: u32) -> usize {
     let (mut total, mut next, end) = (0, first, first.saturating_add(n.into()));
     while next < end {
         let digits = next.checked_ilog10().map_or(1, |log| log as usize + 1);
