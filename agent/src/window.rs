@@ -9,6 +9,7 @@ use crate::sync::{AtomicU64, Ordering};
 use common::time::WallMs;
 use crossbeam_utils::CachePadded;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Where `next` stands in a closed window: above every serial, and as far below the overflow. Late additions start
 /// here. [`Window::take`] looks before it adds, so no more of its come than there are threads; [`Window::take_one`] adds 1
@@ -62,6 +63,35 @@ pub struct One {
     pub serial: u64,
     /// It used up half of the window: time to reserve more.
     pub half_used: bool,
+}
+
+/// A count of the windows of a series, or of an axis, that were ended: blocks that threads have cut from one end with it.
+#[derive(Clone, Debug)]
+pub struct Ends(Arc<CachePadded<AtomicU64>>);
+
+impl Default for Ends {
+    fn default() -> Self {
+        Self(Arc::new(AtomicU64::new(0).into()))
+    }
+}
+
+impl Ends {
+    /// The count to be remembered with a block, asked for before the block is cut.
+    pub fn so_far(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// Tells whether no window was ended since that count.
+    #[inline]
+    pub fn are_still(&self, so_far: u64) -> bool {
+        self.0.load(Ordering::Relaxed) == so_far
+    }
+
+    /// Ends the blocks of a window that is closed. Not before: whoever saw the new count and still found the window open would have a
+    /// block that outlives it.
+    pub fn end(&self) {
+        self.0.fetch_add(1, Ordering::Release);
+    }
 }
 
 impl<S> Window<S> {

@@ -10,9 +10,8 @@ mod window;
 
 use common::time::WallMs;
 use loom::sync::Arc;
-use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
-use window::{Take, Window};
+use window::{Ends, Take, Window};
 
 const IN_TIME: WallMs = WallMs(0);
 
@@ -101,30 +100,43 @@ fn half_is_noticed_once_by_one_of_them() {
     });
 }
 
-/// A block is cut from a window and given out one by one while the window is ended for good: the number of ended windows
-/// is counted up first and then the window closed, so whoever still sees the old number was before the close.
-#[test]
-fn no_block_outlives_a_window_that_was_ended() {
-    loom::model(|| {
-        let (window, ended) = (window(4), Arc::new(AtomicU64::new(0)));
+/// A thread cuts a block from a window that is ended for good meanwhile, in that order: it gets nothing that was given back, and once the
+/// window has ended the block has, too.
+fn cut_and_end(end: impl Fn(&Window<()>, &Ends) -> std::ops::Range<u64> + Sync + Send + 'static) {
+    loom::model(move || {
+        let (window, ends) = (window(4), Ends::default());
         let cutter = {
-            let (window, ended) = (Arc::clone(&window), Arc::clone(&ended));
+            let (window, ends) = (Arc::clone(&window), ends.clone());
             thread::spawn(move || {
-                let number = ended.load(Ordering::Acquire);
+                let so_far = ends.so_far();
                 let block = serials(window.take(2, IN_TIME), 2);
-                let mut given = Vec::new();
-                for serial in block {
-                    if ended.load(Ordering::Relaxed) == number {
-                        given.push(serial);
-                    }
-                }
-                given
+                let given: Vec<u64> = block.iter().copied().filter(|_| ends.are_still(so_far)).collect();
+                (so_far, block, given)
             })
         };
-        ended.fetch_add(1, Ordering::AcqRel);
-        let rest: Vec<u64> = window.close().collect();
-        let given = cutter.join().unwrap();
+        let rest: Vec<u64> = end(&window, &ends).collect();
+        let (so_far, block, given) = cutter.join().unwrap();
         assert!(given.iter().all(|serial| !rest.contains(serial)), "given {given:?}, taken back {rest:?}");
+        assert!(block.is_empty() || !ends.are_still(so_far), "{block:?} outlives the window");
+    });
+}
+
+#[test]
+fn no_block_outlives_a_window_that_was_ended() {
+    cut_and_end(|window, ends| {
+        let rest = window.close();
+        ends.end();
+        rest
+    });
+}
+
+/// The twin: a window that is counted as ended before it is closed leaves a block that was cut in between.
+#[test]
+#[should_panic(expected = "outlives the window")]
+fn a_window_that_is_counted_as_ended_too_early_is_found() {
+    cut_and_end(|window, ends| {
+        ends.end();
+        window.close()
     });
 }
 

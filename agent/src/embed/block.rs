@@ -10,7 +10,6 @@ use crate::window::Take;
 use common::time::WallMs;
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Serials cut from the window at once. What is left of a block when its thread ends, or its window does, is a gap.
 const BLOCK: u32 = 1_024;
@@ -58,7 +57,7 @@ impl PerThread {
         let next = self.next.get();
         if next < self.end.get()
             && let Some(series) = &self.series
-            && series.windows_ended().load(Ordering::Relaxed) == self.window.get()
+            && series.ends.are_still(self.window.get())
             && self.shared.time.wall() < self.valid_until.get()
             && self.shared.process.check().is_ok()
         {
@@ -88,8 +87,8 @@ impl PerThread {
         if generator.has_ended() {
             return self.shared.get_uniq64();
         }
-        // Looked at first: whoever closes the window counts on before, so a block of a closed window never looks new.
-        let number = series.windows_ended().load(Ordering::Acquire);
+        // Looked at first: a block of a window that is ended after this never looks new.
+        let number = series.ends.so_far();
         let window = series.window();
         let Prefix::Number(numbers) = &window.prefix else { return self.shared.get_uniq64() };
         let block = match window.take(BLOCK, self.shared.minter.wall()) {

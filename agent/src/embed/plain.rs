@@ -9,7 +9,6 @@ use crate::minter::{Generator, SerialSeries, Series};
 use crate::window::Take;
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Numbers cut from the window at once, and no more than a part of what the window has left: a segment may be short. What is left of a
 /// block when its thread ends is a gap.
@@ -42,7 +41,7 @@ impl PlainBlock {
     #[inline]
     pub(super) fn take(&self) -> Option<u64> {
         let next = self.next.get();
-        if next >= self.end.get() || self.series.windows_ended().load(Ordering::Relaxed) != self.ended.get() {
+        if next >= self.end.get() || !self.series.ends.are_still(self.ended.get()) {
             return None;
         }
         self.next.set(next + 1);
@@ -54,8 +53,8 @@ impl PlainBlock {
     #[inline(never)]
     pub(super) fn cut(&self, shared: &Shared) -> Option<u64> {
         self.leave();
-        // Looked at first: whoever ends the windows counts on before, so a block of an ended window never looks new.
-        self.ended.set(self.series.windows_ended().load(Ordering::Acquire));
+        // Looked at first: a block of a window that is ended after this never looks new.
+        self.ended.set(self.series.ends.so_far());
         let window = self.series.window();
         let Prefix::Plain { first, increment } = window.prefix else { return None };
         let wanted = (window.left() / WINDOW_PARTS).clamp(1, BLOCK_MAX);

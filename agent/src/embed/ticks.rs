@@ -8,7 +8,6 @@ use crate::ticks::TickWindow;
 use common::time::WallMs;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// The longest block. What is left of one when its tick or its window ends, or its thread, is a gap.
 const BLOCK_MAX: u32 = 1_024;
@@ -60,7 +59,7 @@ impl TickBlocks {
         let next = self.next.get();
         if next >= self.end.get()
             || wall >= self.over.get()
-            || self.axis.as_ref()?.ended().load(Ordering::Relaxed) != self.ended.get()
+            || !self.axis.as_ref()?.ends().are_still(self.ended.get())
             || self.generator.has_ended()
         {
             return None;
@@ -102,8 +101,8 @@ impl TickBlocks {
         // Of a name with plugins there is none.
         let series = self.series.as_ref().filter(|series| series.has_begun() && !self.generator.has_ended())?;
         let axis = series.window();
-        // Looked at first: whoever closes the window counts on before, so a block of a closed window never looks new.
-        self.ended.set(axis.ended().load(Ordering::Acquire));
+        // Looked at first: a block of a window that is ended after this never looks new.
+        self.ended.set(axis.ends().so_far());
         let window = axis.load();
         let wall = minter.wall();
         let length = if wall >= self.over.get() { 1 } else { length };

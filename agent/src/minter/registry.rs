@@ -4,13 +4,14 @@ use super::Generator;
 use super::series::SerialSeries;
 use crate::refusal::Refusal;
 use crate::ticks::{Place, TickWindow};
+use crate::window::Ends;
 use arc_swap::{ArcSwap, Guard};
 use common::kind::Kind;
 use common::namespace::GeneratorName;
 use common::setting::NAMESPACES_MAX;
 use common::time::WallMs;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Those that always exist, and twice as many as the masters register: a name that is retired keeps its place until the next start.
@@ -44,8 +45,7 @@ impl Ended {
 #[derive(Debug)]
 pub(crate) struct AxisWindow {
     current: ArcSwap<TickWindow>,
-    /// Counted before a window is closed, so that blocks cut from it end with it.
-    ended: AtomicU64,
+    ends: Ends,
     /// Where it goes on while no window is open.
     place: AtomicI64,
 }
@@ -53,7 +53,7 @@ pub(crate) struct AxisWindow {
 impl AxisWindow {
     fn new(mark: WallMs) -> Self {
         let current = ArcSwap::from_pointee(TickWindow::closed());
-        Self { current, ended: AtomicU64::new(0), place: AtomicI64::new(mark.0) }
+        Self { current, ends: Ends::default(), place: AtomicI64::new(mark.0) }
     }
 
     /// The tick that the next ID of it carries, or a later one.
@@ -68,10 +68,9 @@ impl AxisWindow {
         self.current.load()
     }
 
-    /// How many were closed so far.
-    #[inline]
-    pub(crate) fn ended(&self) -> &AtomicU64 {
-        &self.ended
+    /// The count of those that were closed.
+    pub(crate) fn ends(&self) -> &Ends {
+        &self.ends
     }
 
     pub(super) fn open(&self, window: TickWindow) {
@@ -80,8 +79,9 @@ impl AxisWindow {
 
     /// Only whoever has the state may do so.
     pub(super) fn close(&self) -> Option<Place> {
-        self.ended.fetch_add(1, Ordering::Release);
-        let place = self.load().close()?;
+        let place = self.load().close();
+        self.ends.end();
+        let place = place?;
         self.place.store(place.ms.0, Ordering::Relaxed);
         Some(place)
     }

@@ -6,13 +6,13 @@ use super::segments::Fetching;
 use crate::engine::{Engine, UNIQ96_AXIS};
 use crate::gate::{Layout, Prefix};
 use crate::ticks::Reach;
-use crate::window::Window;
+use crate::window::{Ends, Window};
 use arc_swap::ArcSwap;
 use common::kind::UNIQ96;
 use common::namespace::Namespace;
 use common::time::SpanMs;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 /// A series of numbers.
 #[derive(Clone, Debug)]
@@ -30,8 +30,8 @@ pub(crate) struct SerialSeries {
     pub(super) id: usize,
     pub(super) layout: Layout,
     pub(super) window: ArcSwap<Window<Prefix>>,
-    /// Counted before a window is closed for good, so that blocks cut from it end with it.
-    windows_ended: AtomicU64,
+    /// Of windows that were closed for good, and not merely lengthened.
+    pub(crate) ends: Ends,
     /// The hour or day of its last IDs before this process; its windows know later ones.
     bucket_before: u32,
     /// The end of the hour or day of which it has nothing left, in milliseconds since 1970.
@@ -71,7 +71,7 @@ impl Series {
             id,
             layout: layout.ok_or_else(|| format!("a generator of kind {} keeps no serials", namespace.kind()))?,
             window: ArcSwap::from_pointee(Window::closed(Prefix::Void)),
-            windows_ended: AtomicU64::new(0),
+            ends: Ends::default(),
             bucket_before: engine.bucket_of(id),
             exhausted_until: AtomicI64::new(i64::MIN),
             fetching: namespace.segments().map(|_| Box::default()),
@@ -112,12 +112,6 @@ impl SerialSeries {
     /// The window that is open now, or was last.
     pub(crate) fn window(&self) -> Arc<Window<Prefix>> {
         self.window.load_full()
-    }
-
-    /// The number of windows that were ended so far, apart from those that were merely lengthened.
-    #[inline]
-    pub(crate) fn windows_ended(&self) -> &AtomicU64 {
-        &self.windows_ended
     }
 
     /// Tells whether they are numbers that come in segments.

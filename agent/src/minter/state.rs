@@ -92,10 +92,10 @@ impl Effects for Hands<'_> {
 
     fn close(&mut self, series: usize) -> (u32, Range<u64>) {
         let Some(series) = self.serials(series) else { return (0, 0..0) };
-        // First, so that no block cut from the window before it is closed outlives it.
-        series.windows_ended().fetch_add(1, Ordering::AcqRel);
         let window = series.window.load();
-        (window.bucket, series.close(&window))
+        let rest = series.close(&window);
+        series.ends.end();
+        (window.bucket, rest)
     }
 
     fn interrupt(&mut self, series: usize) -> (u32, Range<u64>) {
