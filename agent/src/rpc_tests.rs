@@ -113,8 +113,11 @@ async fn a_quota_of_one_refuses_the_second_on_every_way_over_rpc() {
 async fn a_call_that_does_not_fit_its_name_does_not_take_it_in_use() {
     use crate::heartbeat::tests::master::Master;
     use crate::masters::tests::masters_at;
+    use crate::sequences::SequenceSettings;
     use common::namespace::Definition;
     use common::rpc::lease::{NameState, Registered};
+    use common::rpc::mint::Passing;
+    use common::sequence::{ServedAt, Slot};
     let (kit, master) = (Kit::new(), Master::new(Ok(7)));
     let masters = vec![master.listen().await];
     let minter = kit.start();
@@ -127,33 +130,45 @@ async fn a_call_that_does_not_fit_its_name_does_not_take_it_in_use() {
         records.registered = vec![
             unused("number", &Definition::default()),
             unused("text", &Definition::string("T{biz:2}{date:%Y%m%d}{token}{serial:6}")),
+            unused("keyed", &common::json::read(br#"{"kind":"sequence","solo_allowance":20000}"#).unwrap()),
         ];
     });
-    let stop = CancellationToken::new();
-    tokio::spawn(Arc::clone(&names).run(stop.clone()));
-    while names.unused().len() < 2 {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
-    stop.cancel();
-    let server = Server::new(minter, 100).with_names(names);
+    let settings = SequenceSettings {
+        sets: Vec::new(),
+        memory: 1 << 20,
+        address: ServedAt { http: String::new(), rpc: String::new() },
+    };
+    let sequences = Arc::new(Sequences::new(settings, masters_at(&masters, &minter), Some(Arc::clone(&names))));
+    let server = Server::new(minter, 50_000).with_names(names).with_sequences(sequences);
+    let call = |name: &str| SequenceCall { name: name.to_owned(), g: None, passing: Passing::Back, cluster: None };
     let (number, text, none) = (|| "number".to_owned(), || "text".to_owned(), String::new);
+    // Nobody has heard of them here.
+    let refused = [
+        server.clone().layout(soon(), number(), 1).await.map(drop),
+        server.clone().uniq_string(soon(), text(), 1, "ABC".to_owned(), none()).await.map(drop),
+        server.clone().sequence(soon(), call("keyed"), Slot(1), 20_001).await.map(drop),
+    ];
+    let codes = refused.map(|refused| refused.unwrap_err().code);
+    let (bad, unknown) = (MintCode::BadParameter, MintCode::UnknownGenerator);
+    assert_eq!(codes, [unknown, bad, bad]);
     let asked = master.with(|records| records.finds.len());
     let refused = [
         server.clone().uniq64(soon(), number(), 0).await.map(drop),
-        server.clone().uniq64(soon(), number(), 101).await.map(drop),
+        server.clone().uniq64(soon(), number(), 50_001).await.map(drop),
         server.clone().uniq64(soon(), text(), 1).await.map(drop),
         server.clone().layout(soon(), number(), 1).await.map(drop),
         server.clone().ids(soon(), number(), 1, "AB".to_owned(), none()).await.map(drop),
         server.clone().ids(soon(), text(), 1, none(), none()).await.map(drop),
+        server.clone().ids(soon(), "keyed".to_owned(), 1, none(), none()).await.map(drop),
+        server.clone().sequence(soon(), call("number"), Slot(1), 1).await.map(drop),
         server.clone().uniq_string(soon(), text(), 1, "ABC".to_owned(), none()).await.map(drop),
     ];
     let codes = refused.map(|refused| refused.unwrap_err().code);
-    let (bad, unknown) = (MintCode::BadParameter, MintCode::UnknownGenerator);
-    assert_eq!(codes, [bad, bad, unknown, unknown, bad, bad, bad]);
+    assert_eq!(codes, [bad, bad, unknown, unknown, bad, bad, bad, unknown, bad]);
     let unused = |records: &mut crate::heartbeat::tests::master::Records| {
         records.registered.iter().filter(|one| one.state == NameState::Unused).count()
     };
-    assert_eq!(master.with(|records| (records.finds.len(), unused(records))), (asked, 2), "nobody was asked");
+    assert_eq!(master.with(|records| (records.finds.len(), unused(records))), (asked, 3), "nobody was asked");
     assert_eq!(server.clone().ids(soon(), text(), 1, "AB".to_owned(), none()).await.unwrap().len(), 1);
     assert_eq!(server.clone().uniq64(soon(), number(), 1).await.unwrap().len(), 1);
 }

@@ -12,7 +12,7 @@ use crate::refusal::Refusal;
 use crate::sequences::{MEMORY_MIN, Sequences};
 use crate::serial_file::{AfterReboot, SerialFileError};
 use common::clock::Clock;
-use common::namespace::{GeneratorName, Namespace};
+use common::namespace::Namespace;
 use common::parameters::AgentId;
 use common::sequence::{SET_DEFAULT, ServedAt};
 use common::time::{BootMs, SECOND_MS, SpanMs};
@@ -237,10 +237,11 @@ impl Embedded {
     pub fn get_uniq_generator(&self, name: &str) -> Result<Shared, MintError> {
         self.process.check()?;
         match Shared::new(&self.minter, name) {
-            Err(Refusal::UnknownGenerator { .. }) => {
-                let Ok(parsed) = name.parse::<GeneratorName>() else { return Ok(Shared::new(&self.minter, name)?) };
-                let names = Arc::clone(&self.names);
-                self.wait_for(async move { names.look_up(&parsed).await })??;
+            Err(unknown @ Refusal::UnknownGenerator { .. }) => {
+                let (names, asked) = (Arc::clone(&self.names), name.to_owned());
+                // Counters of keys are no generator of IDs.
+                let fits = move |heard: &Namespace| heard.sequences().map_or(Ok(()), |_| Err(unknown.clone()));
+                self.wait_for(async move { names.look_up(&asked, fits).await })??;
                 Ok(Shared::new(&self.minter, name)?)
             }
             known => Ok(known?),
@@ -269,7 +270,7 @@ impl Embedded {
     pub fn get_sequence(&self, name: &str) -> Result<Sequence, MintError> {
         self.process.check()?;
         let (sequences, asked) = (Arc::clone(&self.sequences), name.to_owned());
-        let name = self.wait_for(async move { sequences.name(&asked).await })??;
+        let name = self.wait_for(async move { sequences.name(&asked, 0).await })??;
         let ended = || MintError::from(Refusal::Overloaded("this agent is ending"));
         let runtime = self.runtime.as_ref().ok_or_else(ended)?.handle().clone();
         Ok(Sequence { sequences: Arc::clone(&self.sequences), name, runtime, process: self.process.clone() })

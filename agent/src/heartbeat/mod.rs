@@ -14,7 +14,7 @@ mod unused_names;
 
 pub use kept_names::kept_names;
 pub use names::Names;
-pub(crate) use names::source_of_keys;
+pub(crate) use names::{Unserved, source_of_keys};
 #[cfg(test)]
 pub(crate) use segments::CALLS_MAX as SEGMENT_CALLS_MAX;
 pub use segments::Segments;

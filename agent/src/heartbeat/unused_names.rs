@@ -49,13 +49,16 @@ impl UnusedNames {
         self.lock().remove(name);
     }
 
-    /// A master says that of the names `asked` about these are unused.
-    pub(super) fn learn(&self, asked: &BTreeSet<GeneratorName>, unused: &[Registered]) {
-        let mut all = self.lock();
-        all.retain(|name, _| !asked.contains(name));
+    /// A master says that of the names `asked` about these are unused. Tells whether one of them is new.
+    pub(super) fn learn(&self, asked: &BTreeSet<GeneratorName>, unused: Vec<Registered>) -> bool {
+        let (mut all, mut is_news) = (self.lock(), false);
+        let mut before: BTreeMap<_, _> = asked.iter().filter_map(|name| all.remove_entry(name)).collect();
         for Registered { namespace, .. } in unused {
-            all.insert(namespace.name().clone(), Unused { namespace: namespace.clone(), why: None });
+            let known = before.remove(namespace.name());
+            is_news |= known.is_none_or(|known| known.namespace != namespace);
+            all.insert(namespace.name().clone(), Unused { namespace, why: None });
         }
+        is_news
     }
 
     /// A master lists all of them.

@@ -19,6 +19,7 @@ use super::problem::Problem;
 use super::render::Style;
 use super::sequence::{self, ROUTE_HEADER};
 use super::{Agent, HEAD_LEN_MAX, HEAD_TIMEOUT, Site};
+use crate::heartbeat::Unserved;
 use crate::minter::{Minted, Minter};
 use crate::plugin::Caller;
 use crate::refusal::Refusal;
@@ -26,7 +27,6 @@ use crate::run::Runs;
 use bytes::BufMut as _;
 use common::clock::Clock;
 use common::kind::Kind;
-use common::namespace::GeneratorName;
 use common::net::io::{ByteStream, Rewind};
 use common::net::places::Place;
 use common::sequence::{Route, Slot};
@@ -218,7 +218,7 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
 
     /// Answers every whole request that is there. `false` if there is one that is not for us.
     async fn answer_all(&mut self) -> io::Result<bool> {
-        let mut has_asked = false;
+        let mut asked = 0;
         loop {
             let input = self.input.get(self.begin..).unwrap_or_default();
             if input.is_empty() {
@@ -240,13 +240,13 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
                         Ok(plan) => {
                             self.usual.learn(&plan, &plain, input);
                             self.plan = Some(plan);
-                            has_asked = false;
+                            asked = 0;
                             plain.len
                         }
                         // The router would ask, too, and keep the connection: whoever is the first to ask for a name asks for it all day.
-                        Err(NoPlan::UnknownName(name)) if !has_asked => {
-                            has_asked = true;
-                            self.learn(&name).await?;
+                        Err(NoPlan::UnknownName(name)) if name.has_further(asked) => {
+                            asked += 1;
+                            self.learn(*name).await?;
                             continue;
                         }
                         Err(_) => return self.flush().await.map(|()| false),
@@ -292,10 +292,10 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
     }
 
     /// Asks the masters about a name. If nothing comes of it the router says why.
-    async fn learn(&mut self, name: &GeneratorName) -> io::Result<()> {
+    async fn learn(&mut self, name: Unserved) -> io::Result<()> {
         let Some(names) = &self.site.agent.names else { return Ok(()) };
         self.place.works();
-        let work = Box::pin(names.look_up(name));
+        let work = Box::pin(names.step(name));
         now_or_while_asked(work, &mut self.io, &mut self.out, &mut self.input, self.begin).await.map(drop)
     }
 

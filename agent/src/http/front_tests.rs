@@ -35,11 +35,14 @@ async fn who_asks_for_a_name_first_stays_on_the_short_way() {
     let agent = Agent::new(minter, Arc::default(), id, BATCH_MAX_DEFAULT).with_names(Arc::new(names));
     let site = Site::new(agent, common::hosts::HostNames::default());
     let define = |name: &str| Namespace::define(name.parse().unwrap(), &Definition::default()).unwrap();
+    let unfit: Definition = common::json::read(br#"{"kind":"uniq64","encoding":"sqids"}"#).unwrap();
+    let unfit = Namespace::define("unfit".parse().unwrap(), &unfit).unwrap();
     master.with(|records| {
         records.registered = vec![
             in_use(define("used")),
             Registered { namespace: define("new"), state: NameState::Unused, proof: None },
             in_use(define("any")),
+            Registered { namespace: unfit, state: NameState::Unused, proof: None },
         ];
     });
     for paths in [["/uniq64/used?n=3", "/uniq64/used"], ["/uniq64/new", "/uniq64/new?n=2"], ["/id/any", "/uniq64/any"]]
@@ -48,6 +51,12 @@ async fn who_asks_for_a_name_first_stays_on_the_short_way() {
         assert_eq!(answers.matches("HTTP/1.1 200").count(), 2, "{paths:?}: {answers}");
         assert!(!handed_on, "{paths:?}");
     }
+    // Nor is one taken in use by a request that it does not answer.
+    for path in ["/layout/unfit", "/uniq64/unfit?format=hex", "/string/unfit"] {
+        assert!(ask(&site, &[path]).await.1, "{path}");
+    }
+    let is_unused = |one: &Registered| one.namespace.name().as_str() == "unfit" && one.state == NameState::Unused;
+    assert!(master.with(|records| records.registered.iter().any(is_unused)));
     // A request that gives nothing learns of nothing, and nobody is asked twice here about a name that there is not.
     let before = master.with(|records| records.finds.len());
     assert_eq!(ask(&site, &["/uniq64/other?n=0"]).await, (String::new(), true));

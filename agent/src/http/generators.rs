@@ -134,7 +134,7 @@ mod tests {
             assert_eq!(answer["examples"].as_array().map(Vec::len), Some(3), "{answer}");
         }
         let name: GeneratorName = "orders".parse().unwrap();
-        names.look_up(&name).await.unwrap();
+        names.look_up(name.as_str(), |_| Ok(())).await.unwrap();
         assert_eq!(names.definition(common::kind::Kind::Uniq64, &name), None);
         assert!(master.with(|records| records.registered.is_empty()));
 

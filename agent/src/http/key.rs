@@ -8,10 +8,12 @@ use super::problem::Problem;
 use super::render::Style;
 use super::sequence::{KeyQuery, OF_ONE_KEY};
 use crate::gate::Prefix;
+use crate::refusal::Refusal;
 use crate::run::Run;
-use crate::sequences::{Call, Name};
+use crate::sequences::{Call, Name, admits};
 use axum::http::Uri;
 use common::encoding::DECIMAL64;
+use common::namespace::Namespace;
 use common::sequence::{Route, Slot};
 use common::template::CallerParts;
 use std::net::IpAddr;
@@ -41,14 +43,14 @@ impl KeyPlan {
         }
         let media = accept.map_or(Media::default(), negotiate);
         let query = KeyQuery::of(uri, OF_ONE_KEY, agent.batch_max).map_err(|_| unfit())?;
-        let slot = Slot::of(key).map_err(|_| NoPlan::NotForUs)?;
+        let (slot, n) = (Slot::of(key).map_err(|_| NoPlan::NotForUs)?, query.n.unwrap_or(1));
         let sequences = agent.sequences.as_ref().filter(|sequences| sequences.is_of(query.cluster));
-        let name = sequences.ok_or_else(unfit)?.known(name).ok_or_else(|| NoPlan::of(agent, name))?;
-        name.admits(query.n.unwrap_or(1)).map_err(|_| NoPlan::NotForUs)?;
+        let name = sequences.ok_or_else(unfit)?.known(name).ok_or_else(|| unserved(agent, name, n))?;
+        name.admits(n).map_err(|_| NoPlan::NotForUs)?;
         let encoding = Some(Arc::clone(&DECIMAL64));
         let style = Style { media, encoding, uri: None, caller: CallerParts::default(), text_len: 0 };
         let call = Call { from: Some(from), ..query.call };
-        Ok(Self { name, slot, n: query.n.unwrap_or(1), call, style })
+        Ok(Self { name, slot, n, call, style })
     }
 
     /// Whether numbers of that name are still given: understood once, a request is answered as often as it comes.
@@ -60,6 +62,16 @@ impl KeyPlan {
     pub(super) fn run(&self, first: u64) -> Run {
         Run { prefix: Prefix::Plain { first, increment: 1 }, start: 0, len: self.n }
     }
+}
+
+/// The reason why there is no plan for so many numbers of a key of a name that is not served here.
+fn unserved(agent: &Agent, name: &str, n: u32) -> NoPlan {
+    let fits = |heard: &Namespace| {
+        let definition = heard.sequences().ok_or_else(|| Refusal::unknown_name(name))?;
+        admits(definition, name, n)
+    };
+    let unserved = agent.names.as_ref().and_then(|names| names.unserved(name, fits).ok()?);
+    unserved.map_or(NoPlan::NotForUs, NoPlan::from)
 }
 
 impl Agent {

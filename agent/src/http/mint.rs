@@ -5,6 +5,7 @@ use super::large::Place;
 use super::query::MintQuery;
 use super::render::Style;
 use super::{Agent, CallerAddress, body};
+use crate::heartbeat::Unserved;
 use crate::mint::{Asked, Form, MintRequest};
 use crate::minter::{Generator, Minted};
 use crate::plugin::Caller;
@@ -51,16 +52,14 @@ pub(super) struct Plan {
 #[derive(Debug)]
 pub(super) enum NoPlan {
     /// It may be for IDs by that name, which is not known here yet.
-    UnknownName(GeneratorName),
+    UnknownName(Box<Unserved>),
     /// The router knows what to say.
     NotForUs,
 }
 
-impl NoPlan {
-    /// Of a request for a name of which there is nothing here.
-    pub(super) fn of(agent: &Agent, name: &str) -> Self {
-        let unknown = name.parse().ok().filter(|_| agent.names.is_some() && agent.minter.kind_of(name).is_none());
-        unknown.map_or(Self::NotForUs, Self::UnknownName)
+impl From<Unserved> for NoPlan {
+    fn from(unserved: Unserved) -> Self {
+        Self::UnknownName(Box::new(unserved))
     }
 }
 
@@ -93,7 +92,7 @@ impl Plan {
             Ok(asked) => asked,
             Err(_) => {
                 let unknown = agent.mint().to_look_up(&request)?;
-                return Err(unknown.map_or(NoPlan::NotForUs, |(name, _)| NoPlan::UnknownName(name)));
+                return Err(unknown.map_or(NoPlan::NotForUs, NoPlan::from));
             }
         };
         let (n, generator) = (request.n, Arc::clone(asked.generator));

@@ -277,8 +277,7 @@ impl Agent {
         let slot = Slot::of(key).map_err(|e| Problem::bad_parameter(e.to_string()))?;
         let sequences = self.sequences(name)?;
         sequences.same_cluster(cluster).map_err(|e| self.refused(&e))?;
-        let name = sequences.name(name).await.map_err(|e| self.refused(&e))?;
-        name.admits(n).map_err(|e| self.refused(&e))?;
+        let name = sequences.name(name, n).await.map_err(|e| self.refused(&e))?;
         let room = self.room(n.max(1), NUMBER_LEN_MAX).map_err(|e| self.refused(&e))?;
         let next = if n > 0 { sequences.try_next(&name, slot, n, call) } else { None };
         if let Some(first) = next {
@@ -324,9 +323,9 @@ impl Agent {
         let media = media(&head.headers);
         let sequences = self.sequences(name)?;
         sequences.same_cluster(cluster).map_err(|e| self.refused(&e))?;
-        let name = sequences.name(name).await.map_err(|e| self.refused(&e))?;
         let (keys, _keys) = self.keys(head, sent).await?;
-        keys.iter().try_for_each(|key| name.admits(key.n)).map_err(|e| self.refused(&e))?;
+        let n = keys.iter().map(|key| key.n).max().unwrap_or(0);
+        let name = sequences.name(name, n).await.map_err(|e| self.refused(&e))?;
         let each = if media == Media::Json { NUMBER_LEN_MAX + ERROR_LEN_MAX } else { NUMBER_LEN_MAX };
         let room = || self.room(u32::try_from(keys.len()).unwrap_or(u32::MAX), each).map_err(|e| self.refused(&e));
         // Without memory for its answer a call is refused before anything is given; but whoever waits does not hold it.

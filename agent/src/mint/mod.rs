@@ -82,15 +82,19 @@ pub(crate) fn ask_blocking(
 
 #[cfg(feature = "server")]
 mod service {
-    use crate::heartbeat::Names;
+    use crate::heartbeat::{Names, Unserved};
     use crate::mint::fits::{fits, within, without_keys};
     use crate::mint::{Asked, MintRequest};
     use crate::minter::{Minted, Minter};
     use crate::plugin::Caller;
     use crate::refusal::Refusal;
     use common::kind::Kind;
-    use common::namespace::GeneratorName;
+    use common::namespace::Namespace;
     use std::sync::Arc;
+
+    fn fits_heard(request: &MintRequest<'_>, heard: &Namespace) -> Result<(), Refusal> {
+        fits(request, heard.kind(), heard).map(drop)
+    }
 
     /// The service that listeners ask for IDs.
     #[derive(Clone, Copy)]
@@ -113,36 +117,24 @@ mod service {
             Asked::of(request, self.minter.generator(kind, request.name)?)
         }
 
-        /// The name, if it is unknown here and the masters are to be asked about it. A request that does not fit what was heard of it is
-        /// refused: nothing would come of taking the name in use.
-        pub(crate) fn to_look_up(
-            self,
-            request: &MintRequest<'_>,
-        ) -> Result<Option<(GeneratorName, &'a Names)>, Refusal> {
-            // A name has one definition: one of another kind is known.
-            let unknown = self.minter.kind_of(request.name).is_none();
-            let (Some(names), true, Ok(name)) = (self.names, unknown, request.name.parse()) else { return Ok(None) };
-            if let Some(heard) = names.heard(&name) {
-                fits(request, heard.kind(), &heard)?;
-            }
-            Ok(Some((name, names)))
+        /// The name, if it is unknown here and the masters are to be asked about it, which a request must fit as far as it is known.
+        pub(crate) fn to_look_up(self, request: &MintRequest<'_>) -> Result<Option<Unserved>, Refusal> {
+            self.names.map_or(Ok(None), |names| names.unserved(request.name, |heard| fits_heard(request, heard)))
         }
 
         /// The same as [`known`](Self::known) after the masters were asked about a name that is unknown here. That takes it in use.
         pub(crate) async fn understand(self, request: &MintRequest<'_>) -> Result<Asked<'a>, Refusal> {
-            let refusal = match self.known(request) {
-                Err(refusal) => refusal,
-                known => return known,
-            };
-            // Few calls come here; the others should not carry the room that asking takes.
-            Box::pin(self.look_up(request, refusal)).await
+            match (self.known(request), self.names) {
+                // Few calls come here; the others should not carry the room that asking takes.
+                (Err(_), Some(names)) => Box::pin(self.look_up(names, request)).await,
+                (known, _) => known,
+            }
         }
 
-        async fn look_up(self, request: &MintRequest<'_>, refusal: Refusal) -> Result<Asked<'a>, Refusal> {
+        async fn look_up(self, names: &Names, request: &MintRequest<'_>) -> Result<Asked<'a>, Refusal> {
             // First: about what nobody can have nobody is asked.
             within(request.n, request.n_max)?;
-            let Some((name, names)) = self.to_look_up(request)? else { return Err(refusal) };
-            names.look_up(&name).await?;
+            names.look_up(request.name, |heard| fits_heard(request, heard)).await?;
             self.known(request)
         }
 

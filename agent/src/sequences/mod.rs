@@ -23,7 +23,7 @@ mod waiting;
 
 pub(crate) use counts::{COUNTED, STANDING};
 pub use counts::{Counts, SequenceView};
-pub(crate) use name::Name;
+pub(crate) use name::{Name, admits};
 pub use serve::{Answer, Call, Outcome};
 
 #[cfg(feature = "server")]
@@ -185,21 +185,21 @@ impl Sequences {
         }
     }
 
-    /// The name as it is served here; the masters may have to be asked about it.
+    /// The name as it is served here, for calls for up to `n` numbers of a key; the masters may have to be asked about it.
     ///
     /// # Errors
-    /// [`Refusal::UnknownGenerator`], and all that asking may come to.
-    pub(crate) async fn name(&self, name: &str) -> Result<Arc<Name>, Refusal> {
+    /// [`Refusal::UnknownGenerator`], [`Refusal::BadParameter`], and all that asking may come to.
+    pub(crate) async fn name(&self, name: &str, n: u32) -> Result<Arc<Name>, Refusal> {
         if let Some(wrong) = self.minter.wrong_cluster() {
             return Err(wrong);
         }
-        match self.minter.keyed(name) {
-            Ok(namespace) => self.serve(&namespace),
-            Err(_) => {
-                let namespace = source_of_keys(&self.minter, self.names.as_ref(), name).await?;
-                self.serve(&namespace)
-            }
-        }
+        let known = match self.minter.keyed(name) {
+            Ok(namespace) => namespace,
+            Err(_) => source_of_keys(&self.minter, self.names.as_ref(), name, |heard| admits(heard, name, n)).await?,
+        };
+        let served = self.serve(&known)?;
+        served.admits(n)?;
+        Ok(served)
     }
 
     /// Whether a call may come from a caller of that cluster; `None`: it does not say.

@@ -82,20 +82,12 @@ impl Name {
         self.namespace.name()
     }
 
-    /// Whether so many numbers of a key may be asked for at once: no more than one master may grant alone, or each call would wait for both
-    /// in vain.
+    /// Checks that so many numbers of a key may be asked for at once.
     ///
     /// # Errors
-    /// [`Refusal::BadParameter`], with the most that there are.
+    /// As [`admits`].
     pub(crate) fn admits(&self, n: u32) -> Result<(), Refusal> {
-        let most = self.definition.solo_allowance();
-        if u64::from(n) <= most {
-            return Ok(());
-        }
-        let name = self.name();
-        Err(Refusal::BadParameter(format!(
-            "n: {n} is more than '{name}' gives at once, at most {most}: ask for fewer, or register a name with a larger solo_allowance"
-        )))
+        admits(&self.definition, self.name().as_str(), n)
     }
 
     /// Says what masters list for us.
@@ -149,6 +141,21 @@ impl Name {
             view.loaded += lock(shard).values().filter(|entry| entry.state.is_loaded()).count() as u64;
         }
     }
+}
+
+/// Checks that so many numbers of a key may be asked for at once: no more than one master may grant alone, or each call would wait for both
+/// in vain.
+///
+/// # Errors
+/// [`Refusal::BadParameter`], with the most that there are.
+pub(crate) fn admits(definition: &SequenceDefinition, name: &str, n: u32) -> Result<(), Refusal> {
+    let most = definition.solo_allowance();
+    if u64::from(n) <= most {
+        return Ok(());
+    }
+    Err(Refusal::BadParameter(format!(
+        "n: {n} is more than '{name}' gives at once, at most {most}: ask for fewer, or register a name with a larger solo_allowance"
+    )))
 }
 
 /// How we stand to a section, by what masters list.

@@ -174,7 +174,7 @@ impl Sequences {
     /// # Errors
     /// [`Refusal::MastersUnavailable`], [`Refusal::Overloaded`], and what comes of asking for a name.
     pub async fn routes(&self, name: &str, from: Section) -> Result<SequenceRoutes, Refusal> {
-        let name = self.name(name).await?;
+        let name = self.name(name, 0).await?;
         let turn = tokio::time::timeout(TURN, self.asks.turn.lock()).await;
         let asking =
             turn.map_err(|_| Refusal::Overloaded("too many calls for routes wait for the masters; ask again"))?;

@@ -98,17 +98,17 @@ fn masters(lease_ms: u32) -> Masters {
 impl Agent {
     /// Calls that wait for sections of a name.
     pub(crate) async fn waiting(&self, name: &str) -> usize {
-        self.sequences.name(name).await.unwrap().waiting.taken()
+        self.sequences.name(name, 1).await.unwrap().waiting.taken()
     }
 
     async fn ask(&self, keys: &[(u32, u32)], call: Call) -> Answer {
-        let name = self.sequences.name("orders").await.unwrap();
+        let name = self.sequences.name("orders", 1).await.unwrap();
         let keys: Vec<KeyAsked> = keys.iter().map(|(slot, n)| KeyAsked { slot: Slot(*slot), n: *n }).collect();
         self.sequences.next(&name, &keys, call).await
     }
 
     async fn next(&self, slot: u32) -> Result<u64, MintCode> {
-        let name = self.sequences.name("orders").await.unwrap();
+        let name = self.sequences.name("orders", 1).await.unwrap();
         if let Some(number) = self.sequences.try_next(&name, Slot(slot), 1, Call::default()) {
             return Ok(number);
         }
@@ -215,7 +215,7 @@ async fn an_agent_that_hangs_takes_no_place_of_calls_to_others() {
     let pass_on = |address: String| {
         let sequences = Arc::clone(&agent.sequences);
         tokio::spawn(async move {
-            let name = sequences.name("orders").await.unwrap();
+            let name = sequences.name("orders", 1).await.unwrap();
             let keys = vec![KeyAsked { slot: Slot(7), n: 1 }];
             sequences.pass_on(&address, &name, keys, Duration::from_secs(20)).await
         })
@@ -240,7 +240,7 @@ async fn calls_that_wait_in_vain_keep_none_from_another_agent() {
     let [(one, first), (two, _)] = two_agents(&masters).await;
     masters.give(0..1, first);
     assert_eq!(two.next(3).await, Ok(1), "passed on, and the route is known");
-    let name = two.sequences.name("orders").await.unwrap();
+    let name = two.sequences.name("orders", 1).await.unwrap();
     let enter = || two.sequences.waiting.enter(&name.waiting, WaitsFor::Sections, 1);
     let _waiting: Vec<_> = std::iter::from_fn(enter).collect();
     assert_eq!(two.next(3).await, Ok(2));
@@ -256,7 +256,7 @@ async fn calls_that_wait_in_vain_keep_none_from_the_sections_that_are_served() {
     masters.give(0..1, first);
     masters.give(1..2, second);
     assert_eq!((one.next(3).await, one.next(KEYS).await), (Ok(1), Ok(1)), "the second one is passed on");
-    let name = one.sequences.name("orders").await.unwrap();
+    let name = one.sequences.name("orders", 1).await.unwrap();
     let enter = || one.sequences.waiting.enter(&name.waiting, WaitsFor::Sections, 1);
     let _waiting: Vec<_> = std::iter::from_fn(enter).collect();
     assert_eq!(one.next(90 * KEYS).await, Err(MintCode::Overloaded), "nobody serves it, and there is no place to wait");
@@ -281,7 +281,7 @@ async fn calls_that_wait_in_vain_keep_none_from_the_sections_that_are_served() {
 async fn a_call_that_waits_takes_a_place_for_each_of_its_keys() {
     let masters = masters(3_000);
     let agent = agent(&masters).await;
-    let name = agent.sequences.name("orders").await.unwrap();
+    let name = agent.sequences.name("orders", 1).await.unwrap();
     let enter = || agent.sequences.waiting.enter(&name.waiting, WaitsFor::Sections, 10_000);
     let _waiting: Vec<_> = std::iter::from_fn(enter).collect();
     let keys: Vec<_> = (0..8_000).map(|slot| (slot, 1)).collect();
@@ -403,7 +403,7 @@ async fn a_key_that_nobody_can_serve_is_refused_with_what_a_master_says_of_it() 
     masters.with(|state| (state.heir, state.unserved) = (9, Some(Unserved::TooMany { max: 7 })));
     let agent = agent(&masters).await;
     assert_eq!(agent.next(7).await, Err(MintCode::SegmentPending));
-    let name = agent.sequences.name("orders").await.unwrap();
+    let name = agent.sequences.name("orders", 1).await.unwrap();
     let why = || agent.sequences.refusal(&name, MintCode::SegmentPending).to_string();
     assert!(why().contains("7 sections are in use"), "{}", why());
     // It can be served again, and then nobody answers: the reason of before does not stay.
@@ -448,7 +448,7 @@ async fn a_late_answer_counts_from_its_question() {
     let masters = masters(400);
     let agent = agent(&masters).await;
     assert_eq!(agent.next(7).await, Ok(1));
-    let name = agent.sequences.name("orders").await.unwrap();
+    let name = agent.sequences.name("orders", 1).await.unwrap();
     let now = agent.sequences.clock.boot();
     masters.with(|state| state.answers = [None; 2]);
     tokio::time::sleep(Duration::from_millis(700)).await;
@@ -545,7 +545,7 @@ async fn numbers_of_32_bits_end() {
     }
     assert_eq!(agent.next(1).await, Err(MintCode::SerialExhausted));
     assert_eq!(agent.next(2).await, Ok(last - 2), "others have theirs");
-    let name = agent.sequences.name("orders").await.unwrap();
+    let name = agent.sequences.name("orders", 1).await.unwrap();
     assert_eq!(agent.sequences.refusal(&name, MintCode::SerialExhausted).retry_after(), None);
 }
 
@@ -595,7 +595,7 @@ async fn a_section_that_was_forgotten_goes_on_above_what_it_gave_whatever_a_mast
         agent.next(section * KEYS).await.unwrap();
     }
     agent.sequences.make_room();
-    let name = agent.sequences.name("orders").await.unwrap();
+    let name = agent.sequences.name("orders", 1).await.unwrap();
     let is_there = || super::lock(name.shard(Section(0)).unwrap()).contains_key(&0);
     assert!(!is_there(), "it was not asked for lately");
     masters.with(|state| state.records.values_mut().for_each(|record| record.max_seq = 0));
@@ -655,7 +655,7 @@ fn an_advertised_loopback_address_is_noticed_where_masters_are_elsewhere() {
 async fn one_caller_leaves_numbers_of_a_key_of_32_bits_to_others() {
     let masters = Masters::new("orders", 3_000, STEP, u64::from(u32::MAX));
     let agent = agent_of(&masters.listen().await, 1 << 24, 32).await;
-    let name = agent.sequences.name("orders").await.unwrap();
+    let name = agent.sequences.name("orders", 1).await.unwrap();
     let most = name.definition.width().per_hour().unwrap();
     const MANY: u32 = 1 << 20;
     let take = async |last: u8, n| {

@@ -104,7 +104,7 @@ async fn a_masters_word_takes_the_place_of_a_route_that_never_was() {
     let (rpc, _) = misleading(|own, _| vec![route(0..1 << 20, u64::MAX, own)]).await;
     lead_to(&masters, &rpc, 40..41);
     // Who has the section is asked, and says that it has all others too.
-    let name = two.sequences.name("orders").await.unwrap();
+    let name = two.sequences.name("orders", 1).await.unwrap();
     let misled = two.sequences.next(&name, &[KeyAsked { slot: Slot(40 * KEYS), n: 1 }], Call::default());
     let _ = tokio::time::timeout(Duration::from_millis(300), misled).await;
     assert!(lock(&name.routes).route(Section(41)).is_none(), "it was not asked about that section");
@@ -125,7 +125,7 @@ async fn calls_for_a_section_whose_agent_waits_wait_here_and_leave_places_for_it
         .map(|_| {
             let sequences = Arc::clone(&agent.sequences);
             tokio::spawn(async move {
-                let name = sequences.name("orders").await.unwrap();
+                let name = sequences.name("orders", 1).await.unwrap();
                 sequences.next(&name, &[KeyAsked { slot: Slot(3), n: 1 }], Call::default()).await.outcomes
             })
         })
@@ -143,7 +143,7 @@ async fn calls_for_a_section_whose_agent_waits_wait_here_and_leave_places_for_it
 async fn large_calls_to_an_agent_that_hangs_are_bounded_by_their_keys() {
     let masters = masters(3_000);
     let agent = agent(&masters).await;
-    let (rpc, name) = (hanging().await, agent.sequences.name("orders").await.unwrap());
+    let (rpc, name) = (hanging().await, agent.sequences.name("orders", 1).await.unwrap());
     agent.sequences.forwards.allow(vec!["127.0.0.0/8".parse().unwrap()]);
     let keys: Vec<_> = (0..10_000).map(|slot| KeyAsked { slot: Slot(slot), n: 1 }).collect();
     let call = || agent.sequences.pass_on(&rpc, &name, keys.clone(), Duration::from_millis(800));
