@@ -1,8 +1,9 @@
 //! The parts of an agent, whether it is a program of its own or a part of an application.
 
+use crate::catalog::Catalog;
 use crate::dev::Base;
 use crate::extensions::Extensions;
-use crate::heartbeat::{Heartbeat, Names, Segments};
+use crate::heartbeat::{Heartbeat, Segments};
 use crate::holder::Holder;
 use crate::masters::Masters;
 use crate::minter::Minter;
@@ -29,7 +30,7 @@ pub(crate) struct Identity {
 /// A minter, and what keeps it going once its [tasks](Self::tasks) run.
 pub(crate) struct Parts {
     pub(crate) minter: Arc<Minter>,
-    pub(crate) names: Arc<Names>,
+    pub(crate) names: Arc<Catalog>,
     pub(crate) masters: Arc<Masters>,
     holder: Holder,
 }
@@ -52,7 +53,7 @@ impl Parts {
             minter.refusals().set(move |call, failure| handler(call, failure));
         }
         let masters = Masters::new(masters, identity.agent_id, Arc::clone(&minter));
-        let names = Arc::new(Names::new(Arc::clone(&masters), &serial_file));
+        let names = Arc::new(Catalog::new(Arc::clone(&masters), &serial_file));
         Ok(Self { minter, names, masters, holder })
     }
 

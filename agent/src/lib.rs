@@ -2,11 +2,12 @@
 //!
 //! The pure rooms decide ([`engine`], [`holder`], [`serial`], [`window`], [`ticks`], [`gate`], [`timebase`]); [`serial_file`]
 //! and [`minter`] carry their decisions out; [`plugin`] is what stands around minting by a name; [`embed`] lets an
-//! application mint in its own process; [`extensions`] is what applications add; `dev` is what a process without masters has instead; [`heartbeat`], [`http`] and [`rpc`] talk, on the
+//! application mint in its own process; [`extensions`] is what applications add; `dev` is what a process without masters has instead; [`catalog`], [`heartbeat`], [`http`] and [`rpc`] talk, on the
 //! threads of [`workers`].
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 
 mod bootstrap;
+pub mod catalog;
 #[cfg(feature = "server")]
 pub mod config;
 mod dev;

@@ -10,10 +10,10 @@
 //! ```
 
 use crate::bootstrap::{Identity, Parts};
+use crate::catalog::kept_names;
 use crate::config::{Args, Mode};
 use crate::dev::Base;
 use crate::extensions::Extensions;
-use crate::heartbeat::kept_names;
 use crate::http;
 use crate::minter::Minter;
 use crate::plugin::history::{self, History, Line};

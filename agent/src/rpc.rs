@@ -1,6 +1,6 @@
 //! The same IDs over tarpc.
 
-use crate::heartbeat::Names;
+use crate::catalog::Catalog;
 use crate::mint::{self, Form, MintRequest};
 use crate::minter::Minter;
 use crate::plugin::Caller;
@@ -57,7 +57,7 @@ pub struct Server {
     minter: Arc<Minter>,
     batch_max: u32,
     /// Whom to ask about names; `None`: there are only those that the minter was given.
-    names: Option<Arc<Names>>,
+    names: Option<Arc<Catalog>>,
     /// `None`: this agent has none.
     sequences: Option<Arc<Sequences>>,
     /// Of all listeners, as are the places.
@@ -92,7 +92,7 @@ impl Server {
 
     /// Registers names with the masters, and asks them about unknown ones.
     #[must_use]
-    pub fn with_names(self, names: Arc<Names>) -> Self {
+    pub fn with_names(self, names: Arc<Catalog>) -> Self {
         Self { names: Some(names), ..self }
     }
 

@@ -121,7 +121,7 @@ async fn a_call_that_does_not_fit_its_name_does_not_take_it_in_use() {
     let (kit, master) = (Kit::new(), Master::new(Ok(7)));
     let masters = vec![master.listen().await];
     let minter = kit.start();
-    let names = Arc::new(Names::new(masters_at(&masters, &minter), &kit.path()));
+    let names = Arc::new(Catalog::new(masters_at(&masters, &minter), &kit.path()));
     let unused = |name: &str, definition: &Definition| {
         let namespace = Namespace::define(name.parse().unwrap(), definition).unwrap();
         Registered { namespace, state: NameState::Unused, proof: None }

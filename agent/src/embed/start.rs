@@ -2,9 +2,10 @@
 
 use super::{MintError, Process, Sequence, Shared};
 use crate::bootstrap::{Identity, Parts};
+use crate::catalog::Catalog;
 use crate::dev::{Base, BaseError, Folder};
 use crate::extensions::Extensions;
-use crate::heartbeat::{MASTERS_MAX, Names, RENEW_INTERVALS};
+use crate::heartbeat::{MASTERS_MAX, RENEW_INTERVALS};
 use crate::metrics;
 use crate::minter::Minter;
 use crate::plugin::{Plugins, Refusals};
@@ -128,7 +129,7 @@ pub enum StartError {
 /// so from then on. The serial file stays locked until the last of them is dropped too.
 pub struct Embedded {
     minter: Arc<Minter>,
-    names: Arc<Names>,
+    names: Arc<Catalog>,
     sequences: Arc<Sequences>,
     process: Process,
     /// Real machine time at the start.

@@ -4,17 +4,10 @@
 //! by a request: minting goes on under the leases there are.
 
 mod clocks;
-mod kept_names;
-mod name_rate;
-mod names;
 mod reporting;
 mod segments;
 mod strangers;
-mod unused_names;
 
-pub use kept_names::kept_names;
-pub use names::Names;
-pub(crate) use names::{Unserved, source_of_keys};
 #[cfg(test)]
 pub(crate) use segments::CALLS_MAX as SEGMENT_CALLS_MAX;
 pub use segments::Segments;

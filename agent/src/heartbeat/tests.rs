@@ -1,11 +1,11 @@
 //! Against masters that do what real ones do only in bad moments. What real ones do is tested with real ones.
 
 pub(crate) mod master;
-mod names;
 mod on_demand;
 mod segments;
 
 use super::*;
+use crate::catalog::Catalog;
 use crate::embed::{Shared, UniqGenerator as _};
 use crate::holder::{LeaseView, Leases};
 use crate::masters::AGE_MAX;
@@ -31,7 +31,7 @@ use common::rpc::transport;
 use common::segment::Span;
 use common::time::{DAY_MS, SpanMs, WallMs};
 use common::token::{TokenKey, TokenType, TokenValue};
-use master::{Master, in_use, success};
+use master::{Master, success};
 use std::sync::Mutex;
 use tarpc::context::Context;
 use tokio::net::TcpListener;
@@ -451,7 +451,7 @@ async fn one_master_of_another_cluster_stops_minting_until_the_list_leads_to_our
 
     // Whoever asks it, for whatever reason.
     other.with(|records| records.cluster = ClusterId(2));
-    let names = Names::new(masters_at(&masters, &minter), &kit.path());
+    let names = Catalog::new(masters_at(&masters, &minter), &kit.path());
     for _ in 0..masters.len() {
         let _ = names.look_up("unknown", |_| Ok(())).await;
     }

@@ -19,7 +19,7 @@ use super::problem::Problem;
 use super::render::Style;
 use super::sequence::{self, ROUTE_HEADER};
 use super::{Agent, HEAD_LEN_MAX, HEAD_TIMEOUT, Site};
-use crate::heartbeat::Unserved;
+use crate::catalog::Unserved;
 use crate::minter::{Minted, Minter};
 use crate::plugin::Caller;
 use crate::refusal::Refusal;

@@ -31,7 +31,7 @@ async fn who_asks_for_a_name_first_stays_on_the_short_way() {
     let masters = vec![master.listen().await];
     let minter = kit.start();
     let id: common::parameters::AgentId = "test-1".parse().unwrap();
-    let names = Names::new(masters_at(&masters, &minter), &kit.path());
+    let names = Catalog::new(masters_at(&masters, &minter), &kit.path());
     let agent = Agent::new(minter, Arc::default(), id, BATCH_MAX_DEFAULT).with_names(Arc::new(names));
     let site = Site::new(agent, common::hosts::HostNames::default());
     let define = |name: &str| Namespace::define(name.parse().unwrap(), &Definition::default()).unwrap();

@@ -98,7 +98,7 @@ pub(super) async fn define(
 mod tests {
     use super::super::{BATCH_MAX_DEFAULT, Site};
     use super::*;
-    use crate::heartbeat::Names;
+    use crate::catalog::Catalog;
     use crate::heartbeat::tests::master::Master;
     use crate::masters::tests::masters_at;
     use crate::minter::kit::Kit;
@@ -123,7 +123,7 @@ mod tests {
         let (kit, master) = (Kit::new(), Master::new(Ok(7)));
         let masters = vec![master.listen().await];
         let minter = kit.start();
-        let names = Arc::new(Names::new(masters_at(&masters, &minter), &kit.path()));
+        let names = Arc::new(Catalog::new(masters_at(&masters, &minter), &kit.path()));
         let agent = Agent::new(minter, Arc::default(), "test-1".parse().unwrap(), BATCH_MAX_DEFAULT);
         let site = Site::new(agent.with_names(Arc::clone(&names)), common::hosts::HostNames::default());
         let (orders, other) = (json!({"kind": "uniq64", "encoding": "sqids"}), json!({"kind": "uniq64"}));

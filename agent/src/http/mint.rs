@@ -5,7 +5,7 @@ use super::large::Place;
 use super::query::MintQuery;
 use super::render::Style;
 use super::{Agent, CallerAddress, body};
-use crate::heartbeat::Unserved;
+use crate::catalog::Unserved;
 use crate::mint::{Asked, Form, MintRequest};
 use crate::minter::{Generator, Minted};
 use crate::plugin::Caller;

@@ -23,7 +23,7 @@ mod sequence_body;
 mod status;
 mod upload;
 
-use crate::heartbeat::Names;
+use crate::catalog::Catalog;
 use crate::masters::Report;
 use crate::mint::MintService;
 use crate::minter::Minter;
@@ -95,7 +95,7 @@ pub struct Agent {
     agent_id: AgentId,
     batch_max: u32,
     /// Whom to ask about names; `None`: there are only those that the minter was given.
-    names: Option<Arc<Names>>,
+    names: Option<Arc<Catalog>>,
     /// `None`: this agent has none.
     sequences: Option<Arc<Sequences>>,
     body_memory: Budget,
@@ -115,7 +115,7 @@ impl Agent {
 
     /// Registers names with the masters, and asks them about unknown ones.
     #[must_use]
-    pub fn with_names(self, names: Arc<Names>) -> Self {
+    pub fn with_names(self, names: Arc<Catalog>) -> Self {
         Self { names: Some(names), ..self }
     }
 

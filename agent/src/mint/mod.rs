@@ -82,7 +82,7 @@ pub(crate) fn ask_blocking(
 
 #[cfg(feature = "server")]
 mod service {
-    use crate::heartbeat::{Names, Unserved};
+    use crate::catalog::{Catalog, Unserved};
     use crate::mint::fits::{fits, within, without_keys};
     use crate::mint::{Asked, MintRequest};
     use crate::minter::{Minted, Minter};
@@ -101,11 +101,11 @@ mod service {
     pub(crate) struct MintService<'a> {
         minter: &'a Arc<Minter>,
         /// The names, to ask the masters about unknown ones; `None`: there are only those that the minter was given.
-        names: Option<&'a Arc<Names>>,
+        names: Option<&'a Arc<Catalog>>,
     }
 
     impl<'a> MintService<'a> {
-        pub(crate) fn new(minter: &'a Arc<Minter>, names: Option<&'a Arc<Names>>) -> Self {
+        pub(crate) fn new(minter: &'a Arc<Minter>, names: Option<&'a Arc<Catalog>>) -> Self {
             Self { minter, names }
         }
 
@@ -131,7 +131,7 @@ mod service {
             }
         }
 
-        async fn look_up(self, names: &Names, request: &MintRequest<'_>) -> Result<Asked<'a>, Refusal> {
+        async fn look_up(self, names: &Catalog, request: &MintRequest<'_>) -> Result<Asked<'a>, Refusal> {
             // First: about what nobody can have nobody is asked.
             within(request.n, request.n_max)?;
             names.look_up(request.name, |heard| fits_heard(request, heard)).await?;

@@ -29,7 +29,7 @@ pub use serve::{Answer, Call, Outcome};
 #[cfg(feature = "server")]
 pub(crate) use crate::sequence::caller_per_hour;
 
-use crate::heartbeat::{Names, source_of_keys};
+use crate::catalog::{Catalog, source_of_keys};
 use crate::masters::Masters;
 use crate::minter::Minter;
 use crate::plugin::Shares;
@@ -96,7 +96,7 @@ pub struct Sequences {
     clock: Clock,
     minter: Arc<Minter>,
     /// Whom to ask about names; `None`: there are only those that the minter was given.
-    names: Option<Arc<Names>>,
+    names: Option<Arc<Catalog>>,
     durable: Durable,
     allocator: Mutex<Allocator>,
     /// Where receipts of lost sections are looked for first.
@@ -123,7 +123,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Sequences {
     /// Of a program that starts now.
-    pub(crate) fn new(settings: SequenceSettings, masters: Arc<Masters>, names: Option<Arc<Names>>) -> Self {
+    pub(crate) fn new(settings: SequenceSettings, masters: Arc<Masters>, names: Option<Arc<Catalog>>) -> Self {
         let minter = Arc::clone(&masters.minter);
         let clock = minter.clock();
         let allocator = Allocator::new(masters.len(), clock.boot());

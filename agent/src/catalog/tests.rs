@@ -1,6 +1,13 @@
 //! What becomes of names: asked for, kept, forgotten by the masters.
 
 use super::*;
+use crate::heartbeat::tests::master::{Master, in_use};
+use crate::masters::tests::masters_at;
+use crate::minter::kit::{Kit, parameters};
+use common::namespace::Definition;
+use common::parameters::ClusterId;
+use common::rpc::lease::{NameProof, Refusal as Said, RetiredOnly};
+use std::time::Duration;
 use std::time::Instant;
 
 #[tokio::test]
@@ -8,7 +15,7 @@ async fn an_unknown_name_is_asked_for_after_each_request_and_a_flood_is_a_few_qu
     let (kit, master) = (Kit::new(), Master::new(Ok(7)));
     let masters = vec![master.listen().await];
     let minter = kit.start();
-    let names = Arc::new(Names::new(masters_at(&masters, &minter), &kit.path()));
+    let names = Arc::new(Catalog::new(masters_at(&masters, &minter), &kit.path()));
     let name = |text: &str| text.parse::<GeneratorName>().unwrap();
     let definition = Definition::default();
     names.look_up("orders", |_| Ok(())).await.unwrap();
@@ -40,7 +47,7 @@ async fn names_are_kept_for_their_cluster_and_never_through_a_link() {
     let (kit, master) = (Kit::new(), Master::new(Ok(7)));
     let masters = vec![master.listen().await];
     let minter = kit.start();
-    let new = |minter: &Arc<Minter>| Names::new(masters_at(&masters, minter), &kit.path());
+    let new = |minter: &Arc<Minter>| Catalog::new(masters_at(&masters, minter), &kit.path());
     let definition = Definition::string("{date:%Y%m%d}{token}{serial:8}");
     let namespace = Namespace::define("orders".parse().unwrap(), &definition).unwrap();
     master.with(|records| records.registered.push(in_use(namespace.clone())));
@@ -84,7 +91,7 @@ async fn ten_thousand_names_are_learned_and_kept_and_a_retired_one_is_asked_abou
     const MANY: usize = 10_000;
     let (kit, master) = (Kit::new(), Master::new(Ok(7)));
     let masters = vec![master.listen().await];
-    let new = |minter: &Arc<Minter>| Names::new(masters_at(&masters, minter), &kit.path());
+    let new = |minter: &Arc<Minter>| Catalog::new(masters_at(&masters, minter), &kit.path());
     let namespace = |n: usize| Namespace::define(format!("n{n:05}").parse().unwrap(), &Definition::default()).unwrap();
     let registered = |n| in_use(namespace(n));
     master.with(|records| records.registered = (0..MANY).map(registered).collect());
@@ -97,7 +104,7 @@ async fn ten_thousand_names_are_learned_and_kept_and_a_retired_one_is_asked_abou
     let before = Instant::now();
     names.refresh().await.unwrap();
     println!("{MANY} names were learned in {learned:?}, and looked through again in {:?}", before.elapsed());
-    assert_eq!(super::super::kept_names(&kit.path()).unwrap().len(), MANY);
+    assert_eq!(kept_names(&kit.path()).unwrap().len(), MANY);
     assert!(master.with(|records| records.finds.is_empty()), "all of them were listed");
 
     master.with(|records| records.registered[7].state = NameState::Retired);
@@ -112,7 +119,7 @@ async fn ten_thousand_names_are_learned_and_kept_and_a_retired_one_is_asked_abou
     // A file that is cut is not believed in part.
     let kept = std::fs::read(kit.path().with_extension("generators")).unwrap();
     std::fs::write(kit.path().with_extension("generators"), &kept[..kept.len() / 2]).unwrap();
-    assert!(super::super::kept_names(&kit.path()).is_err());
+    assert!(kept_names(&kit.path()).is_err());
 }
 
 #[tokio::test]
@@ -120,7 +127,7 @@ async fn a_name_that_the_masters_have_forgotten_is_registered_again_or_given_up(
     let (kit, master) = (Kit::new(), Master::new(Ok(7)));
     let masters = vec![master.listen().await];
     let minter = kit.start();
-    let names = Names::new(masters_at(&masters, &minter), &kit.path());
+    let names = Catalog::new(masters_at(&masters, &minter), &kit.path());
     let definition = Definition::string("{date:%Y%m%d}{token}{serial:8}");
     let orders = Namespace::define("orders".parse().unwrap(), &definition).unwrap();
     let registered = in_use(orders.clone());
@@ -145,7 +152,7 @@ async fn a_name_that_the_masters_have_forgotten_is_registered_again_or_given_up(
     drop((names, minter));
     let minter = kit.start_bare();
     let path = kit.path();
-    Names::new(masters_at(&[], &minter), &path).recall().await;
+    Catalog::new(masters_at(&[], &minter), &path).recall().await;
     assert!(minter.generator(Kind::String, "orders").is_err(), "not by the next start either");
 }
 
@@ -154,7 +161,7 @@ async fn the_first_id_of_a_name_waits_until_the_masters_hold_it_in_use() {
     let (kit, master) = (Kit::new(), Master::new(Ok(7)));
     let minter = kit.start();
     let masters = vec![master.listen().await];
-    let names = Names::new(masters_at(&masters, &minter), &kit.path());
+    let names = Catalog::new(masters_at(&masters, &minter), &kit.path());
     let orders = Namespace::define("orders".parse().unwrap(), &Definition::default()).unwrap();
     let unused = Registered { namespace: orders.clone(), state: NameState::Unused, proof: None };
     master.with(|records| (records.registered, records.restore) = (vec![unused], Err(Said::PeerAway)));
@@ -185,7 +192,7 @@ async fn a_definition_and_the_first_ids_of_its_name_take_one_connection_and_wait
     let (kit, master) = (Kit::new(), Master::new(Ok(7)));
     let minter = kit.start();
     let masters = masters_at(&[master.listen().await], &minter);
-    let names = Names::new(masters, &kit.path());
+    let names = Catalog::new(masters, &kit.path());
     let began = Instant::now();
     for nth in 0..20 {
         let name: GeneratorName = format!("orders-{nth}").parse().unwrap();
@@ -213,7 +220,7 @@ async fn a_definition_and_the_first_ids_of_its_name_take_one_connection_and_wait
 async fn a_retired_name_that_the_masters_have_forgotten_is_shown_to_them_also_after_a_restart() {
     let (kit, master) = (Kit::new(), Master::new(Ok(7)));
     let masters = vec![master.listen().await];
-    let new = |minter: &Arc<Minter>| Names::new(masters_at(&masters, minter), &kit.path());
+    let new = |minter: &Arc<Minter>| Catalog::new(masters_at(&masters, minter), &kit.path());
     let orders = Namespace::define("orders".parse().unwrap(), &Definition::default()).unwrap();
     let retired = Registered { state: NameState::Retired, ..in_use(orders.clone()) };
     let minter = kit.start();
@@ -247,7 +254,7 @@ async fn look_ups_do_not_each_wait_for_a_master_that_stands_still() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let masters = vec![silent.local_addr().unwrap().to_string(), master.listen().await];
     let minter = kit.start();
-    let names = Names::new(masters_at(&masters, &minter), &kit.path());
+    let names = Catalog::new(masters_at(&masters, &minter), &kit.path());
     let look_up = async |name: &str| {
         let began = std::time::Instant::now();
         names.look_up(name, |_| Ok(())).await.unwrap();
@@ -264,7 +271,7 @@ async fn a_name_that_masters_know_by_name_alone_is_retired_and_shown_with_their_
     let (kit, master) = (Kit::new(), Master::new(Ok(7)));
     let masters = vec![master.listen().await];
     let minter = kit.start();
-    let names = Names::new(masters_at(&masters, &minter), &kit.path());
+    let names = Catalog::new(masters_at(&masters, &minter), &kit.path());
     let namespace = Namespace::define("orders".parse().unwrap(), &Definition::default()).unwrap();
     master.with(|records| records.registered.push(in_use(namespace.clone())));
     names.refresh().await.unwrap();
