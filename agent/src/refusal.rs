@@ -346,6 +346,11 @@ impl Refusal {
     }
 
     /// That there is no generator named `name`, of whatever kind.
+    /// Of a name of that kind, or of what could not be one.
+    pub(crate) fn unknown(kind: Kind, name: &str) -> Self {
+        Self::UnknownGenerator { kind, name: name.chars().take(NAME_SHOWN_MAX).collect() }
+    }
+
     pub(crate) fn unknown_name(name: &str) -> Self {
         Self::UnknownName { name: name.chars().take(NAME_SHOWN_MAX).collect() }
     }

@@ -283,13 +283,13 @@ impl MintService for Server {
         let defined = match &self.names {
             Some(names) => {
                 let from = self.connected().map(|connected| connected.from);
-                Box::pin(names.define_for(from, namespace.clone())).await
+                Box::pin(names.define(from, &namespace, false)).await
             }
             None => Err(Refusal::MastersUnavailable("this agent asks no masters about names".to_owned())),
         };
         let is_new = defined.map_err(|e| self.failure(&e))?;
         // As it is served, which may be as it was registered long ago.
-        let known = self.names.as_ref().and_then(|names| names.definition(namespace.kind(), namespace.name()));
+        let known = self.minter.definition(namespace.kind(), namespace.name());
         let namespace = known.unwrap_or(namespace);
         let warning = self.minter.warning(self.sequences.as_deref().map(Sequences::sets), &namespace);
         Ok(Registered { is_new, warning })

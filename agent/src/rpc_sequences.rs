@@ -1,6 +1,6 @@
 //! Numbers of keys over tarpc.
 
-use crate::refusal::{NAME_SHOWN_MAX, Refusal};
+use crate::refusal::Refusal;
 use crate::rpc::Server;
 use crate::sequences::{Answer, Call};
 use common::kind::Kind;
@@ -74,7 +74,7 @@ pub(super) fn of_one(answer: Answer) -> KeyReply {
 
 /// Said by an agent without sequences.
 pub(super) fn none(name: &str) -> Refusal {
-    Refusal::UnknownGenerator { kind: Kind::Sequence, name: name.chars().take(NAME_SHOWN_MAX).collect() }
+    Refusal::unknown(Kind::Sequence, name)
 }
 
 impl Server {

@@ -11,58 +11,40 @@ use std::net::IpAddr;
 use std::time::Instant;
 
 impl Catalog {
-    /// As [`define`](Self::define), for a caller from that address, which may register so many names at once and no more.
-    ///
-    /// # Errors
-    /// [`Refusal::TooManyNames`], and as [`define`](Self::define).
-    pub async fn define_for(&self, from: Option<IpAddr>, namespace: Namespace) -> Result<bool, Refusal> {
-        let Some(from) = from.filter(|_| self.counts(&namespace)) else { return self.define(namespace).await };
-        self.rate.count(from, Instant::now())?;
-        let defined = self.define(namespace).await;
-        if defined != Ok(true) {
-            self.rate.give_back(from);
-        }
-        defined
-    }
-
-    /// The answer that [`define_for`](Self::define_for) would give now; nothing is registered or counted.
-    ///
-    /// # Errors
-    /// As [`define_for`](Self::define_for).
-    pub async fn try_for(&self, from: Option<IpAddr>, namespace: &Namespace) -> Result<bool, Refusal> {
-        if let Some(from) = from.filter(|_| self.counts(namespace)) {
-            self.rate.check(from, Instant::now())?;
-        }
-        self.judged(namespace, true).await
-    }
-
-    /// Tells whether a registration counts; one of what there is does not: programs register at each start.
-    fn counts(&self, namespace: &Namespace) -> bool {
-        let known = self.definition(namespace.kind(), namespace.name());
-        known.is_none_or(|known| !namespace.is_met_by(&known))
-    }
-
-    /// Registers what a name stands for with the masters, and serves it from then on. `true` if it is new.
+    /// Registers what a name stands for with the masters, or with `dry_run` only says what would come of that. `true` if it is new. A caller
+    /// from an address may register so many names at once and no more; one that there is does not count: programs register at each start.
     ///
     /// # Errors
     /// [`Refusal::GeneratorExists`] if it stands for something else; [`Refusal::NotRegistered`] if it may give what
     /// another name gives, or was retired; [`Refusal::GeneratorConflict`] if this agent knew it as something else;
-    /// [`Refusal::MastersUnavailable`] if the two masters could not confirm it, or do so in time: ask again.
-    pub async fn define(&self, namespace: Namespace) -> Result<bool, Refusal> {
-        let is_new = self.judged(&namespace, false).await?;
-        if let Some(why) = namespace.token_type().and_then(|token_type| self.minter.never_leases(token_type)) {
+    /// [`Refusal::TooManyNames`]; [`Refusal::MastersUnavailable`] if the two masters could not confirm it, or do so in time: ask again.
+    pub async fn define(&self, from: Option<IpAddr>, namespace: &Namespace, dry_run: bool) -> Result<bool, Refusal> {
+        let counted = from.filter(|_| !self.is_met(namespace));
+        counted.map_or(Ok(()), |from| self.rate.count(from, Instant::now(), dry_run))?;
+        let is_new = self.judged(namespace, dry_run).await;
+        if dry_run {
+            return is_new;
+        }
+        if let Some(from) = counted.filter(|_| is_new != Ok(true)) {
+            self.rate.give_back(from);
+        }
+        let never = namespace.token_type().and_then(|token_type| self.minter.never_leases(token_type));
+        if let Some(why) = never.filter(|_| is_new.is_ok()) {
             tracing::warn!(name = %namespace.name(), "registered, but {why}");
         }
-        Ok(is_new)
+        is_new
     }
 
-    /// Tells whether the name is new, as the masters and this agent see it; registers it then unless `dry_run`.
+    /// Tells whether the name is new, as the masters and this agent see it.
     async fn judged(&self, namespace: &Namespace, dry_run: bool) -> Result<bool, Refusal> {
         // What is registered goes on as long as it lasts, and programs say it again at each start.
         if let Err(why) = namespace.check_new(self.minter.wall())
-            && !self.is_registered(namespace).await
+            && !self.is_met(namespace)
         {
-            return Err(Refusal::BadParameter(why.to_string()));
+            let asked = self.find(BTreeMap::from([(namespace.name().clone(), None)])).await;
+            if asked.is_err() || !self.is_met(namespace) {
+                return Err(Refusal::BadParameter(why.to_string()));
+            }
         }
         let changed = self.define_somewhere(namespace, dry_run).await?;
         let generator = self.minter.generator(namespace.kind(), namespace.name().as_str());
@@ -72,11 +54,10 @@ impl Catalog {
         }
     }
 
-    /// Whether the name stands for that already; the masters may have to be asked.
-    async fn is_registered(&self, namespace: &Namespace) -> bool {
-        let known = || self.definition(namespace.kind(), namespace.name());
-        let is_met = || known().is_some_and(|known| namespace.is_met_by(&known));
-        is_met() || self.find(BTreeMap::from([(namespace.name().clone(), None)])).await.is_ok() && is_met()
+    /// Tells whether the name is known to stand for that already.
+    fn is_met(&self, namespace: &Namespace) -> bool {
+        let known = self.minter.definition(namespace.kind(), namespace.name());
+        known.is_some_and(|known| namespace.is_met_by(&known))
     }
 
     /// The first answer that one of the masters gives; a refusal that the other one would repeat is an answer. It says what the name stands
@@ -94,7 +75,7 @@ impl Catalog {
                     None => return Err(line.refused(refusal)),
                 },
             };
-            self.hear(&BTreeSet::from([name.clone()]), known).await;
+            self.hear(BTreeSet::from([name.clone()]), known).await;
             Ok(Some(answer))
         });
         asked.await.unwrap_or_else(|none| Err(Refusal::MastersUnavailable(none.why())))

@@ -1,15 +1,14 @@
-//! Catalog that somebody wants IDs by and that are not served here: what they stand for is asked, and they are taken in use by a request that
+//! Names that somebody wants IDs by and that are not served here: what they stand for is asked, and they are taken in use by a request that
 //! fits that.
 
 use super::{Catalog, name_of};
-use crate::masters::{Ask, CallError, First, Lane, Line};
-use crate::minter::Minter;
+use crate::masters::{Ask, CallError, First, Lane};
+use crate::minter::{Entry, Standing};
 use crate::refusal::Refusal;
 use common::namespace::{GeneratorName, Namespace};
 use common::rpc::lease::{Found, NAMESPACES_PAGE_MAX, NameState, Refusal as Said, Registered, RetiredOnly};
-use common::sequence::SequenceDefinition;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -22,28 +21,11 @@ const LOOK_UP_NAMES_MAX: usize = NAMESPACES_PAGE_MAX;
 /// by then.
 const STEPS_MAX: usize = 4;
 
-/// The sequence of that name, about which the masters may have to be asked; `fits` refuses what would get no number of it.
-///
-/// # Errors
-/// As [`Minter::keyed`] and [`Catalog::look_up`].
-pub(crate) async fn source_of_keys(
-    minter: &Minter,
-    names: Option<&Arc<Catalog>>,
-    name: &str,
-    fits: impl Fn(&SequenceDefinition) -> Result<(), Refusal>,
-) -> Result<Arc<Namespace>, Refusal> {
-    let known = minter.keyed(name);
-    let (Some(names), Err(unknown)) = (names, &known) else { return known };
-    let fits = |heard: &Namespace| fits(heard.sequences().ok_or_else(|| unknown.clone())?);
-    Box::pin(names.look_up(name, fits)).await?;
-    minter.keyed(name)
-}
-
 /// A name that is not served here, and what it stands for as far as this agent has heard: a request fits that.
 #[derive(Debug)]
 pub(crate) struct Unserved {
     name: GeneratorName,
-    heard: Option<Namespace>,
+    heard: Option<Arc<Namespace>>,
 }
 
 impl Unserved {
@@ -53,7 +35,7 @@ impl Unserved {
     }
 }
 
-/// Catalog about which the masters are to be asked.
+/// Names about which the masters are to be asked.
 #[derive(Debug, Default)]
 pub(super) struct Wanted {
     /// Each with the number of the last request for it, and what it is to be taken in use as, if it is.
@@ -101,9 +83,11 @@ impl Catalog {
     ) -> Result<Option<Unserved>, Refusal> {
         // A name has one definition: one of another kind is known.
         let unknown = self.minter.kind_of(name).is_none();
-        let Some(name) = name.parse().ok().filter(|_| unknown) else { return Ok(None) };
-        let heard = self.heard(&name);
-        heard.as_ref().map_or(Ok(()), fits)?;
+        let Some(name) = name.parse::<GeneratorName>().ok().filter(|_| unknown) else { return Ok(None) };
+        let heard =
+            self.minter.names.look(name.as_str(), |known| known.is_unused().then(|| Arc::clone(&known.namespace)));
+        let heard = heard.flatten();
+        heard.as_deref().map_or(Ok(()), fits)?;
         Ok(Some(Unserved { name, heard }))
     }
 
@@ -112,7 +96,7 @@ impl Catalog {
     /// # Errors
     /// As [`look_up`](Self::look_up).
     pub(crate) async fn step(&self, Unserved { name, heard }: Unserved) -> Result<(), Refusal> {
-        let request = self.want(&name, heard)?;
+        let request = self.want(&name, heard.as_deref().cloned())?;
         let mut asked = self.asked.lock().await;
         if asked.request < request {
             if let Some(at) = asked.at {
@@ -132,7 +116,12 @@ impl Catalog {
             wanted.names.retain(|_, (request, _)| *request > upto);
         }
         asked.outcome.clone().unwrap_or(Ok(())).map_err(Refusal::MastersUnavailable)?;
-        self.unused.why_not(&name).map_or(Ok(()), |why| Err(Refusal::MastersUnavailable(why)))
+        let why_unused = |known: &Arc<Entry>| match &known.standing {
+            Standing::Unused(why) => why.clone(),
+            _ => None,
+        };
+        let why = self.minter.names.look(name.as_str(), why_unused).flatten();
+        why.map_or(Ok(()), |why| Err(Refusal::MastersUnavailable(why)))
     }
 
     /// Notes that somebody wants to know about a name, or to use it as that; gives the number of the request.
@@ -155,85 +144,70 @@ impl Catalog {
     /// Asks the masters about these names, and has them take in use those that are to be: one after the other, until all are known. A name
     /// that both have confirmed may for a moment be known to one of them only. `true` if something new came of it.
     pub(super) async fn find(&self, names: BTreeMap<GeneratorName, Option<Namespace>>) -> Result<bool, String> {
-        let (left, is_news) = (&std::sync::Mutex::new(names), &AtomicBool::new(false));
+        let (left, before) = (&std::sync::Mutex::new(names), self.minter.names.changes());
         let take_off = |known: &BTreeSet<GeneratorName>| {
             let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
             left.retain(|name, _| !known.contains(name));
-            left.is_empty()
+            left.is_empty().then_some(())
         };
         // What one knows suffices, unless it is a name that the other one confirmed in this moment.
         let asked = self.masters.ask(Ask::new(Lane::Lists, First::Turn(&self.turn)), |line| async move {
             let names = left.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let (to_use, to_find): (Vec<_>, Vec<_>) = names.into_iter().partition(|(_, to_use)| to_use.is_some());
-            let (taken, refused) = self.take_in_use(&line, to_use.into_iter().filter_map(|(_, to_use)| to_use)).await;
-            let to_find: BTreeSet<_> = to_find.into_iter().map(|(name, _)| name).chain(refused).collect();
-            is_news.fetch_or(!taken.is_empty(), Ordering::Relaxed);
-            if !take_off(&taken) && !to_find.is_empty() {
-                let found = line.find_namespaces(to_find.iter().cloned().collect()).await?;
-                let (known, news) = self.hear(&to_find, found).await;
-                is_news.fetch_or(news, Ordering::Relaxed);
-                return Ok(take_off(&known).then_some(()));
+            let (mut in_use, mut to_find, mut failed) = (Vec::new(), BTreeSet::new(), None::<String>);
+            for (name, to_use) in names {
+                match to_use {
+                    None => _ = to_find.insert(name),
+                    Some(namespace) if failed.is_none() => match line.use_namespace(namespace).await {
+                        Ok(used) => in_use.push(used),
+                        // It stands for something else by now, or for nothing.
+                        Err(CallError::Refused {
+                            refusal: Said::NoSuchName | Said::NameRetired | Said::NameTaken,
+                            ..
+                        }) => {
+                            self.minter.names.note_why_unused(&name, None);
+                            to_find.insert(name);
+                        }
+                        Err(error) => {
+                            let why = format!("its first ID needs both masters: {}: {error}", line.address());
+                            self.minter.names.note_why_unused(&name, Some(failed.insert(why).clone()));
+                        }
+                    },
+                    Some(_) => self.minter.names.note_why_unused(&name, failed.clone()),
+                }
             }
-            Ok(take_off(&taken).then_some(()))
+            let done = take_off(&in_use.iter().map(name_of).collect());
+            // Kept by one write, however many they are.
+            self.learned.fetch_or(!in_use.is_empty(), Ordering::Relaxed);
+            self.learn_and_keep(in_use).await;
+            if to_find.is_empty() {
+                return Ok(done);
+            }
+            let found = line.find_namespaces(to_find.iter().cloned().collect()).await?;
+            Ok(take_off(&self.hear(to_find, found).await))
         });
         match asked.await {
             Err(none) if !none.answered => Err(none.why()),
-            _ => Ok(is_news.load(Ordering::Relaxed)),
+            _ => Ok(self.minter.names.changes() != before),
         }
     }
 
-    /// Takes in what a master says of these names. Gives those that it knows, and whether something is new.
-    pub(super) async fn hear(&self, asked: &BTreeSet<GeneratorName>, found: Found) -> (BTreeSet<GeneratorName>, bool) {
+    /// Takes in what a master says of the names that it was asked about. Gives those that it knows.
+    pub(super) async fn hear(&self, asked: BTreeSet<GeneratorName>, found: Found) -> BTreeSet<GeneratorName> {
         let found = self.completed(found);
-        let known = found.iter().map(name_of).collect();
+        let known: BTreeSet<_> = found.iter().map(name_of).collect();
         let (unused, used): (Vec<_>, Vec<_>) = found.into_iter().partition(|one| one.state == NameState::Unused);
-        let is_news = self.unused.learn(asked, unused);
+        self.minter.names.hear_unused(asked.into_iter().filter(|name| !known.contains(name)), unused);
         self.learned.fetch_or(!used.is_empty(), Ordering::Relaxed);
-        (known, self.learn_and_keep(used).await | is_news)
+        self.learn_and_keep(used).await;
+        known
     }
 
-    /// Has the masters take these down as in use, and serves them then; gives those with which that was done, and those that stand for
-    /// something else by now, or for nothing.
-    async fn take_in_use(
-        &self,
-        line: &Line,
-        unused: impl IntoIterator<Item = Namespace>,
-    ) -> (BTreeSet<GeneratorName>, Vec<GeneratorName>) {
-        let (mut failed, mut in_use, mut refused) = (None::<String>, Vec::new(), Vec::new());
-        for namespace in unused {
-            let name = namespace.name().clone();
-            if failed.is_none() {
-                match line.use_namespace(namespace).await {
-                    Ok(used) => {
-                        in_use.push(used);
-                        continue;
-                    }
-                    Err(CallError::Refused {
-                        refusal: Said::NoSuchName | Said::NameRetired | Said::NameTaken, ..
-                    }) => {
-                        refused.push(name);
-                        continue;
-                    }
-                    Err(error) => failed = Some(format!("{}: {error}", line.address())),
-                }
-            }
-            self.unused.note_why_not(&name, failed.as_deref());
-        }
-        let taken: BTreeSet<_> = in_use.iter().map(name_of).collect();
-        taken.iter().for_each(|name| self.unused.remove(name));
-        // Kept by one write, however many they are.
-        self.learned.fetch_or(!in_use.is_empty(), Ordering::Relaxed);
-        self.learn_and_keep(in_use).await;
-        (taken, refused)
-    }
-
-    /// Catalog that were asked about; of those that the masters know by name alone this agent knows what they stood for, if it served them.
+    /// Names that were asked about; of those that the masters know by name alone this agent knows what they stood for, if it served them.
     pub(super) fn completed(&self, found: Found) -> Vec<Registered> {
         let Found { mut names, retired } = found;
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let complete = |RetiredOnly { name, proof }: RetiredOnly| {
-            let namespace = known.get(&name)?.namespace.clone();
-            Some(Registered { namespace, state: NameState::Retired, proof })
+            let known = self.minter.names.look(name.as_str(), |known| known.kept()).flatten()?;
+            Some(Registered { state: NameState::Retired, proof, ..known })
         };
         names.extend(retired.into_iter().filter_map(complete));
         names

@@ -31,18 +31,21 @@ pub(super) struct Kept {
 /// # Errors
 /// The reason why they cannot be read.
 pub fn kept_names(serial_file: &Path) -> Result<Vec<Namespace>, String> {
-    let path = kept_at(serial_file);
-    let told = |e: &dyn std::fmt::Display| format!("the names in {} cannot be read: {e}", path.display());
-    match std::fs::read(&path) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(e) => Err(told(&e)),
-        Ok(bytes) => kept_in(&bytes).map(served).map_err(|e| told(&e)),
-    }
+    let names = recalled(&kept_at(serial_file))?.map(|kept| kept.names).unwrap_or_default();
+    let served = names.into_iter().filter(|one| one.state == NameState::InUse);
+    Ok(served.map(|one| one.namespace).collect())
 }
 
-fn served(kept: Kept) -> Vec<Namespace> {
-    let served = kept.names.into_iter().filter(|one| one.state == NameState::InUse);
-    served.map(|one| one.namespace).collect()
+/// All that the file at `path` says, if there is one.
+///
+/// # Errors
+/// The reason why it cannot be read.
+pub(super) fn recalled(path: &Path) -> Result<Option<Kept>, String> {
+    let told = |e: &dyn std::fmt::Display| format!("the names in {} cannot be read: {e}", path.display());
+    match std::fs::read(path) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        read => kept_in(&read.map_err(|e| told(&e))?).map(Some).map_err(|e| told(&e)),
+    }
 }
 
 pub(super) fn kept_at(serial_file: &Path) -> PathBuf {
@@ -52,7 +55,7 @@ pub(super) fn kept_at(serial_file: &Path) -> PathBuf {
 }
 
 /// Reads all that a file says, or nothing of it.
-pub(super) fn kept_in(bytes: &[u8]) -> Result<Kept, EnvelopeError> {
+fn kept_in(bytes: &[u8]) -> Result<Kept, EnvelopeError> {
     let cut = || EnvelopeError::Length { found: bytes.len() };
     let mut all: Option<Kept> = None;
     let mut rest = bytes;
@@ -74,18 +77,16 @@ pub(super) fn kept_in(bytes: &[u8]) -> Result<Kept, EnvelopeError> {
 }
 
 fn kept_bytes(cluster: Option<ClusterId>, names: &[Registered]) -> Result<Vec<u8>, EnvelopeError> {
-    let mut bytes = Vec::new();
-    let mut parts = names.chunks(KEPT_PART_MAX);
-    let mut next = parts.next().unwrap_or_default();
+    let (mut bytes, mut rest) = (Vec::new(), names);
     loop {
-        let following = parts.next();
-        let part = envelope::encode(KEPT, &Kept { cluster, more: following.is_some(), names: next.to_vec() })?;
+        let (part, after) = rest.split_at(rest.len().min(KEPT_PART_MAX));
+        let part = envelope::encode(KEPT, &Kept { cluster, more: !after.is_empty(), names: part.to_vec() })?;
         bytes.extend(u32::try_from(part.len()).unwrap_or(u32::MAX).to_le_bytes());
         bytes.extend(part);
-        match following {
-            Some(following) => next = following,
-            None => return Ok(bytes),
+        if after.is_empty() {
+            return Ok(bytes);
         }
+        rest = after;
     }
 }
 

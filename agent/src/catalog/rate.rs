@@ -18,14 +18,20 @@ const ADDRESSES_MAX: usize = 4_096;
 pub(super) struct NameRate(Mutex<BTreeMap<IpAddr, Instant>>);
 
 impl NameRate {
-    /// Counts a registration.
+    /// Counts a registration, or with `dry_run` only says whether it would be counted.
     ///
     /// # Errors
     /// [`Refusal::TooManyNames`]; then it is not counted.
-    pub(super) fn count(&self, from: IpAddr, now: Instant) -> Result<(), Refusal> {
+    pub(super) fn count(&self, from: IpAddr, now: Instant, dry_run: bool) -> Result<(), Refusal> {
         let from = from.to_canonical();
         let mut accounts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let even = even_with_one_more(&accounts, from, now)?;
+        let even = accounts.get(&from).copied().unwrap_or(now).max(now) + EACH;
+        if even - now > EACH * CALLER_NAMES_AT_ONCE {
+            return Err(Refusal::TooManyNames { from, max: CALLER_NAMES_AT_ONCE, each: CALLER_NAME_EACH });
+        }
+        if dry_run {
+            return Ok(());
+        }
         if accounts.len() >= ADDRESSES_MAX && !accounts.contains_key(&from) {
             accounts.retain(|_, even| *even > now);
             let first = accounts.iter().min_by_key(|(_, even)| **even).map(|(address, _)| *address);
@@ -37,15 +43,6 @@ impl NameRate {
         Ok(())
     }
 
-    /// Tells whether a registration would be counted, and counts none.
-    ///
-    /// # Errors
-    /// [`Refusal::TooManyNames`].
-    pub(super) fn check(&self, from: IpAddr, now: Instant) -> Result<(), Refusal> {
-        let accounts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        even_with_one_more(&accounts, from.to_canonical(), now).map(|_| ())
-    }
-
     /// Takes a registration back that made no new name.
     pub(super) fn give_back(&self, from: IpAddr) {
         let mut accounts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -53,14 +50,6 @@ impl NameRate {
             *even = even.checked_sub(EACH).unwrap_or(*even);
         }
     }
-}
-
-fn even_with_one_more(accounts: &BTreeMap<IpAddr, Instant>, from: IpAddr, now: Instant) -> Result<Instant, Refusal> {
-    let even = accounts.get(&from).copied().unwrap_or(now).max(now) + EACH;
-    if even - now > EACH * CALLER_NAMES_AT_ONCE {
-        return Err(Refusal::TooManyNames { from, max: CALLER_NAMES_AT_ONCE, each: CALLER_NAME_EACH });
-    }
-    Ok(even)
 }
 
 #[cfg(test)]
@@ -73,18 +62,18 @@ mod tests {
         let (one, other): (IpAddr, IpAddr) = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
         let dressed: IpAddr = "::ffff:10.0.0.1".parse().unwrap();
         for _ in 0..CALLER_NAMES_AT_ONCE {
-            rate.check(one, now).unwrap();
-            rate.count(one, now).unwrap();
+            rate.count(one, now, true).unwrap();
+            rate.count(one, now, false).unwrap();
         }
-        assert!(matches!(rate.count(dressed, now), Err(Refusal::TooManyNames { .. })));
-        assert!(matches!(rate.check(dressed, now), Err(Refusal::TooManyNames { .. })));
-        assert_eq!(rate.count(other, now), Ok(()));
-        assert_eq!(rate.count(one, now + EACH), Ok(()));
-        assert!(rate.count(one, now + EACH).is_err());
+        assert!(matches!(rate.count(dressed, now, false), Err(Refusal::TooManyNames { .. })));
+        assert!(matches!(rate.count(dressed, now, true), Err(Refusal::TooManyNames { .. })));
+        assert_eq!(rate.count(other, now, false), Ok(()));
+        assert_eq!(rate.count(one, now + EACH, false), Ok(()));
+        assert!(rate.count(one, now + EACH, false).is_err());
         rate.give_back(one);
-        assert_eq!(rate.count(one, now + EACH), Ok(()));
+        assert_eq!(rate.count(one, now + EACH, false), Ok(()));
         for n in 0..2 * ADDRESSES_MAX as u32 {
-            rate.count(IpAddr::from(n.to_be_bytes()), now).unwrap();
+            rate.count(IpAddr::from(n.to_be_bytes()), now, false).unwrap();
         }
         assert!(rate.0.lock().unwrap().len() <= ADDRESSES_MAX);
     }

@@ -1,8 +1,9 @@
 //! All names, asked for now and then, and shown to masters that have forgotten them.
 
-use super::kept::kept_in;
+use super::kept::recalled;
 use super::{Catalog, name_of};
 use crate::masters::{Ask, CallError, First, Lane, Line};
+use crate::minter::Entry;
 use crate::serial_file::StartKind;
 use common::namespace::GeneratorName;
 use common::rpc::lease::{Changed, NAMESPACES_PAGE_MAX, NameState, Refusal as Said, Registered};
@@ -26,25 +27,18 @@ impl Catalog {
     /// neither. It is not a source of truth: a name whose serials are in the serial file is only taken with the definition
     /// they were made by.
     pub async fn recall(&self) {
-        let bytes = match std::fs::read(&self.kept_at) {
-            Ok(bytes) => bytes,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return,
-            Err(error) => return tracing::warn!(%error, file = %self.kept_at.display(), "no names could be recalled"),
-        };
         let here = self.minter.membership().cluster;
         let resumed = *self.minter.start() == StartKind::Resumed;
-        match kept_in(&bytes) {
-            Ok(kept) if resumed && here.is_some() && kept.cluster == here => {
-                let retired: Vec<_> =
-                    kept.names.iter().filter(|one| one.state == NameState::Retired).cloned().collect();
+        match recalled(&self.kept_at) {
+            Ok(Some(kept)) if resumed && here.is_some() && kept.cluster == here => {
+                let retired = kept.names.iter().filter(|one| one.state == NameState::Retired);
+                let retired: Vec<_> = retired.map(|one| (name_of(one), one.proof)).collect();
                 self.learn(kept.names).await;
-                let named = retired.into_iter().map(|one| (one.namespace.name().clone(), one));
-                self.known.lock().unwrap_or_else(PoisonError::into_inner).extend(named);
+                retired.iter().for_each(|(name, proof)| self.minter.names.show(name, *proof));
             }
-            Ok(_) => tracing::info!("the names of a former session are not taken over; the masters are asked"),
-            Err(error) => {
-                tracing::warn!(%error, file = %self.kept_at.display(), "the names kept there are asked for anew");
-            }
+            Ok(Some(_)) => tracing::info!("the names of a former session are not taken over; the masters are asked"),
+            Ok(None) => {}
+            Err(why) => tracing::warn!(%why, "they are asked for anew"),
         }
     }
 
@@ -85,9 +79,11 @@ impl Catalog {
         let learned = self.learned.swap(false, Ordering::Relaxed);
         let (unused, used): (Vec<_>, Vec<_>) =
             all_names(&line).await?.into_iter().partition(|one| one.state == NameState::Unused);
-        let listed = used.iter().map(|one| one.namespace.name().clone()).collect();
+        let listed = used.iter().map(name_of).collect();
         self.learn_and_keep(used).await;
-        self.unused.learn_all(unused);
+        let still: BTreeSet<_> = unused.iter().map(name_of).collect();
+        let gone = |known: &Entry| (known.is_unused() && !still.contains(known.name())).then(|| known.name().clone());
+        self.minter.names.hear_unused(self.minter.names.all(gone), unused);
         let others = learned || *self.seen.lock().unwrap_or_else(PoisonError::into_inner) != Some(names);
         let done = self.show_forgotten(&line, &listed, others).await?;
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = done.then_some(names);
@@ -103,14 +99,12 @@ impl Catalog {
         listed: &BTreeSet<GeneratorName>,
         others: bool,
     ) -> Result<bool, CallError> {
-        let mut forgotten: BTreeMap<GeneratorName, Registered> = {
-            let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            let missing = |(name, one): &(&GeneratorName, &Registered)| match one.state {
-                NameState::Retired => others,
-                NameState::InUse | NameState::Unused => !listed.contains(*name),
-            };
-            known.iter().filter(missing).map(|(name, one)| (name.clone(), one.clone())).collect()
+        let missing = |known: &Entry| match known.kept_as()? {
+            NameState::Retired if !others => None,
+            NameState::InUse if listed.contains(known.name()) => None,
+            _ => Some((known.name().clone(), known.kept()?)),
         };
+        let mut forgotten: BTreeMap<_, _> = self.minter.names.all(missing).into_iter().collect();
         let unlisted: Vec<GeneratorName> = forgotten.keys().cloned().collect();
         for page in unlisted.chunks(NAMESPACES_PAGE_MAX) {
             let mut found = self.completed(line.find_namespaces(page.to_vec()).await?);
@@ -125,9 +119,8 @@ impl Catalog {
         }
         let mut all = true;
         for shown in forgotten.into_values() {
-            let (name, retired, namespace) =
-                (shown.namespace.name().clone(), shown.state == NameState::Retired, shown.namespace.clone());
-            match line.restore(shown).await {
+            let (name, retired) = (name_of(&shown), shown.state == NameState::Retired);
+            match line.restore(shown.clone()).await {
                 Ok(Changed::Done) => tracing::warn!(
                     %name, retired,
                     "the masters had forgotten this name, as they have if their stores were put back: they know it again"
@@ -137,13 +130,12 @@ impl Catalog {
                     if !retired =>
                 {
                     tracing::error!(%name, %why, "the masters had forgotten this name and do not take it back: no more IDs by it");
-                    let _ = self.minter.in_turn(move |minter| minter.contradicted(&namespace)).await;
-                    self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
+                    let _ = self.minter.in_turn(move |minter| minter.contradicted(&shown)).await;
                     self.keep().await;
                 }
                 Err(CallError::Refused { refusal: why @ (Said::NameTaken | Said::NotShownRetired), .. }) => {
                     tracing::error!(%name, %why, "the masters had forgotten that this name is retired, and do not take it back");
-                    self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
+                    self.minter.names.show(&name, None);
                     self.keep().await;
                 }
                 Err(refused @ CallError::Refused { .. }) => {

@@ -4,9 +4,11 @@ use super::*;
 use crate::heartbeat::tests::master::{Master, in_use};
 use crate::masters::tests::masters_at;
 use crate::minter::kit::{Kit, parameters};
-use common::namespace::Definition;
+use crate::refusal::Refusal;
+use common::kind::Kind;
+use common::namespace::{Definition, Namespace};
 use common::parameters::ClusterId;
-use common::rpc::lease::{NameProof, Refusal as Said, RetiredOnly};
+use common::rpc::lease::{NameProof, NameState, Refusal as Said, RetiredOnly};
 use std::time::Duration;
 use std::time::Instant;
 
@@ -168,7 +170,7 @@ async fn the_first_id_of_a_name_waits_until_the_masters_hold_it_in_use() {
     let known = || minter.generator(Kind::Uniq64, "orders").is_ok();
     // What is only heard of is not used.
     assert_eq!(names.refresh().await, Ok(true));
-    assert!(!known() && names.definition(Kind::Uniq64, orders.name()).is_some());
+    assert!(!known() && minter.definition(Kind::Uniq64, orders.name()).is_some());
     let refused = names.look_up("orders", |_| Ok(())).await.unwrap_err();
     assert_eq!(refused.code().as_str(), "masters_unavailable");
     assert!(refused.to_string().contains("its first ID needs both masters") && !known(), "{refused}");
@@ -183,7 +185,7 @@ async fn the_first_id_of_a_name_waits_until_the_masters_hold_it_in_use() {
     names.refresh().await.unwrap();
     master.with(|records| records.registered.retain(|one| one.namespace == orders));
     names.look_up("bills", |_| Ok(())).await.unwrap();
-    assert!(names.definition(Kind::Uniq64, bills.name()).is_none());
+    assert!(minter.definition(Kind::Uniq64, bills.name()).is_none());
     assert!(minter.generator(Kind::Uniq64, "bills").is_err());
 }
 
@@ -197,9 +199,9 @@ async fn a_definition_and_the_first_ids_of_its_name_take_one_connection_and_wait
     for nth in 0..20 {
         let name: GeneratorName = format!("orders-{nth}").parse().unwrap();
         let orders = Namespace::define(name.clone(), &Definition::default()).unwrap();
-        assert_eq!(names.define(orders.clone()).await, Ok(true));
-        assert_eq!(names.definition(Kind::Uniq64, &name), Some(orders.clone()), "before anybody asks for it");
-        assert_eq!(names.define(orders).await, Ok(false));
+        assert_eq!(names.define(None, &orders, false).await, Ok(true));
+        assert_eq!(minter.definition(Kind::Uniq64, &name), Some(orders.clone()), "before anybody asks for it");
+        assert_eq!(names.define(None, &orders, false).await, Ok(false));
         names.look_up(name.as_str(), |_| Ok(())).await.unwrap();
         assert!(minter.generator(Kind::Uniq64, name.as_str()).is_ok());
     }
@@ -211,7 +213,7 @@ async fn a_definition_and_the_first_ids_of_its_name_take_one_connection_and_wait
     let other = Namespace::define("bills".parse().unwrap(), &Definition::layout("snowflake")).unwrap();
     master.with(|records| records.registered.push(in_use(other.clone())));
     let bills = Namespace::define(other.name().clone(), &Definition::default()).unwrap();
-    assert_eq!(names.define(bills).await, Err(Refusal::GeneratorExists { name: other.name().clone() }));
+    assert_eq!(names.define(None, &bills, false).await, Err(Refusal::GeneratorExists { name: other.name().clone() }));
     assert!(minter.generator(Kind::Layout, "bills").is_ok());
     assert_eq!(master.with(|records| records.finds.len()), 0, "nobody asked what it is");
 }

@@ -292,7 +292,7 @@ impl Embedded {
         let (names, name) = (Arc::clone(&self.names), namespace.name().clone());
         let warning = self.minter.warning(Some(self.sequences.sets()), &namespace);
         // An application has no answer to put it in.
-        if self.wait_for(async move { names.define(namespace).await })??
+        if self.wait_for(async move { names.define(None, &namespace, false).await })??
             && let Some(warning) = warning
         {
             tracing::warn!(%name, warning, "a name was registered");

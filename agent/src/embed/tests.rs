@@ -256,7 +256,7 @@ fn a_block_of_a_tick_ends_with_its_tick_its_window_and_its_name() {
         let number = block.get_number().unwrap();
         assert!(number > next && number >> 12 & 0xfff == 8, "not the lost token: {number:x}");
     }
-    minter.retire(generator.ticks().unwrap().namespace()).unwrap();
+    minter.retire(generator.ticks().unwrap().namespace());
     assert_eq!([code(block.get_number()), code(generator.get_number())], [MintCode::UnknownGenerator; 2]);
 }
 

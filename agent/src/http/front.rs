@@ -246,7 +246,7 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
                         // The router would ask, too, and keep the connection: whoever is the first to ask for a name asks for it all day.
                         Err(NoPlan::UnknownName(name)) if name.has_further(asked) => {
                             asked += 1;
-                            self.learn(*name).await?;
+                            self.learn(name).await?;
                             continue;
                         }
                         Err(_) => return self.flush().await.map(|()| false),

@@ -54,17 +54,13 @@ pub(super) async fn define(
              {{serial:6}}\"}}"
         ))
     })?;
-    let known_as = |kind, name: &GeneratorName| match &agent.names {
-        Some(names) => names.definition(kind, name),
-        None => agent.minter.definition(kind, name),
-    };
-    let known = known_as(definition.kind(), &name);
+    let known = agent.minter.definition(definition.kind(), &name);
     let definition = definition.completed(agent.minter.secrets(), agent.minter.strategies(), known.as_ref());
     let namespace = Namespace::define(name, &definition).map_err(|e| Problem::bad_parameter(e.to_string()))?;
     let Some(names) = &agent.names else {
         return Err(agent.refused(&Refusal::MastersUnavailable("this agent asks no masters about names".to_owned())));
     };
-    let known = known_as(namespace.kind(), namespace.name());
+    let known = agent.minter.definition(namespace.kind(), namespace.name());
     // A misspelt strategy would be registered for ever, and gives IDs nowhere.
     if known.is_none_or(|known| !namespace.is_met_by(&known))
         && namespace.encoding().is_some_and(|encoding| encoding.form() == EncodingForm::Strategy)
@@ -73,11 +69,9 @@ pub(super) async fn define(
         return Err(Problem::bad_parameter(refusal.to_string()));
     }
     let from = from.map(|Extension(CallerAddress(from))| from);
-    let answered =
-        if dry_run { names.try_for(from, &namespace).await } else { names.define_for(from, namespace.clone()).await };
-    let is_new = answered.map_err(|e| agent.refused(&e))?;
+    let is_new = names.define(from, &namespace, dry_run).await.map_err(|e| agent.refused(&e))?;
     // As it is served, which may be as it was registered long ago.
-    let known = known_as(namespace.kind(), namespace.name());
+    let known = agent.minter.definition(namespace.kind(), namespace.name());
     let namespace = known.unwrap_or(namespace);
     let minter = &agent.minter;
     let warning = minter.warning(agent.sequences.as_deref().map(|sequences| sequences.sets()), &namespace);
@@ -135,7 +129,7 @@ mod tests {
         }
         let name: GeneratorName = "orders".parse().unwrap();
         names.look_up(name.as_str(), |_| Ok(())).await.unwrap();
-        assert_eq!(names.definition(common::kind::Kind::Uniq64, &name), None);
+        assert_eq!(site.agent.minter.definition(common::kind::Kind::Uniq64, &name), None);
         assert!(master.with(|records| records.registered.is_empty()));
 
         let (_, would) = put(&site, "orders?dry_run=true", &orders).await;

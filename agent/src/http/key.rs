@@ -8,12 +8,10 @@ use super::problem::Problem;
 use super::render::Style;
 use super::sequence::{KeyQuery, OF_ONE_KEY};
 use crate::gate::Prefix;
-use crate::refusal::Refusal;
 use crate::run::Run;
 use crate::sequences::{Call, Name, admits};
 use axum::http::Uri;
 use common::encoding::DECIMAL64;
-use common::namespace::Namespace;
 use common::sequence::{Route, Slot};
 use common::template::CallerParts;
 use std::net::IpAddr;
@@ -66,12 +64,8 @@ impl KeyPlan {
 
 /// The reason why there is no plan for so many numbers of a key of a name that is not served here.
 fn unserved(agent: &Agent, name: &str, n: u32) -> NoPlan {
-    let fits = |heard: &Namespace| {
-        let definition = heard.sequences().ok_or_else(|| Refusal::unknown_name(name))?;
-        admits(definition, name, n)
-    };
-    let unserved = agent.names.as_ref().and_then(|names| names.unserved(name, fits).ok()?);
-    unserved.map_or(NoPlan::NotForUs, NoPlan::from)
+    let unserved = agent.names.as_ref().and_then(|names| names.unserved(name, |heard| admits(heard, n)).ok()?);
+    unserved.map_or(NoPlan::NotForUs, NoPlan::UnknownName)
 }
 
 impl Agent {

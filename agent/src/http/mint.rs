@@ -52,15 +52,9 @@ pub(super) struct Plan {
 #[derive(Debug)]
 pub(super) enum NoPlan {
     /// It may be for IDs by that name, which is not known here yet.
-    UnknownName(Box<Unserved>),
+    UnknownName(Unserved),
     /// The router knows what to say.
     NotForUs,
-}
-
-impl From<Unserved> for NoPlan {
-    fn from(unserved: Unserved) -> Self {
-        Self::UnknownName(Box::new(unserved))
-    }
 }
 
 /// The router says what is wrong.
@@ -92,7 +86,7 @@ impl Plan {
             Ok(asked) => asked,
             Err(_) => {
                 let unknown = agent.mint().to_look_up(&request)?;
-                return Err(unknown.map_or(NoPlan::NotForUs, NoPlan::from));
+                return Err(unknown.map_or(NoPlan::NotForUs, NoPlan::UnknownName));
             }
         };
         let (n, generator) = (request.n, Arc::clone(asked.generator));

@@ -114,7 +114,7 @@ async fn a_plain_number_is_of_the_names_that_may_have_given_it() {
     let told = app.get("/explain/1001").await.json();
     assert_eq!(
         (&told["kind"], &told["names"]),
-        (&"segment".into(), &serde_json::json!(["orders", "invoices"])),
+        (&"segment".into(), &serde_json::json!(["invoices", "orders"])),
         "{told}"
     );
     assert_eq!((&told["time"], &told["token"]), (&serde_json::Value::Null, &serde_json::Value::Null), "{told}");

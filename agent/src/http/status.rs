@@ -5,7 +5,7 @@ use super::problem::Problem;
 use super::{Agent, body};
 use crate::holder::LeaseView;
 use crate::metrics::page;
-use crate::minter::GeneratorView;
+use crate::minter::{Entry, GeneratorView, Place};
 use crate::serial_file::StartKind;
 use crate::years::{layout_ends, signed_end};
 use axum::extract::rejection::PathRejection;
@@ -49,8 +49,7 @@ pub(super) async fn explained(
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Response, Problem> {
     let Path(id) = id.map_err(|_| Problem::bad_parameter("the ID is not text"))?;
-    let unused = agent.names.iter().flat_map(|names| names.unused()).map(Arc::new);
-    let names: Vec<Arc<Namespace>> = agent.minter.namespaces().into_iter().chain(unused).collect();
+    let names = agent.minter.namespaces();
     let names: Vec<_> = names.iter().map(Arc::as_ref).collect();
     // Whoever asks has not shown who they are: what is encrypted stays so.
     let secrets = Secrets::NONE;
@@ -70,7 +69,6 @@ pub(super) async fn generators(State(agent): State<Arc<Agent>>) -> Result<Respon
 
 /// With those whose numbers belong to keys, and what this agent has of them.
 fn all_generators(agent: &Agent, views: &[GeneratorView]) -> Vec<Value> {
-    let keyed = agent.minter.keyed_names();
     let sequence = |name: &Arc<Namespace>| {
         let (definition, name) = (name.sequences()?, name.name().as_str());
         let here = agent.sequences.as_ref().map(|sequences| sequences.view_of(name)).unwrap_or_default();
@@ -90,10 +88,12 @@ fn all_generators(agent: &Agent, views: &[GeneratorView]) -> Vec<Value> {
             },
         }))
     };
-    let unused: Vec<Arc<Namespace>> = agent.names.iter().flat_map(|names| names.unused()).map(Arc::new).collect();
-    let plain = unused.iter().filter(|name| name.sequences().is_none()).map(|name| GeneratorView::of_unused(name));
+    let shown =
+        |name: &Entry| (name.is_unused() || name.place() == Some(Place::Keys)).then(|| Arc::clone(&name.namespace));
+    let names = agent.minter.names.all(shown);
+    let plain = names.iter().filter(|name| name.sequences().is_none()).map(|name| GeneratorView::of_unused(name));
     let minted = views.iter().cloned().chain(plain).filter_map(|view| serde_json::to_value(view).ok());
-    minted.chain(keyed.values().chain(&unused).filter_map(sequence)).collect()
+    minted.chain(names.iter().filter_map(sequence)).collect()
 }
 
 /// Session, start, leases, the master in use.

@@ -2,7 +2,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{Form, MintRequest};
-use crate::refusal::{NAME_SHOWN_MAX, Refusal};
+use crate::refusal::Refusal;
 use common::encoding::{self, EncodingSource};
 use common::kind::{Form as KindForm, Kind, TextForm};
 use common::namespace::Namespace;
@@ -31,8 +31,7 @@ pub(super) fn without_keys(kind: Kind) -> Result<(), Refusal> {
 pub(super) fn fits(request: &MintRequest<'_>, kind: Kind, namespace: &Namespace) -> Result<CallerParts, Refusal> {
     let template = namespace.template();
     if let Some(asked) = request.kind.filter(|asked| *asked != kind) {
-        let name = request.name.chars().take(NAME_SHOWN_MAX).collect();
-        return Err(Refusal::UnknownGenerator { kind: asked, name });
+        return Err(Refusal::unknown(asked, request.name));
     }
     without_keys(kind)?;
     within(request.n, request.n_max)?;

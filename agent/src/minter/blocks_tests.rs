@@ -56,7 +56,7 @@ async fn the_block_of_a_retired_name_returns_when_its_hour_is_over_and_whoever_g
         minter.define(own(name)).unwrap();
         assert_eq!(one(&minter, name).await.unwrap().tick % 24, 12);
     }
-    minter.retire(&own("a")).unwrap();
+    minter.retire(&own("a"));
     minter.define(own("early")).unwrap();
     one(&minter, "early").await.unwrap();
     let (len, names) = blocks(&minter);

@@ -14,8 +14,8 @@ fn with(definition: Definition, plugins: &str) -> Definition {
 
 fn define(minter: &Minter, name: &str, definition: Definition) {
     let namespace = Namespace::define(name.parse().unwrap(), &definition).unwrap();
-    assert_eq!(minter.define(namespace.clone()), Ok(Defined::New));
-    assert_eq!(minter.define(namespace), Ok(Defined::Known));
+    assert_eq!(minter.define(namespace.clone()), Ok(()));
+    assert_eq!(minter.define(namespace), Ok(()));
 }
 
 fn code<T: std::fmt::Debug>(result: Result<T, MintError>) -> MintCode {
@@ -99,7 +99,7 @@ async fn a_name_whose_plugins_cannot_be_made_refuses_with_the_reason() {
         assert!(refused.contains(why), "{name}: {refused}");
     }
     let other = Namespace::define("one".parse().unwrap(), &Definition::default()).unwrap();
-    assert_eq!(minter.define(other), Ok(Defined::Known), "plugins do not change which IDs come");
+    assert_eq!(minter.define(other), Ok(()), "plugins do not change which IDs come");
 }
 
 #[tokio::test]
@@ -110,7 +110,7 @@ async fn a_name_with_plugins_that_is_retired_gives_no_more_ids() {
     {
         let generator = Shared::new(&minter, name).unwrap();
         let known = minter.generator(kind, name).unwrap();
-        minter.retire(&minter.definition(kind, &name.parse().unwrap()).unwrap()).unwrap();
+        minter.retire(&minter.definition(kind, &name.parse().unwrap()).unwrap());
         let refused = minter.mint(known, 1).await.unwrap_err();
         assert!(matches!(refused, Refusal::GeneratorRetired { .. }), "{name}: {refused:?}");
         assert!(generator.get_uniq64().is_err() && generator.get_number().is_err());
@@ -201,7 +201,7 @@ async fn a_retired_name_of_the_shared_series_gives_no_more_on_any_way() {
     }
     let alias = minter.generator(Kind::Uniq64, "alias").unwrap();
     let writes = minter.counters().writes();
-    minter.retire(&minter.definition(Kind::Uniq64, &"alias".parse().unwrap()).unwrap()).unwrap();
+    minter.retire(&minter.definition(Kind::Uniq64, &"alias".parse().unwrap()).unwrap());
     for from in [&shared as &dyn UniqGenerator, &block] {
         for _ in 0..3 {
             let refused = from.get_uniq64().unwrap_err();

@@ -2,6 +2,7 @@
 
 use super::{Answer, Minter, Wanted};
 use crate::holder::{LeaseView, Leases};
+use crate::refusal::Refusal;
 use crate::serial_file::{self, AfterReboot, Block, Contents, Opened};
 use common::calendar::UtcOffset;
 use common::clock::Clock;
@@ -9,6 +10,7 @@ use common::kind::Kind;
 use common::lease::{Generation, Grant};
 use common::namespace::{GeneratorName, Namespace};
 use common::parameters::{ClusterId, ClusterParameters, SessionId};
+use common::rpc::lease::{NameState, Registered};
 use common::rpc::ranges::SegmentGrant;
 use common::segment::Span;
 use common::time::{DAY_MS, Now, SpanMs, WallMs};
@@ -115,6 +117,25 @@ impl Kit {
         minter.join(ClusterId(1), parameters()).unwrap();
         minter.set_leases(held(7), 0).unwrap();
         minter
+    }
+}
+
+/// The masters' word that this name is in use.
+pub(crate) fn in_use(namespace: Namespace) -> Registered {
+    Registered { namespace, state: NameState::InUse, proof: None }
+}
+
+impl Minter {
+    /// Takes in that masters say that the name is in use.
+    pub(crate) fn define(&self, namespace: Namespace) -> Result<(), Refusal> {
+        let name = namespace.name().clone();
+        self.learn(&in_use(namespace));
+        self.names.look(name.as_str(), |known| known.refusal()).flatten().map_or(Ok(()), Err)
+    }
+
+    /// Takes in that masters say that the name was retired.
+    pub(crate) fn retire(&self, namespace: &Namespace) {
+        self.learn(&Registered { state: NameState::Retired, ..in_use(namespace.clone()) });
     }
 }
 

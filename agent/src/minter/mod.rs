@@ -11,9 +11,10 @@ mod count;
 mod demand;
 mod generator;
 mod give;
-mod keyed;
+mod learn;
 mod leases;
 mod mint;
+mod names;
 mod ready;
 mod registry;
 mod segments;
@@ -30,6 +31,7 @@ pub use background::CachedClock;
 pub use count::NameTotal;
 pub use generator::Generator;
 pub(crate) use give::{Leaves, Minted};
+pub(crate) use names::{Entry, Names, Place, Standing, Step};
 pub(crate) use registry::AxisWindow;
 pub(crate) use segments::Wanted;
 pub use segments::{SegmentCounters, SegmentInUse};
@@ -38,10 +40,9 @@ pub use view::{Counters, GeneratorView};
 
 use crate::dev::Masters;
 use crate::engine::{Engine, Published, RESUME_WAIT, broken};
-use crate::gate::Layout;
 use crate::holder::Leases;
 use crate::plugin::{Plugins, Refusals, Shares};
-use crate::refusal::{NAME_SHOWN_MAX, Refusal};
+use crate::refusal::Refusal;
 use crate::serial_file::{Opened, StartKind};
 use crate::timebase::Timebase;
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -55,7 +56,7 @@ use common::parameters::SessionId;
 use common::strategy::Strategies;
 use common::time::{BootMs, Now, WallMs};
 use common::token::{TokenKey, TokenType};
-use registry::{Axes, Ended, Registry};
+use registry::{Axes, Registry};
 use state::State;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -80,7 +81,10 @@ pub struct Minter {
     jumps: AtomicU64,
     published: ArcSwap<Published>,
     generators: Registry,
-    keyed: keyed::Keyed,
+    /// What names stand for.
+    pub(crate) names: Names,
+    /// Told when a further sequence becomes known.
+    keyed_learned: Notify,
     /// The one that has no name.
     uniq96: Arc<Generator>,
     /// The windows of all axes of ticks, that of Uniq96 first.
@@ -137,16 +141,16 @@ impl Minter {
         let resumed_until = (!renew_first).then(|| clock.link_now().boot + RESUME_WAIT);
         let engine = Engine::new(contents, holdings, leases, resumed_until);
         let mut engine = engine.with_random_bits(RandomBits::new(rand::random()));
-        let (generators, axes) = (Registry::new(), Axes::new(engine.contents().header.uniq96_mark));
+        let (generators, names, axes) =
+            (Registry::new(), Names::new(), Axes::new(engine.contents().header.uniq96_mark));
         for namespace in namespaces {
             if !namespace.plugins().is_empty() {
                 return Err(format!("'{}' has plugins: it is defined after the start", namespace.name()));
             }
-            let id = engine.add(&namespace)?;
             let writer = Writer::of(&namespace, Secrets::NONE, Strategies::NONE);
-            let series = Series::of(&engine, &axes, id, &namespace)?;
-            let generator = Generator::new(namespace, series, None, writer);
-            generators.add(id, generator).ok_or("there are more generators than there may be")?;
+            let known = Arc::new(namespace.clone());
+            let at = generators.add(&mut engine, &axes, namespace, None, writer)?;
+            names.serve(known, Place::Generator(at));
         }
         let uniq96 = Namespace::default_of(Kind::Uniq64);
         let uniq96 = Generator::new(uniq96, Series::uniq96(&axes)?, None, Writer::Decimal);
@@ -160,7 +164,8 @@ impl Minter {
             jumps: AtomicU64::new(0),
             published: ArcSwap::from_pointee(published),
             generators,
-            keyed: keyed::Keyed::default(),
+            names,
+            keyed_learned: Notify::new(),
             uniq96,
             axes,
             state: Mutex::new(state),
@@ -240,11 +245,12 @@ impl Minter {
         if kind == Kind::Uniq96 {
             return Ok(&self.uniq96);
         }
-        if let Some(ended) = self.generators.ended(name) {
-            return Err(ended);
-        }
-        let found = self.generators.get(kind, name);
-        found.ok_or_else(|| Refusal::UnknownGenerator { kind, name: name.chars().take(NAME_SHOWN_MAX).collect() })
+        let found = match self.names.look(name, |known| known.source()).transpose()? {
+            Some(Some(Place::Generator(slot))) => self.generators.at(slot).filter(|it| it.kind() == kind),
+            Some(Some(Place::Keys) | None) => None,
+            None => self.generators.default(kind).filter(|_| name == GeneratorName::DEFAULT),
+        };
+        found.ok_or_else(|| Refusal::unknown(kind, name))
     }
 
     /// The generator of Uniq96.
@@ -254,8 +260,9 @@ impl Minter {
 
     /// The kind of the generator that has this name; that of `default` is Uniq64. `None` if there is none here.
     pub fn kind_of(&self, name: &str) -> Option<Kind> {
-        let keyed = || self.keyed(name).ok().map(|_| Kind::Sequence);
-        Kind::NAMED.into_iter().find(|kind| self.generators.get(*kind, name).is_some()).or_else(keyed)
+        let is_known = |known: &Arc<Entry>| matches!(known.standing, Standing::Served(_) | Standing::Ended(..));
+        let known = self.names.look(name, |known| is_known(known).then(|| known.namespace.kind()));
+        known.unwrap_or_else(|| (name == GeneratorName::DEFAULT).then_some(Kind::Uniq64))
     }
 
     /// Waits for the slow path among other requests; before that, if IDs are wanted, for a lease that has to be asked for
@@ -353,75 +360,6 @@ impl Minter {
 
     fn why(&self) -> String {
         self.why.load().as_deref().cloned().unwrap_or_else(|| "the masters have not granted one yet".to_owned())
-    }
-}
-
-/// What became of a definition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Defined {
-    /// It is served from now on.
-    New,
-    /// It was served before.
-    Known,
-}
-
-impl Minter {
-    /// Serves a further generator, as the masters define it. Blocks while the serial file is written.
-    ///
-    /// # Errors
-    /// [`Refusal::GeneratorConflict`] if it stands for something else here; then nothing is minted by that name any more.
-    /// Others if there is no room, or minting has ended.
-    pub(crate) fn define(&self, namespace: Namespace) -> Result<Defined, Refusal> {
-        // Before the lock, for which all names wait: a strategy of an application may take its time to get ready. What is known stays so.
-        let known = self.generators.of_name(namespace.kind(), namespace.name()).is_some();
-        let writer = (!known).then(|| Writer::of(&namespace, self.secrets(), self.strategies()));
-        let mut state = self.lock()?;
-        let name = namespace.name().clone();
-        let conflict = || Refusal::GeneratorConflict { name: name.clone() };
-        if let Some(known) = self.generators.of_name(namespace.kind(), &name) {
-            if known.namespace().same_ids(&namespace) && !known.has_ended() {
-                return Ok(Defined::Known);
-            }
-            self.end_generator(&mut state, known, Ended::Contradicted);
-            return Err(conflict());
-        }
-        let full = || Refusal::Overloaded("there are as many generators as there may be");
-        let shares = namespace.shares_serials();
-        if !shares && !self.generators.has_room() {
-            return Err(full());
-        }
-        if namespace.sequences().is_some() {
-            return self.define_keyed(namespace);
-        }
-        if self.keyed.contains(&name) {
-            self.generators.end(&name, Ended::Contradicted);
-            return Err(conflict());
-        }
-        if Layout::of(&namespace).is_none() {
-            return Err(Refusal::UnknownGenerator { kind: namespace.kind(), name: name.to_string() });
-        }
-        let writer = writer.ok_or_else(broken)?;
-        let chain = match namespace.plugins() {
-            [] => None,
-            // A name whose plugins cannot be attached shall not be served.
-            plugins => Some(self.plugins().chain_or_refuse(namespace.kind(), &name, plugins).ok_or_else(full)?),
-        };
-        let (own, series) = if shares {
-            let default = self.generators.get(namespace.kind(), GeneratorName::DEFAULT).ok_or_else(full)?;
-            (None, default.series.clone())
-        } else {
-            let id = state.engine.add(&namespace).map_err(|_| {
-                self.generators.end(&name, Ended::Contradicted);
-                conflict()
-            })?;
-            (Some(id), Series::of(&state.engine, &self.axes, id, &namespace).map_err(|_| conflict())?)
-        };
-        let generator = Generator::new(namespace, series, chain, writer);
-        let added = match own {
-            Some(id) => self.generators.add(id, generator),
-            None => self.generators.share(generator),
-        };
-        added.map(|()| Defined::New).ok_or_else(full)
     }
 }
 

@@ -1,4 +1,4 @@
-use super::kit::{Kit, set_wall};
+use super::kit::{Kit, in_use, set_wall};
 use super::*;
 use crate::serial_file::forget_clock;
 use common::kind::{UNIQ64, UNIQ64_SERIALS_PER_HOUR};
@@ -33,7 +33,7 @@ async fn a_name_in_conflict_takes_sections_away_if_it_is_that_of_a_sequence() {
         ("orders", r#"{"kind":"sequence"}"#, r#"{"kind":"sequence","width":32}"#, false),
     ] {
         minter.define(named(name, one)).unwrap();
-        let conflict = minter.contradicted(&named(name, other));
+        let conflict = minter.contradicted(&in_use(named(name, other)));
         assert_eq!(conflict, Ok(()), "{name}");
         assert_eq!(minter.may_give_sections().is_ok(), may, "{name}: {:?}", minter.may_give_sections());
         assert!(matches!(minter.ready(), Err(Refusal::GeneratorConflict { .. })), "{name}: {:?}", minter.ready());

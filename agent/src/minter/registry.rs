@@ -1,45 +1,22 @@
 //! The generators of this agent: they are found without a lock, further ones are added, none is ever taken away.
 
 use super::Generator;
-use super::series::SerialSeries;
-use crate::refusal::Refusal;
+use super::series::{SerialSeries, Series};
+use super::writer::Writer;
+use crate::engine::Engine;
+use crate::plugin::Chain;
 use crate::ticks::{Place, TickWindow};
 use crate::window::Ends;
 use arc_swap::{ArcSwap, Guard};
 use common::kind::Kind;
-use common::namespace::GeneratorName;
+use common::namespace::Namespace;
 use common::setting::NAMESPACES_MAX;
 use common::time::WallMs;
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Those that always exist, and twice as many as the masters register: a name that is retired keeps its place until the next start.
 const GENERATORS_MAX: usize = Kind::NAMED.len() + 2 * NAMESPACES_MAX;
-
-/// Names are spread over so many maps: each further one copies its own, and not all there are.
-const PARTS: usize = 256;
-
-/// Which slot a generator is in, by kind and name. The names are texts here, because those of requests are.
-type Names = BTreeMap<Kind, BTreeMap<String, usize>>;
-
-/// Why nothing is minted by a name that the masters know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
-    /// They say that it stands for something else than it does here, or did.
-    Contradicted,
-    /// It was retired.
-    Retired,
-}
-
-impl Ended {
-    pub(super) fn refusal(self, name: &GeneratorName) -> Refusal {
-        match self {
-            Self::Contradicted => Refusal::GeneratorConflict { name: name.clone() },
-            Self::Retired => Refusal::GeneratorRetired { name: name.clone() },
-        }
-    }
-}
 
 /// The window of an axis of ticks.
 #[derive(Debug)]
@@ -113,122 +90,73 @@ impl Axes {
 }
 
 pub(super) struct Registry {
-    /// Generators by the engine's series.
-    owners: Box<[OnceLock<Arc<Generator>>]>,
-    /// Names of a series that is another's; in [`Names`] behind the owners.
-    sharers: Box<[OnceLock<Arc<Generator>>]>,
-    sharers_len: AtomicUsize,
-    /// Read without a lock, spread by names over [`PARTS`].
-    names: Box<[ArcSwap<Names>]>,
-    /// Names by which nothing is minted any more; texts here, as in [`Names`].
-    ended: ArcSwap<BTreeMap<String, (GeneratorName, Ended)>>,
-}
-
-fn slots() -> Box<[OnceLock<Arc<Generator>>]> {
-    (0..GENERATORS_MAX).map(|_| OnceLock::new()).collect()
+    /// Generators by the engine's series, and from the end backwards those whose series is another's.
+    slots: Box<[OnceLock<Arc<Generator>>]>,
+    sharers: AtomicUsize,
 }
 
 impl Registry {
     pub(super) fn new() -> Self {
-        Self {
-            owners: slots(),
-            sharers: slots(),
-            sharers_len: AtomicUsize::new(0),
-            names: (0..PARTS).map(|_| ArcSwap::default()).collect(),
-            ended: ArcSwap::default(),
-        }
+        Self { slots: (0..2 * GENERATORS_MAX).map(|_| OnceLock::new()).collect(), sharers: AtomicUsize::new(0) }
     }
 
+    /// The generator in that slot.
     #[inline]
-    fn part(&self, name: &str) -> Option<&ArcSwap<Names>> {
-        self.names.get(usize::from(name.bytes().fold(0_u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte))))
+    pub(super) fn at(&self, slot: usize) -> Option<&Arc<Generator>> {
+        self.slots.get(slot)?.get()
     }
 
-    pub(super) fn get(&self, kind: Kind, name: &str) -> Option<&Arc<Generator>> {
-        let place = *self.part(name)?.load().get(&kind)?.get(name)?;
-        let slot = self.owners.get(place).or_else(|| self.sharers.get(place - GENERATORS_MAX));
-        slot?.get()
-    }
-
-    /// The generator that is served by that name, of whichever kind: the masters know one definition of a name. `default` exists for
-    /// every kind.
-    pub(super) fn of_name(&self, kind: Kind, name: &GeneratorName) -> Option<&Arc<Generator>> {
-        let any = || Kind::NAMED.into_iter().find_map(|kind| self.get(kind, name.as_str()));
-        self.get(kind, name.as_str()).or_else(|| if name.is_default() { None } else { any() })
-    }
-
-    /// Why nothing is minted by that name any more.
-    pub(super) fn ended(&self, name: &str) -> Option<Refusal> {
-        let ended = self.ended.load();
-        let (name, why) = ended.get(name)?;
-        Some(why.refusal(name))
-    }
-
-    /// One `of` the names about which the masters contradict what is served here, or was.
-    pub(super) fn contradicted(&self, of: impl Fn(&GeneratorName) -> bool) -> Option<GeneratorName> {
-        let ended = self.ended.load();
-        ended.values().find(|(name, why)| *why == Ended::Contradicted && of(name)).map(|(name, _)| name.clone())
-    }
-
-    /// Nothing is minted by that name from now on. Only one thread at a time may say so.
-    pub(super) fn end(&self, name: &GeneratorName, why: Ended) {
-        let known = self.ended.load();
-        if known.get(name.as_str()).is_some_and(|(_, known)| *known == why) {
-            return;
-        }
-        let mut all = BTreeMap::clone(&known);
-        if all.len() < GENERATORS_MAX {
-            all.insert(name.as_str().to_owned(), (name.clone(), why));
-            self.ended.store(Arc::new(all));
-        }
-    }
-
-    /// The generator whose series of the engine that is.
-    pub(super) fn by_id(&self, id: usize) -> Option<&Arc<Generator>> {
-        self.owners.get(id)?.get()
+    /// The generator of that kind that nobody has to register; they are added first.
+    pub(super) fn default(&self, kind: Kind) -> Option<&Arc<Generator>> {
+        let mut first = self.iter().take(Kind::NAMED.len());
+        first.find(|it| it.kind() == kind && it.namespace().name().is_default())
     }
 
     /// The serials of that series of the engine.
     pub(super) fn serials(&self, id: usize) -> Option<&Arc<SerialSeries>> {
-        self.by_id(id)?.series.serials()
+        self.at(id)?.series.serials()
     }
 
     /// Generators with a series of their own, in the engine's order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Generator>> {
-        self.owners.iter().map_while(OnceLock::get)
+        self.slots.iter().take(GENERATORS_MAX).map_while(OnceLock::get)
     }
 
     /// All of them.
     pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Generator>> {
-        self.iter().chain(self.sharers.iter().map_while(OnceLock::get))
+        self.iter().chain(self.slots.iter().rev().take(GENERATORS_MAX).map_while(OnceLock::get))
     }
 
     /// Tells whether there is room for another one with a series of its own.
     pub(super) fn has_room(&self) -> bool {
-        self.iter().count() < self.owners.len()
+        self.iter().count() < GENERATORS_MAX
     }
 
-    /// Adds one with a series of its own, whose number in the engine is the next. Only one thread at a time may do so. `None` if there
-    /// is no room for it.
-    pub(super) fn add(&self, id: usize, generator: Arc<Generator>) -> Option<()> {
-        self.put(self.owners.get(id)?, id, generator)
+    /// Adds one with a series of its own, whose number in the engine is the next, and gives its slot. Only one thread at a time may do so.
+    ///
+    /// # Errors
+    /// A text, if a block of the serial file belongs to another definition of its name, or there is no room for it.
+    pub(super) fn add(
+        &self,
+        engine: &mut Engine,
+        axes: &Axes,
+        namespace: Namespace,
+        chain: Option<Arc<Chain>>,
+        writer: Writer,
+    ) -> Result<usize, String> {
+        let id = engine.add(&namespace)?;
+        let generator = Generator::new(namespace.clone(), Series::of(engine, axes, id, &namespace)?, chain, writer);
+        let slot = self.slots.get(id).filter(|_| id < GENERATORS_MAX);
+        let added = slot.and_then(|slot| slot.set(generator).ok());
+        added.map(|()| id).ok_or_else(|| "there are more generators than there may be".to_owned())
     }
 
-    /// The same of one whose series is another's.
-    pub(super) fn share(&self, generator: Arc<Generator>) -> Option<()> {
-        let at = self.sharers_len.load(Ordering::Relaxed);
-        self.put(self.sharers.get(at)?, GENERATORS_MAX + at, generator)?;
-        self.sharers_len.store(at + 1, Ordering::Relaxed);
-        Some(())
-    }
-
-    fn put(&self, slot: &OnceLock<Arc<Generator>>, place: usize, generator: Arc<Generator>) -> Option<()> {
-        let (kind, name) = (generator.kind(), generator.namespace().name().as_str().to_owned());
-        let part = self.part(&name)?;
-        slot.set(generator).ok()?;
-        let mut names = Names::clone(&part.load());
-        names.entry(kind).or_default().insert(name, place);
-        part.store(Arc::new(names));
-        Some(())
+    /// Adds one whose series is another's, and gives its slot. `None` if there is no room for it.
+    pub(super) fn share(&self, generator: Arc<Generator>) -> Option<usize> {
+        let before = self.sharers.load(Ordering::Relaxed);
+        let at = self.slots.len().checked_sub(before + 1).filter(|at| *at >= GENERATORS_MAX)?;
+        self.slots.get(at)?.set(generator).ok()?;
+        self.sharers.store(before + 1, Ordering::Relaxed);
+        Some(at)
     }
 }

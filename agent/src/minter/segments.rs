@@ -172,13 +172,13 @@ impl Minter {
     /// forgotten nothing. Empty once minting has ended.
     pub(crate) fn segments_seen(&self) -> Vec<(GeneratorName, Shown)> {
         let seen = self.lock().map_or_else(|_| Vec::new(), |state| state.engine.segments_seen());
-        let name = |series| Some(self.generators.by_id(series)?.namespace().name().clone());
+        let name = |series| Some(self.generators.at(series)?.namespace().name().clone());
         seen.into_iter().filter_map(|(series, seen)| Some((name(series)?, seen))).collect()
     }
 
     /// Notes what masters are to be asked for.
     pub(super) fn want(&self, series: usize, ask: Ask) {
-        if let Some(generator) = self.generators.by_id(series) {
+        if let Some(generator) = self.generators.at(series) {
             locked(&self.desk.wanted).push(Wanted { series, name: generator.namespace().name().clone(), ask });
             self.desk.asked.notify_one();
         }
@@ -224,7 +224,7 @@ impl Minter {
 
     /// Whether nobody mints by that name any more.
     pub(crate) fn has_ended(&self, wanted: &Wanted) -> bool {
-        self.generators.by_id(wanted.series).is_none_or(|generator| generator.has_ended())
+        self.generators.at(wanted.series).is_none_or(|generator| generator.has_ended())
     }
 
     /// Raises the marks of this series soon, and lengthens its window.

@@ -1,13 +1,9 @@
 //! Masters of another cluster in our list, and names about which the masters contradict us: what stops minting until
 //! somebody has looked.
 
-use super::registry::Ended;
-use super::series::Series;
-use super::state::State;
-use super::{Generator, Minter};
-use crate::engine::broken;
+use super::Minter;
+use super::names::{Entry, Place};
 use crate::refusal::Refusal;
-use common::namespace::{GeneratorName, Namespace};
 use common::parameters::ClusterId;
 use std::sync::{Arc, PoisonError};
 
@@ -96,8 +92,8 @@ impl Minter {
     }
 
     /// Gives what the masters contradict: the cluster, or one `of` our names.
-    fn contradiction(&self, of: impl Fn(&GeneratorName) -> bool) -> Option<Refusal> {
-        let conflict = || Some(Refusal::GeneratorConflict { name: self.generators.contradicted(of)? });
+    fn contradiction(&self, of: impl Fn(&Entry) -> bool) -> Option<Refusal> {
+        let conflict = || Some(Refusal::GeneratorConflict { name: self.names.contradicted(of)? });
         self.wrong_cluster().or_else(conflict)
     }
 
@@ -106,14 +102,14 @@ impl Minter {
     /// # Errors
     /// Why not. Its sections belong to somebody who can.
     pub(crate) fn may_give_sections(&self) -> Result<(), Refusal> {
-        self.may_give(|name| self.keyed.contains(name))
+        self.may_give(|name| name.place() == Some(Place::Keys))
     }
 
     /// Tells whether anything of these names can be given, as far as that depends on more than a lease.
     ///
     /// # Errors
     /// The reason why not.
-    pub(super) fn may_give(&self, of: impl Fn(&GeneratorName) -> bool) -> Result<(), Refusal> {
+    pub(super) fn may_give(&self, of: impl Fn(&Entry) -> bool) -> Result<(), Refusal> {
         let unwritten = || Some(Refusal::BoundsUnwritten(self.bounds_unwritten.load().as_deref()?.clone()));
         self.contradiction(of).or_else(unwritten).map_or(Ok(()), Err)
     }
@@ -121,61 +117,5 @@ impl Minter {
     /// Notes whether bounds of sections can be written down; `Some`: why not.
     pub(crate) fn note_bounds(&self, unwritten: Option<String>) {
         self.bounds_unwritten.store(unwritten.map(Arc::new));
-    }
-
-    /// No more IDs by a name that was retired. Blocks while the serial file is written.
-    ///
-    /// # Errors
-    /// If minting has ended.
-    pub(crate) fn retire(&self, namespace: &Namespace) -> Result<(), Refusal> {
-        let mut state = self.lock()?;
-        match self.generators.of_name(namespace.kind(), namespace.name()) {
-            Some(known) if known.namespace().same_ids(namespace) => {
-                self.end_generator(&mut state, known, Ended::Retired);
-            }
-            Some(known) => self.end_generator(&mut state, known, Ended::Contradicted),
-            None => self.generators.end(namespace.name(), Ended::Retired),
-        }
-        state.engine.retire(namespace);
-        self.plugins().forget(namespace.kind(), namespace.name());
-        Ok(())
-    }
-
-    /// No more IDs by a name that the masters have forgotten and do not take back: it is another's now, or another one may
-    /// give the same. Blocks while the serial file is written.
-    ///
-    /// # Errors
-    /// If minting has ended.
-    pub(crate) fn contradicted(&self, namespace: &Namespace) -> Result<(), Refusal> {
-        let mut state = self.lock()?;
-        match self.generators.of_name(namespace.kind(), namespace.name()) {
-            Some(known) => self.end_generator(&mut state, known, Ended::Contradicted),
-            None => self.generators.end(namespace.name(), Ended::Contradicted),
-        }
-        Ok(())
-    }
-
-    /// The reason why nothing is minted by that name any more.
-    pub(super) fn why_ended(&self, generator: &Generator) -> Refusal {
-        self.generators.ended(generator.namespace().name().as_str()).unwrap_or_else(broken)
-    }
-
-    /// No more IDs by this generator, however its caller came to it.
-    pub(super) fn end_generator(&self, state: &mut State, generator: &Arc<Generator>, why: Ended) {
-        // The reason before the flag, for whoever sees the flag; and that before the window closes: whoever takes something of a window
-        // that was opened after it sees it.
-        self.generators.end(generator.namespace().name(), why);
-        if generator.end()
-            && let Series::Serials(series) = &generator.series
-        {
-            let (engine, mut hands) = state.parts(self);
-            // Also of a series that is another's: windows that threads know, and blocks, end with it, and the others open the next
-            // window. Only a series that is not ours is unknown.
-            let _ = engine.take_back(&mut hands, series.id);
-            if series.is_segment() {
-                engine.end_segments(series.id);
-                self.tell_of([series.id].into());
-            }
-        }
     }
 }

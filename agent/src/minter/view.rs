@@ -159,18 +159,18 @@ impl Minter {
         &self.counters
     }
 
-    /// What a name stands for here.
+    /// What a name stands for, whether IDs are given by it or not, as far as this agent has heard.
     pub fn definition(&self, kind: Kind, name: &GeneratorName) -> Option<Namespace> {
-        let keyed = || self.keyed_names().get(name.as_str()).filter(|_| kind == Kind::Sequence).cloned();
-        let known = self.generators.get(kind, name.as_str()).map(|generator| Arc::clone(generator.namespace()));
-        known.or_else(keyed).map(|namespace| Namespace::clone(&namespace))
+        let default = || self.generators.default(kind).map(|generator| Arc::clone(generator.namespace()));
+        let known = self.names.look(name.as_str(), |known| Arc::clone(&known.namespace)).or_else(default);
+        known.filter(|known| known.kind() == kind && known.name() == name).map(|known| Namespace::clone(&known))
     }
 
-    /// All names that are served here, with what they stand for.
+    /// All names, with what they stand for.
     pub fn namespaces(&self) -> Vec<Arc<Namespace>> {
-        let keyed = self.keyed_names();
-        let generators = self.generators.all().map(|generator| generator.namespace());
-        generators.chain(keyed.values()).cloned().collect()
+        let defaults = Kind::NAMED.into_iter().filter_map(|kind| self.generators.default(kind));
+        let names = self.names.all(|known| Some(Arc::clone(&known.namespace)));
+        defaults.map(|generator| Arc::clone(generator.namespace())).chain(names).collect()
     }
 
     /// The names whose layout ends soon after `now`, or has ended, and when it does.

@@ -29,9 +29,9 @@ pub use serve::{Answer, Call, Outcome};
 #[cfg(feature = "server")]
 pub(crate) use crate::sequence::caller_per_hour;
 
-use crate::catalog::{Catalog, source_of_keys};
+use crate::catalog::Catalog;
 use crate::masters::Masters;
-use crate::minter::Minter;
+use crate::minter::{Minter, Place};
 use crate::plugin::Shares;
 use crate::refusal::Refusal;
 use crate::sequence::Allocator;
@@ -41,7 +41,7 @@ use common::clock::Clock;
 use common::namespace::{GeneratorName, Namespace};
 #[cfg(feature = "server")]
 use common::parameters::ClusterId;
-use common::sequence::{ServedAt, Slot};
+use common::sequence::{SequenceDefinition, ServedAt, Slot};
 use durable::Durable;
 use forward::Forwards;
 use raise::Raises;
@@ -193,9 +193,12 @@ impl Sequences {
         if let Some(wrong) = self.minter.wrong_cluster() {
             return Err(wrong);
         }
-        let known = match self.minter.keyed(name) {
-            Ok(namespace) => namespace,
-            Err(_) => source_of_keys(&self.minter, self.names.as_ref(), name, |heard| admits(heard, name, n)).await?,
+        let known = match (self.minter.keyed(name), &self.names) {
+            (Err(_), Some(names)) => {
+                Box::pin(names.look_up(name, |heard| admits(heard, n))).await?;
+                self.minter.keyed(name)?
+            }
+            (known, _) => known?,
         };
         let served = self.serve(&known)?;
         served.admits(n)?;
@@ -267,8 +270,9 @@ impl Sequences {
 
     /// Whether there is a sequence that this agent serves.
     fn is_needed(&self) -> bool {
-        let names = self.minter.keyed_names();
-        names.values().filter_map(|name| name.sequences()).any(|one| self.serves_set(one.set()))
+        let is_served = |one: &SequenceDefinition| self.serves_set(one.set());
+        let names = &self.minter.names;
+        names.any(|name| name.place() == Some(Place::Keys) && name.namespace.sequences().is_some_and(is_served))
     }
 
     /// Sections are about to be served: others have to reach this agent then. Said once.

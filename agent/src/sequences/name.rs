@@ -8,6 +8,7 @@ use super::waiting::Rooms;
 use crate::refusal::Refusal;
 use crate::sequence::{Held, HeldRange, SectionState, Standing};
 use arc_swap::ArcSwap;
+use common::kind::Kind;
 use common::namespace::{GeneratorName, Namespace};
 use common::rpc::ranges::ShownReceipt;
 use common::sequence::{Section, SectionKey, SequenceDefinition};
@@ -87,7 +88,7 @@ impl Name {
     /// # Errors
     /// As [`admits`].
     pub(crate) fn admits(&self, n: u32) -> Result<(), Refusal> {
-        admits(&self.definition, self.name().as_str(), n)
+        admits(&self.namespace, n)
     }
 
     /// Says what masters list for us.
@@ -143,12 +144,13 @@ impl Name {
     }
 }
 
-/// Checks that so many numbers of a key may be asked for at once: no more than one master may grant alone, or each call would wait for both
-/// in vain.
+/// Checks that a name gives keys so many numbers at once: no more than one master may grant alone, or each call would wait for both in vain.
 ///
 /// # Errors
-/// [`Refusal::BadParameter`], with the most that there are.
-pub(crate) fn admits(definition: &SequenceDefinition, name: &str, n: u32) -> Result<(), Refusal> {
+/// [`Refusal::UnknownGenerator`]; [`Refusal::BadParameter`], with the most that there are.
+pub(crate) fn admits(namespace: &Namespace, n: u32) -> Result<(), Refusal> {
+    let name = namespace.name();
+    let definition = namespace.sequences().ok_or_else(|| Refusal::unknown(Kind::Sequence, name.as_str()))?;
     let most = definition.solo_allowance();
     if u64::from(n) <= most {
         return Ok(());

@@ -1,0 +1,172 @@
+//! Taking in the masters' word on names: they are served from then on, or no more.
+
+use super::generator::Generator;
+use super::names::{Ended, Entry, Place, Standing, Step};
+use super::series::Series;
+use super::state::State;
+use super::writer::Writer;
+use super::{Minter, broken};
+use crate::gate::Layout;
+use crate::refusal::Refusal;
+use common::kind::Kind;
+use common::namespace::Namespace;
+use common::rpc::lease::Registered;
+use std::sync::Arc;
+
+const FULL: Refusal = Refusal::Overloaded("there are as many generators as there may be");
+
+impl Minter {
+    /// Takes in the word of the masters on a name that is in use or retired. Blocks while the serial file is written.
+    pub(crate) fn learn(&self, word: &Registered) {
+        let (namespace, name) = (&word.namespace, word.namespace.name());
+        // Before the lock, for which all names wait: a strategy of an application may take its time to get ready.
+        let is_new = self.names.step(word) == Step::Serve;
+        let writer = is_new.then(|| Writer::of(namespace, self.secrets(), self.strategies()));
+        let Ok(mut state) = self.lock() else { return };
+        match self.names.step(word) {
+            Step::Nothing | Step::Unused => {}
+            Step::Note => {
+                self.names.change(name, |known| known.map(|known| Entry::new(word, known.standing.clone())));
+            }
+            Step::End(why) => self.end_name(&mut state, word, why),
+            Step::Serve => {
+                let standing = match self.serve(&mut state, namespace, writer) {
+                    Ok(place) => {
+                        tracing::info!(%name, "a generator of this name is served from now on");
+                        Standing::Served(place)
+                    }
+                    Err(Refusal::GeneratorConflict { .. }) => Standing::Ended(Ended::Contradicted, None),
+                    Err(why) => Standing::Unservable(why),
+                };
+                let is_keyed = standing == Standing::Served(Place::Keys);
+                self.note(Entry::new(word, standing));
+                if is_keyed {
+                    self.keyed_learned.notify_waiters();
+                }
+            }
+        }
+    }
+
+    /// No more IDs by a name that the masters have forgotten and do not take back: it is another's now, or another one may
+    /// give the same. Blocks while the serial file is written.
+    ///
+    /// # Errors
+    /// If minting has ended.
+    pub(crate) fn contradicted(&self, word: &Registered) -> Result<(), Refusal> {
+        self.end_name(&mut *self.lock()?, word, Ended::Contradicted);
+        Ok(())
+    }
+
+    /// Notes how a name stands from now on; what is wrong with it is said once, and not each time that masters say the name again.
+    fn note(&self, entry: Entry) {
+        let (name, why) = (entry.name().clone(), entry.refusal());
+        let is_news = self.names.change(&name, |_| Some(entry));
+        if let Some(why) = why.filter(|why| is_news && !matches!(why, Refusal::GeneratorRetired { .. })) {
+            tracing::error!(%name, %why, "this generator is not served");
+        }
+    }
+
+    /// Has a place made that a name's numbers come from.
+    fn serve(&self, state: &mut State, namespace: &Namespace, writer: Option<Writer>) -> Result<Place, Refusal> {
+        let (kind, name) = (namespace.kind(), namespace.name());
+        let shares = namespace.shares_serials();
+        if !self.names.has_room() || !shares && !self.generators.has_room() {
+            return Err(FULL);
+        }
+        if namespace.sequences().is_some() {
+            return match namespace.plugins() {
+                [] => Ok(Place::Keys),
+                _ => Err(Refusal::BadParameter("this version has no plugins for sequences".to_owned())),
+            };
+        }
+        if Layout::of(namespace).is_none() {
+            return Err(Refusal::UnknownGenerator { kind, name: name.to_string() });
+        }
+        let writer = writer.ok_or_else(broken)?;
+        let chain = match namespace.plugins() {
+            [] => None,
+            // A name whose plugins cannot be attached shall not be served.
+            plugins => Some(self.plugins().chain_or_refuse(kind, name, plugins).ok_or(FULL)?),
+        };
+        let namespace = namespace.clone();
+        let slot = if shares {
+            let series = self.generators.default(kind).ok_or(FULL)?.series.clone();
+            self.generators.share(Generator::new(namespace, series, chain, writer)).ok_or(FULL)?
+        } else {
+            let added = self.generators.add(&mut state.engine, &self.axes, namespace, chain, writer);
+            added.map_err(|_| Refusal::GeneratorConflict { name: name.clone() })?
+        };
+        Ok(Place::Generator(slot))
+    }
+
+    /// No more IDs by this name, however their caller came to it.
+    fn end_name(&self, state: &mut State, word: &Registered, why: Ended) {
+        let (namespace, name) = (&word.namespace, word.namespace.name());
+        let known = self.names.look(name.as_str(), Arc::clone);
+        let served = known.as_ref().and_then(|known| known.place());
+        let was_served = known.as_ref().is_some_and(|known| matches!(known.standing, Standing::Served(_)));
+        let is_retired = why == Ended::Retired;
+        let mut entry = match known.filter(|_| !is_retired) {
+            Some(known) => Entry::clone(&known),
+            None => Entry::new(word, Standing::Unused(None)),
+        };
+        entry.standing = Standing::Ended(why, served);
+        if !was_served || !is_retired {
+            // Others know of it.
+            entry.proof = None;
+        }
+        // The reason before the flag, for whoever sees the flag; and that before the window closes: whoever takes something of a window
+        // that was opened after it sees it.
+        self.note(entry);
+        if let Some(Place::Generator(at)) = served
+            && let Some(generator) = self.generators.at(at)
+        {
+            self.end_generator(state, generator);
+        }
+        if is_retired {
+            if was_served {
+                tracing::info!(%name, "this name was retired: no more IDs by it");
+            }
+            state.engine.retire(namespace);
+            self.plugins().forget(namespace.kind(), name);
+        }
+    }
+
+    fn end_generator(&self, state: &mut State, generator: &Generator) {
+        if generator.end()
+            && let Series::Serials(series) = &generator.series
+        {
+            let (engine, mut hands) = state.parts(self);
+            // Also of a series that is another's: windows that threads know, and blocks, end with it, and the others open the next
+            // window. Only a series that is not ours is unknown.
+            let _ = engine.take_back(&mut hands, series.id);
+            if series.is_segment() {
+                engine.end_segments(series.id);
+                self.tell_of([series.id].into());
+            }
+        }
+    }
+
+    /// The reason why nothing is minted by that name any more.
+    pub(super) fn why_ended(&self, generator: &Generator) -> Refusal {
+        self.names.look(generator.namespace().name().as_str(), |known| known.refusal()).flatten().unwrap_or_else(broken)
+    }
+
+    /// The sequence of that name.
+    ///
+    /// # Errors
+    /// [`Refusal::UnknownGenerator`], [`Refusal::GeneratorConflict`], [`Refusal::GeneratorRetired`].
+    pub fn keyed(&self, name: &str) -> Result<Arc<Namespace>, Refusal> {
+        let of = |known: &Arc<Entry>| match known.source()? {
+            Some(Place::Keys) => Ok(Some(Arc::clone(&known.namespace))),
+            Some(Place::Generator(_)) | None => Ok(None),
+        };
+        let found = self.names.look(name, of).transpose()?.flatten();
+        found.ok_or_else(|| Refusal::unknown(Kind::Sequence, name))
+    }
+
+    /// Resolves when a further sequence becomes known.
+    pub(crate) async fn keyed_learned(&self) {
+        self.keyed_learned.notified().await;
+    }
+}
