@@ -9,6 +9,7 @@ mod refreshing;
 #[cfg(test)]
 mod tests;
 
+#[cfg(feature = "server")]
 pub(crate) use finding::Unserved;
 pub use kept::kept_names;
 
