@@ -23,7 +23,7 @@ pub const BUCKET_AHEAD_MAX: SpanMs = SpanMs::seconds(3_600);
 /// What a generator's IDs are made by.
 #[derive(Clone, Debug)]
 pub enum Layout {
-    /// Numbers by their ticks: of that kind, and what it or the name says.
+    /// Numbers of that kind, by a layout of its own or of the name.
     Number(Kind, Arc<LayoutDefinition>),
     /// A template, by the day.
     Text(Arc<Template>),
@@ -107,7 +107,7 @@ impl Layout {
         Some(Self::Number(kind, Arc::clone(kind.numbers()?.definition())))
     }
 
-    /// What its numbers are made by, if they have the time for a mark.
+    /// The kind and the definition of its numbers, if their mark is of the time.
     pub fn by_ticks(&self) -> Option<(Kind, &Arc<LayoutDefinition>)> {
         match self {
             Self::Number(kind, definition) if definition.layout().mark() == Mark::Time => Some((*kind, definition)),
@@ -230,7 +230,7 @@ pub fn gate_ticks(
     Ok(ms)
 }
 
-/// Why there are no numbers of that instant under that lease.
+/// The refusal of numbers of that instant under that lease.
 pub fn unwritten(kind: Kind, definition: &LayoutDefinition, offset: UtcOffset, at: WallMs, lease: &Grant) -> Refusal {
     if let Some(Err(error)) = kind.numbers().map(|numbers| numbers.prefix(offset, at, lease.key.value)) {
         return match error {

@@ -24,7 +24,7 @@ use crate::{secret_file, workers};
 use anyhow::Context as _;
 use common::clock::Clock;
 use common::encoding::Secrets;
-use common::kind::{self, Kind, Known, TextForm};
+use common::kind::{self, Kind, Known, TextForm, UNIQ64};
 use common::namespace::Namespace;
 use common::parameters::{AgentId, SessionId};
 use common::process::descriptors::{self, Port};
@@ -146,7 +146,7 @@ fn secrets(args: &Args) -> anyhow::Result<Secrets> {
 /// Every line of history that says who got this ID. Uniq64 may be asked for in any of their forms.
 fn find(id: &str, args: &Args) -> anyhow::Result<()> {
     let folder = args.history_dir.as_deref().context("--history-dir is missing: say where history is kept")?;
-    let number = kind::Uniq64::parse(id).map(|id| id.text(TextForm::Decimal)).ok();
+    let number = UNIQ64.parse(id).map(|id| UNIQ64.text(id, TextForm::Decimal)).ok();
     let wanted = |line: &Line| line.contains(id) || number.as_deref().is_some_and(|number| line.contains(number));
     let mut found = Vec::new();
     let searched = history::find(folder, wanted, |line| {

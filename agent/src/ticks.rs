@@ -15,7 +15,7 @@ const CLOSED: u64 = u64::MAX;
 /// The most ticks that one window counts, so that the counter cannot overflow.
 const TICKS_MAX: u64 = 1 << 31;
 
-/// What the numbers of a window are made by beside time and serial.
+/// The parts of a window's numbers beside time and serial.
 #[derive(Clone, Debug)]
 pub struct Made {
     /// The layout, and how far names with it may go.
@@ -66,12 +66,12 @@ impl From<&LayoutDefinition> for Reach {
 #[derive(Debug)]
 pub struct TickWindow {
     ticks: Ticks,
-    /// What the numbers are made by; `None` if there is nothing in it.
+    /// The other parts of the numbers; `None` if there is nothing in it.
     made: Option<Made>,
     /// When the tick begins that ticks are counted from, and its number in the layout.
     base: WallMs,
     first_tick: u64,
-    /// Those of the first tick, and unless by a calendar all that follow. At hand, because after a locked instruction each load that
+    /// The numbers of the first tick, and unless by a calendar of all that follow. At hand, because after a locked instruction each load that
     /// depends on another one is waited for.
     line: Option<Numbers>,
     /// On a cache line of its own: whoever moves it takes the line away from all other threads, and they read the rest of this for

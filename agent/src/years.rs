@@ -66,7 +66,7 @@ mod tests {
             let offset = UtcOffset::from_minutes(minutes).unwrap();
             let at = signed_end(offset).unwrap();
             assert_eq!(offset.civil(at).unwrap().year, 2064);
-            let largest = |at| UNIQ64.prefix(offset, at, TokenValue(4_095)).unwrap() | u128::from(UNIQ64.serial_mask);
+            let largest = |at| UNIQ64.prefix(offset, at, TokenValue(4_095)).unwrap() | u128::from(u32::MAX >> 1);
             assert!(i64::try_from(largest(WallMs(at.0 - 1))).is_ok() && i64::try_from(largest(at)).is_err());
             assert_eq!(signed_ending(offset, WallMs(at.0 - WARN_AHEAD.0 - 1)), None);
             assert_eq!(signed_ending(offset, WallMs(at.0 - WARN_AHEAD.0)), Some(at));

@@ -1,7 +1,9 @@
 //! What a number costs in each layout and in each encoding, beside plain decimal digits.
 
 use common::encoding::{Encoding, EncodingForm, EncodingSource, Key};
+use common::kind::{TextForm, UNIQ64, UNIQ96};
 use common::layout::Preset;
+use common::time::WallMs;
 use common::token::TokenValue;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
@@ -44,5 +46,27 @@ fn layouts(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, encodings, layouts);
+fn kinds(c: &mut Criterion) {
+    let mut group = c.benchmark_group("kind");
+    group.throughput(Throughput::Elements(BATCH.into()));
+    let now = WallMs(1_764_253_800_123);
+    for (name, numbers) in [("uniq64", &*UNIQ64), ("uniq96", &*UNIQ96)] {
+        let layout = numbers.layout();
+        let Some(tick) = layout.tick(now) else { continue };
+        let prefix = |nth: u32| layout.prefix(black_box(tick + u64::from(nth)), TokenValue(7)).unwrap_or_default();
+        group.bench_function(format!("{name} prefix"), |b| {
+            b.iter(|| (0..BATCH).fold(0, |all, nth| all ^ prefix(nth)));
+        });
+        let (first, mut out) = (prefix(0), Vec::with_capacity(64 * BATCH as usize));
+        group.bench_function(format!("{name} decimal"), |b| {
+            b.iter(|| {
+                out.clear();
+                (0..BATCH).for_each(|n| numbers.write(black_box(first + u128::from(n)), TextForm::Decimal, &mut out));
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, encodings, layouts, kinds);
 criterion_main!(benches);

@@ -35,6 +35,19 @@ pub(crate) fn fill_decimal(field: &mut [u8], value: u64) {
     }
 }
 
+/// Decimal digits of the largest `u64`.
+pub(crate) const U64_DIGITS: usize = 20;
+/// Those of the largest `u32`.
+pub(crate) const U32_DIGITS: usize = 10;
+
+/// The last `WIDTH` decimal digits of `value`, zero-padded.
+#[inline]
+pub(crate) fn padded<const WIDTH: usize>(value: u64) -> [u8; WIDTH] {
+    let mut digits = [b'0'; WIDTH];
+    fill_decimal(&mut digits, value);
+    digits
+}
+
 /// Fills `field` with the last `field.len()` digits of `value` in `RADIX`, zero-padded, out of `alphabet`.
 #[inline]
 pub(crate) fn fill_digits<const RADIX: u64, const N: usize>(field: &mut [u8], value: u64, alphabet: &[u8; N]) {

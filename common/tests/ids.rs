@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use common::calendar::{Civil, UtcOffset};
-use common::kind::{Known, TextForm, TokenText, UNIQ64, UNIQ96, Uniq64, Uniq96, Ymd, explain};
+use common::kind::{Known, TextForm, TokenText, UNIQ64, UNIQ96, Ymd, explain};
 use common::time::WallMs;
 use common::token::TokenValue;
 use proptest::prelude::*;
@@ -25,14 +25,14 @@ fn edgy(max: u32) -> impl Strategy<Value = u32> {
     prop_oneof![3 => 0..=max, 1 => Just(0), 1 => Just(max), 1 => Just(max / 2 + 1)]
 }
 
-fn uniq64(offset: UtcOffset, ms: i64, token: u32, serial: u32) -> Uniq64 {
+fn uniq64(offset: UtcOffset, ms: i64, token: u32, serial: u32) -> u128 {
     let prefix = UNIQ64.prefix(offset, WallMs(ms), TokenValue(token)).unwrap();
-    Uniq64::from_bits(u64::try_from(UNIQ64.layout().fill(prefix, serial, 0)).unwrap())
+    UNIQ64.layout().fill(prefix, serial, 0)
 }
 
-fn uniq96(offset: UtcOffset, ms: i64, token: u32, serial: u32) -> Uniq96 {
+fn uniq96(offset: UtcOffset, ms: i64, token: u32, serial: u32) -> u128 {
     let prefix = UNIQ96.prefix(offset, WallMs(ms), TokenValue(token)).unwrap();
-    Uniq96::from_bits(UNIQ96.layout().fill(prefix, serial, 0)).unwrap()
+    UNIQ96.layout().fill(prefix, serial, 0)
 }
 
 const SERIAL64_MAX: u32 = (1 << 31) - 1;
@@ -55,7 +55,7 @@ proptest! {
         offset in offset(), ms in UNIQ64_MS, token in edgy(4_095), serial in edgy(SERIAL64_MAX),
     ) {
         let hour = offset.hour_bucket(WallMs(ms));
-        let fields = uniq64(offset, ms, token, serial).fields().unwrap();
+        let fields = UNIQ64.layout().parts(uniq64(offset, ms, token, serial)).unwrap();
         prop_assert_eq!(offset.from_local(fields.time), offset.hour_start(hour));
         prop_assert_eq!((fields.token.0, fields.serial, fields.tick), (token, serial, hour.0.into()));
     }
@@ -65,11 +65,9 @@ proptest! {
         offset in offset(), ms in UNIQ96_MS, token in edgy(65_535), serial in edgy(u32::MAX),
     ) {
         let id = uniq96(offset, ms, token, serial);
-        let fields = id.fields().unwrap();
+        let fields = UNIQ96.layout().parts(id).unwrap();
         prop_assert_eq!(offset.from_local(fields.time), WallMs(ms));
         prop_assert_eq!((fields.token.0, fields.serial), (token, serial));
-        prop_assert_eq!(Uniq96::from_bits(id.bits()), Some(id));
-        prop_assert_eq!(&id.to_be_bytes()[..], &id.bits().to_be_bytes()[4..]);
     }
 
     #[test]
@@ -78,21 +76,21 @@ proptest! {
     ) {
         let (short, long) = (uniq64(offset, ms, token, serial), uniq96(offset, ms, token, serial));
         for form in TextForm::ALL {
-            prop_assert_eq!(Uniq64::parse_form(&short.text(form), form), Ok(short));
-            prop_assert_eq!(Uniq96::parse_form(&long.text(form), form), Ok(long));
-            prop_assert_eq!(Uniq96::parse(&long.text(form)), Ok(long));
+            prop_assert_eq!(UNIQ64.parse_form(&UNIQ64.text(short, form), form), Ok(short));
+            prop_assert_eq!(UNIQ96.parse_form(&UNIQ96.text(long, form), form), Ok(long));
+            prop_assert_eq!(UNIQ96.parse(&UNIQ96.text(long, form)), Ok(long));
             let mut out = b"kept".to_vec();
-            UNIQ64.write(short.bits().into(), form, &mut out);
-            prop_assert_eq!(out, format!("kept{}", short.text(form)).into_bytes());
+            UNIQ64.write(short, form, &mut out);
+            prop_assert_eq!(out, format!("kept{}", UNIQ64.text(short, form)).into_bytes());
         }
-        prop_assert_eq!(short.text(TextForm::Decimal), short.bits().to_string());
-        prop_assert_eq!(short.text(TextForm::Hex), format!("{:016x}", short.bits()));
-        prop_assert_eq!(long.text(TextForm::Hex), format!("{:024x}", long.bits()));
-        prop_assert_eq!(long.text(TextForm::Decimal), format!("{:020}{:010}", long.bits() >> 32, long.bits() as u32));
+        prop_assert_eq!(UNIQ64.text(short, TextForm::Decimal), short.to_string());
+        prop_assert_eq!(UNIQ64.text(short, TextForm::Hex), format!("{:016x}", short));
+        prop_assert_eq!(UNIQ96.text(long, TextForm::Hex), format!("{:024x}", long));
+        prop_assert_eq!(UNIQ96.text(long, TextForm::Decimal), format!("{:020}{:010}", long >> 32, long as u32));
         // Decimal is left out: the texts of the first days of 2000 read as hex too.
         for form in [TextForm::Hex, TextForm::Base32, TextForm::Uri] {
-            if short.text(form).parse::<u64>().is_err() {
-                prop_assert_eq!(Uniq64::parse(&short.text(form)), Ok(short));
+            if UNIQ64.text(short, form).parse::<u64>().is_err() {
+                prop_assert_eq!(UNIQ64.parse(&UNIQ64.text(short, form)), Ok(short));
             }
         }
     }
@@ -107,15 +105,13 @@ proptest! {
         let hour = |ms| offset.hour_bucket(WallMs(ms));
         let (x, y) = (uniq64(offset, a, tokens.0, serials.0), uniq64(offset, b, tokens.1, serials.1));
         prop_assert_eq!(x.cmp(&y), (hour(a), tokens.0, serials.0).cmp(&(hour(b), tokens.1, serials.1)));
-        prop_assert_eq!(x.cmp(&y), x.bits().cmp(&y.bits()));
         for form in UNIQ64_FIXED {
-            prop_assert_eq!(x.text(form).cmp(&y.text(form)), x.cmp(&y));
+            prop_assert_eq!(UNIQ64.text(x, form).cmp(&UNIQ64.text(y, form)), x.cmp(&y));
         }
         let (x, y) = (uniq96(offset, a, tokens.0, serials.0), uniq96(offset, b, tokens.1, serials.1));
         prop_assert_eq!(x.cmp(&y), (a, tokens.0, serials.0).cmp(&(b, tokens.1, serials.1)));
-        prop_assert_eq!(x.cmp(&y), x.bits().cmp(&y.bits()));
         for form in UNIQ96_FIXED {
-            prop_assert_eq!(x.text(form).cmp(&y.text(form)), x.cmp(&y));
+            prop_assert_eq!(UNIQ96.text(x, form).cmp(&UNIQ96.text(y, form)), x.cmp(&y));
         }
     }
 
@@ -136,16 +132,14 @@ proptest! {
     #[test]
     fn what_parses_is_written_the_same_and_nothing_panics(text in foreign()) {
         for form in TextForm::ALL {
-            if let Ok(id) = Uniq64::parse_form(&text, form) {
-                prop_assert_eq!(id.text(form), text.clone());
-                prop_assert!(id.fields().is_some());
-            }
-            if let Ok(id) = Uniq96::parse_form(&text, form) {
-                prop_assert_eq!(id.text(form), text.clone());
-                prop_assert!(id.fields().is_some());
+            for numbers in [&UNIQ64, &UNIQ96] {
+                if let Ok(id) = numbers.parse_form(&text, form) {
+                    prop_assert_eq!(numbers.text(id, form), text.clone());
+                    prop_assert!(numbers.layout().parts(id).is_some());
+                }
             }
         }
-        let parsed = (Uniq64::parse(&text).is_ok(), Uniq96::parse(&text).is_ok());
+        let parsed = (UNIQ64.parse(&text).is_ok(), UNIQ96.parse(&text).is_ok());
         if parsed.0 || parsed.1 {
             prop_assert!(explain(&text, &Known::NONE).is_ok());
         } else if let Err(refusal) = explain(&text, &Known::NONE) {
@@ -156,10 +150,11 @@ proptest! {
     /// Bits that no generator made: they print, and their texts are refused just as the bits are.
     #[test]
     fn any_bits_print_and_are_judged_alike(low: u64, high: u64) {
-        let (short, long) = (Uniq64::from_bits(low), Uniq96::with_serial(high, low as u32));
-        for form in TextForm::ALL {
-            prop_assert_eq!(Uniq64::parse_form(&short.text(form), form).is_ok(), short.fields().is_some());
-            prop_assert_eq!(Uniq96::parse_form(&long.text(form), form).is_ok(), long.fields().is_some());
+        for (numbers, id) in [(&UNIQ64, low.into()), (&UNIQ96, u128::from(high) << 32 | u128::from(low as u32))] {
+            let exists = numbers.layout().parts(id).is_some();
+            for form in TextForm::ALL {
+                prop_assert_eq!(numbers.parse_form(&numbers.text(id, form), form).is_ok(), exists);
+            }
         }
     }
 }
@@ -177,13 +172,13 @@ fn each_field_at_its_edges_comes_back_alone() {
                     let Some(at) = offset.instant(&civil) else { continue };
                     for (token, serial) in [(0, 0), (4_095, SERIAL64_MAX)] {
                         let id = uniq64(offset, at.0, token, serial);
-                        let fields = id.fields().unwrap();
+                        let fields = UNIQ64.layout().parts(id).unwrap();
                         let begins = Civil { minute: 0, second: 0, millisecond: 0, ..civil };
                         assert_eq!(UtcOffset::default().civil(fields.time), Some(begins));
                         assert_eq!((fields.token.0, fields.serial), (token, serial));
                         assert!(seen.insert(id));
                     }
-                    let time = uniq96(offset, at.0, 65_535, u32::MAX).fields().unwrap().time;
+                    let time = UNIQ96.layout().parts(uniq96(offset, at.0, 65_535, u32::MAX)).unwrap().time;
                     assert_eq!(UtcOffset::default().civil(time), Some(civil));
                 }
             }
@@ -195,7 +190,7 @@ fn each_field_at_its_edges_comes_back_alone() {
 /// Aliases that other readers of these forms take: an ID has one text in each form.
 #[test]
 fn no_second_spelling_is_taken() {
-    let id = Uniq64::parse("uniq64://2026-11-20_13/4095/1").unwrap();
+    let id = UNIQ64.parse("uniq64://2026-11-20_13/4095/1").unwrap();
     for (good, bad) in [
         ("35746fff80000001", vec!["35746FFF80000001", "0x35746fff80000001", "+5746fff80000001", "035746fff80000001"]),
         ("3AX3FZY000001", vec!["3ax3fzy000001", "3AX3FZYOOOOO1", "3AX3FZY00000I", "3AX3-FZY000001", "03AX3FZY000001"]),
@@ -216,9 +211,9 @@ fn no_second_spelling_is_taken() {
             ],
         ),
     ] {
-        assert_eq!(Uniq64::parse(good), Ok(id));
+        assert_eq!(UNIQ64.parse(good), Ok(id));
         for bad in bad {
-            assert!(Uniq64::parse(bad).is_err(), "{bad} was taken");
+            assert!(UNIQ64.parse(bad).is_err(), "{bad} was taken");
         }
     }
 }
@@ -240,15 +235,15 @@ fn ids_are_what_another_program_makes_of_the_tables() {
         let written = match *kind {
             "uniq64" => {
                 let id = uniq64(offset, ms, token, serial);
-                assert_eq!(u128::from(id.bits()), bits, "{line}");
-                assert!(TextForm::ALL.iter().zip(texts).all(|(form, text)| Uniq64::parse_form(text, *form) == Ok(id)));
-                TextForm::ALL.map(|form| id.text(form))
+                assert_eq!(id, bits, "{line}");
+                assert!(TextForm::ALL.iter().zip(texts).all(|(form, text)| UNIQ64.parse_form(text, *form) == Ok(id)));
+                TextForm::ALL.map(|form| UNIQ64.text(id, form))
             }
             _ => {
                 let id = uniq96(offset, ms, token, serial);
-                assert_eq!(id.bits(), bits, "{line}");
-                assert!(texts.iter().all(|text| Uniq96::parse(text) == Ok(id)));
-                TextForm::ALL.map(|form| id.text(form))
+                assert_eq!(id, bits, "{line}");
+                assert!(texts.iter().all(|text| UNIQ96.parse(text) == Ok(id)));
+                TextForm::ALL.map(|form| UNIQ96.text(id, form))
             }
         };
         assert_eq!(written, texts, "{line}");

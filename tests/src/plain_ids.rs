@@ -24,9 +24,8 @@ pub fn serial64(id: u64) -> u64 {
 /// The tick and the token of a number of a layout, by its fields as a person reads them.
 pub fn by_layout(said: &LayoutSpec, id: u128) -> (u64, u64) {
     let (mut above, mut parts) = (said.bits.unwrap_or(0), (0, 0));
-    for field in said.fields.iter().flatten() {
-        let (name, bits) = field.split_once(':').expect("a field");
-        let bits: u32 = bits.split('=').next().and_then(|bits| bits.parse().ok()).expect("its bits");
+    for (name, bits) in said.fields.iter().flatten().filter_map(|field| field.split_once(':')) {
+        let bits: u32 = bits.split('=').next().and_then(|bits| bits.parse().ok()).unwrap_or(0);
         above -= bits;
         let value = (id >> above) as u64 & ((1 << bits) - 1);
         match name {

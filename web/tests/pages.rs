@@ -294,8 +294,8 @@ async fn an_agent_that_was_stopped_raises_no_alarm() {
 #[tokio::test]
 async fn an_id_is_explained_with_who_held_its_token() {
     let (_, router) = console(few());
-    let id = common::kind::Uniq64::parse("uniq64://2026-11-20_13/6/42").unwrap();
-    let (_, _, html) = get(&router, &format!("/explain?id={}", id.text(common::kind::TextForm::Decimal))).await;
+    let id = common::kind::UNIQ64.parse("uniq64://2026-11-20_13/6/42").unwrap();
+    let (_, _, html) = get(&router, &format!("/explain?id={id}")).await;
     assert!(html.contains("<svg class=\"bits\" role=\"img\" aria-label=\"64 bits, from the highest: year"), "{html}");
     for text in ["orders-01", "It holds the token now.", "uniq64://2026-11-20_13/6/42", "31 bits", "/leases/uint2/6"] {
         assert!(html.contains(text), "{text}: {html}");

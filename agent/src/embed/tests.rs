@@ -2,7 +2,7 @@ use super::*;
 use crate::minter::Minter;
 use crate::minter::kit::{Kit, held, set_wall};
 use common::encoding::EncodingForm;
-use common::kind::{UNIQ64_SERIALS_PER_HOUR, Uniq64};
+use common::kind::{UNIQ64, UNIQ64_SERIALS_PER_HOUR};
 use common::rpc::mint::MintCode;
 use common::time::{DAY_MS, HOUR_MS, SpanMs, WallMs};
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ fn each_kind_comes_and_unknown_names_do_not() {
     let kit = Kit::new();
     let minter = kit.start();
     let generator = shared(&minter);
-    let fields = Uniq64::from_bits(generator.get_uniq64().unwrap()).fields().unwrap();
+    let fields = UNIQ64.layout().parts(generator.get_uniq64().unwrap().into()).unwrap();
     assert_eq!((fields.token.0, fields.serial), (7, 0));
     let mut batch = Vec::new();
     generator.get_batch64(5, &mut batch).unwrap();
@@ -73,7 +73,7 @@ fn a_block_ends_with_its_window() {
     let later = [block.get_uniq64().unwrap(), block.get_uniq64().unwrap(), generator.get_uniq64().unwrap()];
     assert!(later.iter().all(|id| *id > first + 1), "{first} {later:?}");
     minter.set_leases(held(8), 0).unwrap();
-    assert_eq!(Uniq64::from_bits(block.get_uniq64().unwrap()).fields().unwrap().token.0, 8, "not the lost token");
+    assert_eq!(UNIQ64.layout().parts(block.get_uniq64().unwrap().into()).unwrap().token.0, 8, "not the lost token");
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn a_thread_that_slept_past_the_end_of_the_hour_cannot_use_its_rest() {
     let generator = shared(&minter);
     let block = generator.per_thread();
     generator.get_uniq64().unwrap();
-    let before = Uniq64::from_bits(block.get_uniq64().unwrap()).fields().unwrap();
+    let before = UNIQ64.layout().parts(block.get_uniq64().unwrap().into()).unwrap();
     let next_hour = minter.wall() + SpanMs(HOUR_MS);
     set_wall(&minter, next_hour);
     // The time is written down every few milliseconds; whoever slept past an hour finds it done.
@@ -91,7 +91,7 @@ fn a_thread_that_slept_past_the_end_of_the_hour_cannot_use_its_rest() {
     while passing.wall() < next_hour {
         std::thread::yield_now();
     }
-    let after = Uniq64::from_bits(block.get_uniq64().unwrap()).fields().unwrap();
+    let after = UNIQ64.layout().parts(block.get_uniq64().unwrap().into()).unwrap();
     assert_ne!(before.tick, after.tick);
 }
 

@@ -22,7 +22,7 @@ pub(super) struct Style {
     pub(super) media: Media,
     /// For numbers.
     pub(super) encoding: Option<Arc<Encoding>>,
-    /// Whose texts are those of `uri`, which no encoding writes.
+    /// The numbers whose texts are those of `uri`, which no encoding writes.
     pub(super) uri: Option<&'static Numbers>,
     /// For strings.
     pub(super) caller: CallerParts,

@@ -2,7 +2,7 @@ use super::*;
 use crate::minter::kit::{Kit, held};
 use axum::body::to_bytes;
 use axum::http::{Method, Request};
-use common::kind::{Uniq64, Uniq96};
+use common::kind::{UNIQ64, UNIQ96};
 use common::rpc::mint::MintCode;
 use common::token::{TokenType, TokenValue};
 use serde_json::Value;
@@ -119,7 +119,10 @@ async fn every_text_form_and_media_type_says_the_same() {
     for (format, len) in [("decimal", 19), ("hex", 16), ("base32", 13)] {
         let answer = app.get(&format!("/uniq64?format={format}")).await;
         assert_eq!(answer.text().trim_end().len(), len);
-        assert_eq!(Uniq64::parse(answer.text().trim_end()).unwrap().fields().unwrap().token, TokenValue(7));
+        assert_eq!(
+            UNIQ64.parse(answer.text().trim_end()).ok().and_then(|id| UNIQ64.layout().parts(id)).unwrap().token,
+            TokenValue(7)
+        );
     }
     assert!(app.get("/uniq96?format=uri").await.text().starts_with("uniq96://20"));
 
@@ -128,9 +131,9 @@ async fn every_text_form_and_media_type_says_the_same() {
     let ids: Vec<_> = packed.body.chunks(8).map(|id| u64::from_be_bytes(id.try_into().unwrap())).collect();
     assert!(ids.len() == 3 && ids.is_sorted());
     let packed = app.send(Method::GET, "/uniq96?n=3", Some("application/octet-stream")).await;
-    let wide = |id: &[u8]| Uniq96::from_bits(id.iter().fold(0, |bits, byte| bits << 8 | u128::from(*byte))).unwrap();
+    let wide = |id: &[u8]| id.iter().fold(0, |bits, byte| bits << 8 | u128::from(*byte));
     let ids: Vec<_> = packed.body.chunks(12).map(wide).collect();
-    assert!(ids.len() == 3 && ids.iter().all(|id| id.fields().unwrap().token == TokenValue(7)));
+    assert!(ids.len() == 3 && ids.iter().all(|id| UNIQ96.layout().parts(*id).unwrap().token == TokenValue(7)));
 
     for path in ["/uniq64?n=2", "/uniq96?n=2&format=hex", "/string?n=2&biz=ABCD&custom=xy"] {
         let answer = app.send(Method::GET, path, Some("application/json")).await;
@@ -434,7 +437,7 @@ async fn the_last_five_hundred_serials_of_an_hour_and_then_the_next_hour() {
     let _stop = stop.drop_guard();
     let mut ids = HashSet::new();
     let mut take = |body: &str, serials: std::ops::Range<u32>, hour: u64| {
-        let fields = body.lines().map(|id| Uniq64::parse(id).unwrap().fields().unwrap());
+        let fields = body.lines().map(|id| UNIQ64.layout().parts(UNIQ64.parse(id).unwrap()).unwrap());
         assert!(fields.map(|f| (f.tick % 24, f.serial)).eq(serials.map(|serial| (hour, serial))), "{body}");
         ids.extend(body.lines().map(str::to_owned));
     };
@@ -505,7 +508,7 @@ async fn any_stream_of_bytes_is_served() {
         }
         String::from_utf8(got).unwrap()
     }
-    let ids = |got: &str| got.lines().filter(|line| Uniq64::parse(line).is_ok()).count();
+    let ids = |got: &str| got.lines().filter(|line| UNIQ64.parse(line).is_ok()).count();
     let (server, mut far) = call();
     ask(&mut far, &["/uniq64"], |got| ids(got) == 1 && got.ends_with(LAST)).await;
     ask(&mut far, &["/uniq64"; 5], |got| ids(got) == 5 && got.ends_with(LAST)).await;

@@ -5,7 +5,6 @@ use super::series::Series;
 use crate::engine::TICK_WAIT_MAX;
 use crate::gate::gate_ticks;
 use crate::refusal::Refusal;
-use common::kind::{Kind, UNIQ96};
 use common::time::{SpanMs, WallMs};
 use common::token::TokenType;
 use std::collections::BTreeSet;
@@ -50,27 +49,20 @@ impl Minter {
 
     /// Whether the clock has come near enough to the time that the next ID of each name would carry.
     fn in_time(&self, wanted: &BTreeSet<TokenType>, wall: WallMs) -> Result<(), Refusal> {
-        if let Some(token_type) = Kind::Uniq96.default_token_type().filter(|kind| wanted.contains(kind)) {
-            let (lease, offset) = self.lease(token_type)?;
-            if let Series::Ticks(series) = &self.uniq96.series {
-                let (ticks, ahead_max) = (UNIQ96.layout().ticks(offset), series.reach().ahead_max);
-                gate_ticks(&ticks, &lease, series.window().reached(), wall, ahead_max)?;
-            }
-        }
-        for generator in self.generators.iter().filter(|generator| !generator.has_ended()) {
+        let generators = std::iter::once(&self.uniq96).chain(self.generators.iter());
+        for generator in generators.filter(|generator| !generator.has_ended()) {
             let Some(token_type) = generator.namespace().token_type().filter(|kind| wanted.contains(kind)) else {
                 continue;
             };
             let (lease, offset) = self.lease(token_type)?;
-            match (&generator.series, generator.namespace().layout()) {
-                (Series::Ticks(series), Some(definition)) => {
-                    let waits = TICK_WAIT_MAX.0.saturating_mul(self.scale().into());
+            match &generator.series {
+                Series::Ticks(series) => {
+                    let ticks = series.definition.layout().ticks(offset);
+                    let waits = if ticks.spanning { TICK_WAIT_MAX.0.saturating_mul(self.scale().into()) } else { 0 };
                     let ahead_max = SpanMs(series.reach().ahead_max.0.saturating_add(waits));
-                    let ticks = definition.layout().ticks(offset);
                     gate_ticks(&ticks, &lease, series.window().reached(), wall, ahead_max).map(drop)?;
                 }
-                (Series::Ticks(_), None) => {}
-                (Series::Serials(series), _) => {
+                Series::Serials(series) => {
                     series.layout.gate(offset, &lease, series.last_bucket(), wall).map(drop)?;
                 }
             }

@@ -9,8 +9,8 @@ use crate::ticks::Reach;
 use crate::window::{Ends, Window};
 use arc_swap::ArcSwap;
 use common::kind::UNIQ96;
+use common::layout::LayoutDefinition;
 use common::namespace::Namespace;
-use common::time::SpanMs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
@@ -48,6 +48,8 @@ pub(crate) struct TickSeries {
     pub(super) id: Option<usize>,
     pub(super) axis: usize,
     window: Arc<AxisWindow>,
+    pub(super) definition: Arc<LayoutDefinition>,
+    /// As in the definition, but at hand.
     reach: Reach,
     /// Tells whether an ID was minted by it: then the serial file knows of it.
     begun: AtomicBool,
@@ -60,16 +62,14 @@ impl Series {
     /// # Errors
     /// If names of that kind have no serials, or there is no room for a further axis.
     pub(super) fn of(engine: &Engine, axes: &Axes, id: usize, namespace: &Namespace) -> Result<Self, String> {
-        if let Some(axis) = engine.axis_of(id) {
-            let window = axes.window(axis).ok_or("there are more layouts than there may be")?;
-            let reach = namespace.layout().map_or_else(|| SpanMs(0).into(), Reach::from);
-            let (id, begun, tally) = (Some(id), AtomicBool::new(false), Tally::default());
-            return Ok(Self::Ticks(Arc::new(TickSeries { id, axis, window, reach, begun, tally })));
-        }
         let layout = Layout::of(namespace);
+        let layout = layout.ok_or_else(|| format!("a generator of kind {} keeps no serials", namespace.kind()))?;
+        if let (Some(axis), Some((_, definition))) = (engine.axis_of(id), layout.by_ticks()) {
+            return Self::ticks(axes, Some(id), axis, definition);
+        }
         Ok(Self::Serials(Arc::new(SerialSeries {
             id,
-            layout: layout.ok_or_else(|| format!("a generator of kind {} keeps no serials", namespace.kind()))?,
+            layout,
             window: ArcSwap::from_pointee(Window::closed(Prefix::Void)),
             ends: Ends::default(),
             bucket_before: engine.bucket_of(id),
@@ -81,9 +81,15 @@ impl Series {
 
     /// The milliseconds of Uniq96.
     pub(super) fn uniq96(axes: &Axes) -> Result<Self, String> {
-        let window = axes.window(UNIQ96_AXIS).ok_or("there is no room for Uniq96")?;
-        let (reach, begun, tally) = (Reach::from(&**UNIQ96.definition()), AtomicBool::new(true), Tally::default());
-        Ok(Self::Ticks(Arc::new(TickSeries { id: None, axis: UNIQ96_AXIS, window, reach, begun, tally })))
+        Self::ticks(axes, None, UNIQ96_AXIS, UNIQ96.definition())
+    }
+
+    fn ticks(axes: &Axes, id: Option<usize>, axis: usize, definition: &Arc<LayoutDefinition>) -> Result<Self, String> {
+        let window = axes.window(axis).ok_or("there are more layouts than there may be")?;
+        let (definition, reach) = (Arc::clone(definition), Reach::from(&**definition));
+        // What has no block begins without one.
+        let (begun, tally) = (AtomicBool::new(id.is_none()), Tally::default());
+        Ok(Self::Ticks(Arc::new(TickSeries { id, axis, window, definition, reach, begun, tally })))
     }
 
     /// IDs that left by it; [`super::count`] says what counts.

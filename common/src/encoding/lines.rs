@@ -2,7 +2,8 @@
 //! those come from a table.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::{Encoding, Way, ones};
+use super::{Encoding, Way};
+use crate::digits::{U32_DIGITS, U64_DIGITS, padded};
 use crate::layout::Stretch;
 use std::ops::Range;
 
@@ -16,10 +17,6 @@ const LINES: usize = 128;
 const FEW: u64 = 8;
 /// Bytes of the longest line: the digits of a Uniq96 and what stands between two of them in JSON.
 const LINE_MAX: usize = 40;
-/// Digits of the largest `u64`.
-const DIGITS_MAX: usize = 20;
-/// Bits of what is below in the numbers in two parts that are written most, and how many digits those have.
-const SPLIT: (u32, [usize; 2]) = (32, [DIGITS_MAX, 10]);
 
 /// The four digits of every number below [`BLOCK`].
 static FOUR: [[u8; 4]; BLOCK as usize] = {
@@ -51,19 +48,12 @@ static LAST_BYTES: [[u8; 8]; PACKED_BLOCK] = {
 impl Encoding {
     /// Appends the texts of numbers, none above its bits, each with `after` behind it; what cannot be written is left out.
     pub fn write_run(&self, run: Stretch, after: &[u8], out: &mut Vec<u8>) {
-        let (is_plain, low) = (self.prefix.is_empty() && run.step == 1, run.first & ones(SPLIT.0));
+        let (is_plain, serial) = (self.prefix.is_empty() && run.step == 1, run.first as u32);
         match (&self.way, u64::try_from(run.first)) {
             (Way::Decimal, Ok(first)) if is_plain => numbers(first, run.n, after, out),
-            (Way::Split { bits, digits }, _)
-                if is_plain && (*bits, *digits) == SPLIT && low + u128::from(run.n) <= 1 << SPLIT.0 =>
-            {
-                fields::<{ SPLIT.1[1] }>(
-                    &padded::<DIGITS_MAX>((run.first >> SPLIT.0) as u64),
-                    low as u64,
-                    run.n,
-                    after,
-                    out,
-                );
+            (Way::Split, _) if is_plain && u32::MAX - serial >= run.n.saturating_sub(1) => {
+                let high = padded::<U64_DIGITS>((run.first >> u32::BITS) as u64);
+                fields::<U32_DIGITS>(&high, serial.into(), run.n, after, out);
             }
             (Way::Fixed(_), _) if run.step == 1 => self.write_by_last_digit(run, after, out),
             _ => {
@@ -186,21 +176,19 @@ fn fields<const WIDTH: usize>(before: &[u8], first: u64, n: u32, after: &[u8], o
     while next < end {
         let (high, low) = (next / BLOCK, next % BLOCK);
         let take = (end - next).min(BLOCK - low);
-        let digits = padded::<WIDTH>(high * BLOCK);
-        let high = digits.get(..WIDTH.saturating_sub(4)).unwrap_or_default();
-        block(&[before, high], low..low + take, after, out);
+        if take < FEW {
+            for number in next..next + take {
+                out.extend_from_slice(before);
+                out.extend_from_slice(&padded::<WIDTH>(number));
+                out.extend_from_slice(after);
+            }
+        } else {
+            let digits = padded::<WIDTH>(high * BLOCK);
+            let high = digits.get(..WIDTH.saturating_sub(4)).unwrap_or_default();
+            block(&[before, high], low..low + take, after, out);
+        }
         next += take;
     }
-}
-
-/// The last `WIDTH` digits of a number, with leading zeros.
-fn padded<const WIDTH: usize>(number: u64) -> [u8; WIDTH] {
-    let (mut digits, mut rest) = ([b'0'; WIDTH], number);
-    for digit in digits.iter_mut().rev() {
-        *digit = b'0' + (rest % 10) as u8;
-        rest /= 10;
-    }
-    digits
 }
 
 /// Digits of `n` numbers from `first` on, all together, without leading zeros.
@@ -209,7 +197,7 @@ fn digits(first: u64, n: u32) -> usize {
     while next < end {
         let digits = next.checked_ilog10().map_or(1, |log| log as usize + 1);
         // The first number with one digit more; for the longest there is none.
-        let longer = if digits < DIGITS_MAX { 10u64.saturating_pow(digits as u32) } else { u64::MAX };
+        let longer = if digits < U64_DIGITS { 10u64.saturating_pow(digits as u32) } else { u64::MAX };
         let same = end.min(longer) - next;
         total += digits * same as usize;
         next += same.max(1);

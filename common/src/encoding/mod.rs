@@ -36,7 +36,7 @@ pub use plain::{TextForm, UnknownTextForm};
 pub use secret::{InvalidMark, InvalidSecrets, SECRETS_MAX, Secret, SecretMark, Secrets};
 pub use written::WrittenAs;
 
-use crate::digits::{fill_decimal, read_decimal, shown};
+use crate::digits::{U32_DIGITS, U64_DIGITS, padded, read_decimal, shown};
 use crate::layout::Layout;
 use crate::plugin::Parameters;
 use crate::strategy::{self, Defined, Own, STRATEGY_PARAMETERS_LEN_MAX, STRATEGY_TEXT_LEN_MAX, Strategies};
@@ -260,11 +260,8 @@ enum Way {
     /// As few digits as there are.
     Decimal,
     Fixed(Digits),
-    /// In decimal what is above so many bits, and then what is in them. No definition can say it.
-    Split {
-        bits: u32,
-        digits: [usize; 2],
-    },
+    /// In decimal the upper 64 bits, and then the lower 32. No definition can say it.
+    Split,
     Base32hex(Base32hex),
     Uuid(Digits),
     Ksuid,
@@ -420,7 +417,7 @@ impl Encoding {
         let own = match &self.way {
             Way::Decimal | Way::Sqids(..) | Way::Own(_) => return None,
             Way::Fixed(digits) => digits.len(),
-            Way::Split { digits: [high, low], .. } => high + low,
+            Way::Split => U64_DIGITS + U32_DIGITS,
             Way::Base32hex(digits) => digits.len(),
             Way::Uuid(_) => UUID_LEN,
             Way::Ksuid => ksuid::LEN,
@@ -459,13 +456,9 @@ impl Encoding {
                 Err(_) => out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes()),
             },
             Way::Fixed(digits) => digits.write(number, out),
-            Way::Split { bits, digits: [high, low] } => {
-                let start = out.len();
-                out.resize(start + high + low, b'0');
-                if let Some((above, below)) = out.get_mut(start..).and_then(|field| field.split_at_mut_checked(*high)) {
-                    fill_decimal(above, (number >> bits) as u64);
-                    fill_decimal(below, (number & ones(*bits)) as u64);
-                }
+            Way::Split => {
+                out.extend_from_slice(&padded::<U64_DIGITS>((number >> u32::BITS) as u64));
+                out.extend_from_slice(&padded::<U32_DIGITS>(number as u32 as u64));
             }
             Way::Base32hex(digits) => digits.write(number, out),
             Way::Ksuid => ksuid::write(number, out),
@@ -509,9 +502,9 @@ impl Encoding {
         let number = match &self.way {
             Way::Decimal => own.bytes().all(|b| b.is_ascii_digit()).then(|| own.parse().ok()).flatten()?,
             Way::Fixed(digits) => digits.read(own.as_bytes())?,
-            Way::Split { bits, digits: [high, _] } => {
-                let (above, below) = own.split_at_checked(*high)?;
-                u128::from(read_decimal(above)?) << bits | u128::from(read_decimal(below)?)
+            Way::Split => {
+                let (above, below) = own.split_at_checked(U64_DIGITS)?;
+                u128::from(read_decimal(above)?) << u32::BITS | u128::from(read_decimal(below)?)
             }
             Way::Base32hex(digits) => digits.read(own)?,
             Way::Uuid(digits) => digits.read(own.replace('-', "").as_bytes())?,

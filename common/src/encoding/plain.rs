@@ -87,11 +87,9 @@ impl Encoding {
         Self { bits, prefix: Box::default(), respelled: None, way }
     }
 
-    /// Decimal digits of fixed length: those of the lowest `low` bits behind those of all bits above them.
-    pub(crate) fn split(bits: u32, low: u32) -> Self {
-        let digits = [bits - low, low].map(|bits| Alphabet::decimal().digits_for(bits) as usize);
-        let way = Way::Split { bits: low, digits };
-        Self { bits, prefix: Box::default(), respelled: None, way }
+    /// Numbers of 96 bits in decimal digits of fixed length: those of the lowest 32 bits behind those of the bits above them.
+    pub(crate) fn split96() -> Self {
+        Self { bits: u64::BITS + u32::BITS, prefix: Box::default(), respelled: None, way: Way::Split }
     }
 }
 

@@ -170,7 +170,7 @@ proptest! {
             r#"{"form":"hex","case":"upper","prefix":"ord_"}"#, r#""sqids""#, r#""ff1""#,
         ]),
     ) {
-        for encoding in [encoding(json, bits), Encoding::split(bits.min(96), 32)] {
+        for encoding in [encoding(json, bits), Encoding::split96()] {
             let first = first & ones(encoding.bits() - 1);
             let run = Stretch { first, step, n };
             let (mut all, mut each) = (b"before".to_vec(), b"before".to_vec());

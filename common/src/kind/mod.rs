@@ -19,8 +19,8 @@
 //!
 //! | number | fields and bits |
 //! |---|---|
-//! | [`Uniq64`] | year-2000: 7, month: 4, day: 5, hour: 5, token: 12, serial: 31 |
-//! | [`Uniq96`] | year-2000: 12, month: 4, day: 5, hour: 5, minute: 6, second: 6, millisecond: 10, token: 16, serial: 32 |
+//! | [`UNIQ64`] | year-2000: 7, month: 4, day: 5, hour: 5, token: 12, serial: 31 |
+//! | [`UNIQ96`] | year-2000: 12, month: 4, day: 5, hour: 5, minute: 6, second: 6, millisecond: 10, token: 16, serial: 32 |
 //!
 //! Calendar fields are those of the cluster's one UTC offset, which the ID does not carry. A layout refuses what does
 //! not fit its fields: a year that wrapped would be an ID that came back.
@@ -37,7 +37,7 @@ mod uniq;
 
 pub use explain::{ExplainError, Explained, Known, Reading, TEXT_LEN_MAX, TextForms, TokenText, explain};
 pub use layout::LayoutReading;
-pub use uniq::{Numbers, ParseError, UNIQ64, UNIQ64_SERIALS_PER_HOUR, UNIQ96, UNIQ96_AHEAD_MAX, Uniq64, Uniq96};
+pub use uniq::{Numbers, ParseError, UNIQ64, UNIQ64_SERIALS_PER_HOUR, UNIQ96, UNIQ96_AHEAD_MAX};
 
 pub use crate::calendar::{CalendarError, Ymd};
 pub use crate::encoding::{TextForm, UnknownTextForm};

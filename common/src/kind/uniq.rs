@@ -5,14 +5,13 @@ use super::{Bucket, Definable, Durable, Form, Kind, Known, LayoutError, Reading,
 use crate::calendar::{CalendarError, Civil, UtcOffset};
 use crate::digits::{fill_decimal, read_decimal, shown};
 use crate::encoding::{DECIMAL64, Encoding};
-use crate::layout::{Calendar, Layout, LayoutDefinition, Parts, YEAR_FIRST};
+use crate::layout::{Calendar, Layout, LayoutDefinition, YEAR_FIRST};
 use crate::namespace::Namespace;
 use crate::time::{HOUR_MS, SpanMs, WallMs};
 use crate::token::{TokenType, TokenValue};
-use serde::{Deserialize, Serialize};
 use std::sync::{Arc, LazyLock};
 
-/// How far a Uniq96's millisecond may lie ahead of the clock before minting waits for it.
+/// The furthest that a Uniq96's millisecond may lie ahead of the clock before minting waits for it.
 pub const UNIQ96_AHEAD_MAX: SpanMs = SpanMs::seconds(600);
 /// Number of IDs that one token has in one hour.
 pub const UNIQ64_SERIALS_PER_HOUR: u64 = 1 << 31;
@@ -21,7 +20,6 @@ pub const UNIQ64_SERIALS_PER_HOUR: u64 = 1 << 31;
 pub static UNIQ64: LazyLock<Numbers> = LazyLock::new(|| Numbers {
     kind: Kind::Uniq64,
     definition: defined(Layout::by_calendar(Calendar::new(7, SpanMs(HOUR_MS)), 12, 31), SpanMs(0)),
-    serial_mask: UNIQ64_SERIALS_PER_HOUR - 1,
     decimal: Arc::clone(&DECIMAL64),
     hex: Arc::new(Encoding::in_form(64, TextForm::Hex)),
     base32: Arc::new(Encoding::in_form(64, TextForm::Base32)),
@@ -36,9 +34,8 @@ pub static UNIQ64: LazyLock<Numbers> = LazyLock::new(|| Numbers {
 /// The numbers of [`Kind::Uniq96`].
 pub static UNIQ96: LazyLock<Numbers> = LazyLock::new(|| Numbers {
     kind: Kind::Uniq96,
-    definition: defined(Layout::by_calendar(Calendar::new(12, SpanMs(1)), 16, UNIQ96_SERIAL_BITS), UNIQ96_AHEAD_MAX),
-    serial_mask: u32::MAX as u64,
-    decimal: Arc::new(Encoding::split(96, UNIQ96_SERIAL_BITS)),
+    definition: defined(Layout::by_calendar(Calendar::new(12, SpanMs(1)), 16, u32::BITS), UNIQ96_AHEAD_MAX),
+    decimal: Arc::new(Encoding::split96()),
     hex: Arc::new(Encoding::in_form(96, TextForm::Hex)),
     base32: Arc::new(Encoding::in_form(96, TextForm::Base32)),
     wanted: [
@@ -48,8 +45,6 @@ pub static UNIQ96: LazyLock<Numbers> = LazyLock::new(|| Numbers {
         "uniq96://2026-11-20_13:05:06_999/TOKEN/SERIAL, years 2000 to 6095, token to 65535, serial below 2^32",
     ],
 });
-
-const UNIQ96_SERIAL_BITS: u32 = u32::BITS;
 
 fn defined(layout: Layout, ahead_max: SpanMs) -> Arc<LayoutDefinition> {
     Arc::new(LayoutDefinition::of_kind(layout, ahead_max))
@@ -83,8 +78,6 @@ pub struct Numbers {
     /// The kind.
     pub kind: Kind,
     definition: Arc<LayoutDefinition>,
-    /// The bits of the serial: one less than a token has IDs in a tick.
-    pub serial_mask: u64,
     decimal: Arc<Encoding>,
     hex: Arc<Encoding>,
     base32: Arc<Encoding>,
@@ -225,7 +218,7 @@ impl Numbers {
             out.resize(start + width, b'0');
             fill_decimal(out.get_mut(start..).unwrap_or_default(), number.into());
         }
-        for number in [u64::from(token), number as u64 & self.serial_mask] {
+        for number in [u64::from(token), number as u64 & (self.layout().serials_per_tick() - 1)] {
             out.push(b'/');
             out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
         }
@@ -312,7 +305,7 @@ impl Numbers {
         let civil = Civil { year, month, day, hour, minute, second, millisecond };
         let fits = (YEAR_FIRST..=self.year_last()).contains(&year)
             && token <= self.token_max()
-            && u64::from(serial) <= self.serial_mask;
+            && u64::from(serial) < self.layout().serials_per_tick();
         fits.then_some((civil, TokenValue(token), serial))
     }
 
@@ -348,82 +341,6 @@ impl Numbers {
     }
 }
 
-/// A 64-bit ID.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Uniq64(u64);
-
-/// A 96-bit ID.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Uniq96(u128);
-
-/// Methods of an ID of a kind, by the numbers of that kind.
-macro_rules! id {
-    ($id:ident, $bits:ty, $numbers:ident) => {
-        impl $id {
-            /// The ID as a number.
-            pub const fn bits(self) -> $bits {
-                self.0
-            }
-
-            /// The parts of it; `None` if its time does not exist.
-            pub fn fields(self) -> Option<Parts> {
-                $numbers.layout().parts(self.0.into())
-            }
-
-            /// The ID in that form.
-            pub fn text(self, form: TextForm) -> String {
-                $numbers.text(self.0.into(), form)
-            }
-
-            /// The ID whose text in one of the forms is exactly `text`.
-            ///
-            /// # Errors
-            /// As of [`Numbers::parse`].
-            pub fn parse(text: &str) -> Result<Self, ParseError> {
-                $numbers.parse(text).map(|bits| Self(bits as $bits))
-            }
-
-            /// The ID whose text in that form is exactly `text`.
-            ///
-            /// # Errors
-            /// As of [`Numbers::parse_form`].
-            pub fn parse_form(text: &str, form: TextForm) -> Result<Self, ParseError> {
-                $numbers.parse_form(text, form).map(|bits| Self(bits as $bits))
-            }
-        }
-    };
-}
-
-id!(Uniq64, u64, UNIQ64);
-id!(Uniq96, u128, UNIQ96);
-
-impl Uniq64 {
-    /// The ID with these bits, whether its fields exist or not: [`fields`](Self::fields) judges that.
-    pub const fn from_bits(bits: u64) -> Self {
-        Self(bits)
-    }
-}
-
-impl Uniq96 {
-    /// The ID with these bits, whether its fields exist or not; `None` if there are more than 96.
-    pub const fn from_bits(bits: u128) -> Option<Self> {
-        if bits >> 96 == 0 { Some(Self(bits)) } else { None }
-    }
-
-    /// The ID of time and token, its upper 64 bits, and a serial.
-    #[inline]
-    pub const fn with_serial(high: u64, serial: u32) -> Self {
-        Self((high as u128) << UNIQ96_SERIAL_BITS | serial as u128)
-    }
-
-    /// The ID as 12 bytes, the most significant first.
-    #[inline]
-    pub const fn to_be_bytes(self) -> [u8; 12] {
-        let [_, _, _, _, bytes @ ..] = self.0.to_be_bytes();
-        bytes
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -448,8 +365,7 @@ mod tests {
             let layout = numbers.layout();
             let told = layout.fields().iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
             assert_eq!((layout.bits(), told.as_str()), (bits, fields));
-            assert_eq!(layout.serials_per_tick() - 1, numbers.serial_mask, "{fields}");
-            assert!(layout.sorts_by_time() && layout.counts_by_one(), "{fields}");
+            assert!(layout.sorts_by_time(), "{fields}");
         }
     }
 
@@ -595,7 +511,7 @@ mod tests {
                 }
             }
         }
-        let refusal = Uniq64::parse("uniq64://2026-16-01_00/0/0").unwrap_err().to_string();
+        let refusal = UNIQ64.parse("uniq64://2026-16-01_00/0/0").unwrap_err().to_string();
         assert!(refusal.contains("there is no month 16 (2026-16-01)"), "{refusal}");
     }
 
@@ -612,12 +528,11 @@ mod tests {
 
     #[test]
     fn more_than_their_bits_are_none() {
-        assert_eq!(Uniq96::from_bits(1 << 96), None);
-        assert_eq!(Uniq96::from_bits((1 << 96) - 1).map(Uniq96::bits), Some((1 << 96) - 1));
+        assert_eq!(UNIQ96.layout().parts(1 << 96), None);
         for (form, text) in [(TextForm::Base32, "2".to_owned() + &"0".repeat(19)), (TextForm::Hex, "f".repeat(25))] {
-            assert!(Uniq96::parse_form(&text, form).is_err());
+            assert!(UNIQ96.parse_form(&text, form).is_err());
         }
-        assert!(Uniq96::parse_form(&"9".repeat(30), TextForm::Decimal).is_err());
+        assert!(UNIQ96.parse_form(&"9".repeat(30), TextForm::Decimal).is_err());
         let serial = format!("{}4294967296", "0".repeat(20));
         assert!(UNIQ96.parse_form(&serial, TextForm::Decimal).is_err(), "a serial of 33 bits");
     }

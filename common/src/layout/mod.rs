@@ -412,11 +412,6 @@ impl Layout {
         self.serial.bits()
     }
 
-    /// Whether the serial stands in the lowest bits and nothing is random: the numbers of a tick and token follow on each other.
-    pub fn counts_by_one(&self) -> bool {
-        self.random.bits() == 0 && self.serial.put(u128::MAX) == field::mask(self.serial.bits())
-    }
-
     /// Whether a larger number is never an earlier tick: everything above the last bit of the time is constant.
     pub fn sorts_by_time(&self) -> bool {
         [&self.token, &self.serial, &self.random].iter().all(|other| other.end() <= self.time.lowest())

@@ -17,7 +17,7 @@ pub enum Numbers {
     Mixed {
         /// The tick.
         tick: u64,
-        /// What they are made of beside it.
+        /// The rest that they are made of.
         of: Arc<Mixed>,
     },
 }
@@ -27,10 +27,10 @@ pub enum Numbers {
 pub struct Narrow {
     /// The number with serial 0.
     base: u64,
-    /// What one tick more adds; 0 by a calendar.
+    /// The sum that one tick more adds; 0 by a calendar.
     tick: u64,
     serial_bits: u8,
-    /// Where the serial begins.
+    /// The lowest bit of the serial.
     serial: u8,
 }
 
@@ -39,7 +39,7 @@ pub struct Narrow {
 pub struct Wide {
     high: u64,
     low: u64,
-    /// Where the tick begins; `None` by a calendar.
+    /// The lowest bit of the tick; `None` by a calendar.
     tick: Option<u8>,
     serial_bits: u8,
     serial: u8,
@@ -58,9 +58,9 @@ pub struct Mixed {
 pub struct Stretch {
     /// The first one.
     pub first: u128,
-    /// How far each is from the next one.
+    /// The distance of each from the next one.
     pub step: u64,
-    /// How many there are.
+    /// The number of them.
     pub n: u32,
 }
 
@@ -100,7 +100,7 @@ impl Narrow {
         self.base.wrapping_add(ticks.wrapping_mul(self.tick)) | (counter & ones(self.serial_bits)) << self.serial
     }
 
-    /// How far a number is from the next one of its tick.
+    /// The distance of a number from the next one of its tick.
     #[inline]
     pub const fn step(&self) -> u64 {
         1 << self.serial
@@ -157,7 +157,7 @@ impl Numbers {
         }
     }
 
-    /// How far a number is from the next one of its tick, if they have at most 64 bits and are equally far from each other.
+    /// The distance of a number from the next one of its tick, if they have at most 64 bits and are equally far from each other.
     pub fn narrow_step(&self) -> Option<u64> {
         match self {
             Self::Narrow(narrow) => Some(narrow.step()),

@@ -5,7 +5,7 @@ use super::{Layout, TICK_MAX};
 use crate::calendar::UtcOffset;
 use crate::time::{SpanMs, WallMs};
 
-/// What is durable ahead of the use of a tick.
+/// The part of a tick that is durable ahead of its use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// The serials, of a tick so long that it goes on after a restart.
@@ -14,30 +14,30 @@ pub enum Mark {
     Time,
 }
 
-/// How time is cut into ticks in a cluster, and how many IDs a token has in each.
+/// Time cut into ticks in a cluster, and the number of IDs that a token has in each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticks {
     /// The length of one.
     pub unit: SpanMs,
-    /// Where the one begins that has the number 0.
+    /// The beginning of the tick that has the number 0.
     pub epoch: WallMs,
-    /// Where the first one begins that can be written.
+    /// The beginning of the first tick that can be written.
     pub begin: WallMs,
     /// The first instant that cannot be written any more.
     pub end: WallMs,
     /// A token has 2 to the power of this many IDs in each, at most 2^32.
     pub serial_bits: u32,
-    /// Whether what one request gets may lie in more than one tick: by a calendar it does not.
+    /// Tells whether the IDs of one request may lie in more than one tick: by a calendar they do not.
     pub spanning: bool,
 }
 
 impl Layout {
-    /// What is durable of it, which the length of its ticks says.
+    /// The part that is durable ahead of use, which follows from the length of a tick.
     pub fn mark(&self) -> Mark {
         if self.unit() <= TICK_MAX { Mark::Time } else { Mark::Serial }
     }
 
-    /// Its ticks in a cluster of that offset. Only calendars are written in it.
+    /// The ticks in a cluster of that offset, in which only calendars are written.
     pub fn ticks(&self, offset: UtcOffset) -> Ticks {
         let at = |local| if self.calendar.is_some() { offset.from_local(local) } else { local };
         Ticks {
@@ -52,7 +52,7 @@ impl Layout {
 }
 
 impl Ticks {
-    /// When the tick of `t` begins.
+    /// The beginning of the tick of `t`.
     pub fn floor(&self, t: WallMs) -> WallMs {
         if self.unit.0 == 1 {
             return t;
@@ -60,7 +60,7 @@ impl Ticks {
         WallMs(t.0.saturating_sub((t - self.epoch).0.rem_euclid(self.unit.0)))
     }
 
-    /// When the first tick begins that does not begin before `t`.
+    /// The beginning of the first tick that does not begin before `t`.
     pub fn ceil(&self, t: WallMs) -> WallMs {
         let floor = self.floor(t);
         if floor == t { t } else { floor + self.unit }
@@ -77,7 +77,7 @@ impl Ticks {
         1 << self.serial_bits
     }
 
-    /// When the tick begins that the last of `n` IDs lies in, from that serial of the tick on that begins at `ms`.
+    /// The beginning of the tick that the last of `n` IDs lies in, from that serial of the tick on that begins at `ms`.
     pub fn last_of(&self, ms: WallMs, serial: u32, n: u32) -> WallMs {
         let (start, n) = (u64::from(serial), u64::from(n.max(1)));
         let ticks =

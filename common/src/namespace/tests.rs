@@ -1,5 +1,6 @@
 use super::*;
 use crate::calendar::UtcOffset;
+use crate::kind::UNIQ64;
 use crate::template::DEFAULT_TEMPLATE;
 
 fn name(text: &str) -> GeneratorName {
@@ -500,7 +501,7 @@ fn a_preview_shows_three_ids_and_how_many_there_are_and_until_when() {
     }
     let uniq64 = Namespace::default_of(Kind::Uniq64).preview(&at);
     assert_eq!((uniq64.per_day, uniq64.last_day.as_deref()), (Some(24 << 31), Some("2127-12-31")));
-    let read = |text: &String| crate::kind::Uniq64::parse(text).unwrap().fields().unwrap();
+    let read = |text: &String| UNIQ64.layout().parts(UNIQ64.parse(text).unwrap()).unwrap();
     let fields: Vec<_> = uniq64.examples.iter().map(read).collect();
     let tokens_and_serials = fields.iter().map(|of| (of.token.0, of.serial)).collect::<Vec<_>>();
     assert_eq!(tokens_and_serials, [(38, 42), (38, 43), (39, 42)]);

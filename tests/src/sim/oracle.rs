@@ -7,7 +7,7 @@ use super::rng::mix;
 use agent::gate::Prefix;
 use agent::run::Runs;
 use common::calendar::UtcOffset;
-use common::kind::{Known, Reading, TextForm, UNIQ64, UNIQ96, Uniq64, Uniq96, explain};
+use common::kind::{Known, Reading, TextForm, UNIQ64, UNIQ96, explain};
 use common::lease::{Generation, Lease, LeaseState};
 use common::namespace::{Definition, Namespace};
 use common::parameters::SessionId;
@@ -315,12 +315,12 @@ impl Oracle {
         let (text, read_back) = match &run.of {
             Of::Uniq64 => {
                 let text = UNIQ64.text(number, TextForm::Decimal);
-                let read = Uniq64::parse_form(&text, TextForm::Decimal).map(|id| id.text(TextForm::Decimal));
+                let read = UNIQ64.parse_form(&text, TextForm::Decimal).map(|id| UNIQ64.text(id, TextForm::Decimal));
                 (text, read.ok())
             }
             Of::Uniq96 => {
                 let text = UNIQ96.text(number, TextForm::Base32);
-                let read = Uniq96::parse_form(&text, TextForm::Base32).map(|id| id.text(TextForm::Base32));
+                let read = UNIQ96.parse_form(&text, TextForm::Base32).map(|id| UNIQ96.text(id, TextForm::Base32));
                 (text, read.ok())
             }
             Of::Layout(definition) => {
