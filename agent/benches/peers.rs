@@ -9,7 +9,7 @@
 
 mod fixture;
 
-use agent::embed::{Shared, UniqGenerator};
+use agent::embed::{Definition, Embedded, Namespace, Settings, Shared, UniqGenerator};
 use ferroid::define_snowflake_id;
 use ferroid::generator::{AtomicSnowflakeGenerator, LockSnowflakeGenerator};
 use ferroid::time::MonotonicClock;
@@ -53,12 +53,23 @@ fn processor() -> Duration {
     Duration::new(used.tv_sec.unsigned_abs(), used.tv_nsec as u32)
 }
 
-fn contenders(kits: &[Fixture; 2]) -> Vec<Contender> {
+/// Segments so long that refills do not count.
+const SEGMENTS: &str = r#"{"kind":"segment","step":100000000,"step_max":1000000000}"#;
+
+/// Plain numbers, which need masters.
+fn segments(alone: &Embedded) -> Shared {
+    let definition: Definition = serde_json::from_str(SEGMENTS).unwrap();
+    alone.create_uniq_generator(Namespace::define("plain".parse().unwrap(), &definition).unwrap()).unwrap()
+}
+
+fn contenders(kits: &[Fixture; 2], alone: &Embedded) -> Vec<Contender> {
     let shared = |kit: &Fixture| Shared::new(&kit.minter, "default").unwrap();
     let (ours, for_blocks) = (shared(&kits[0]), shared(&kits[1]));
     let of = |name: &str| Shared::new(&kits[0].minter, name).unwrap();
     let (wide, batches, uuids, narrow) = (of("wide"), of("wide"), of("uuid"), of("snowflake"));
     let for_layout_blocks = of("wide");
+    let (wider, numbers) = (shared(&kits[0]), segments(alone));
+    let for_number_blocks = numbers.clone();
     let (plain, clocked, locked) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::new(0u64));
     let atomic = AtomicSnowflakeGenerator::<Wide, _>::new(0, MonotonicClock::<1>::default());
     let lock = LockSnowflakeGenerator::<Wide, _>::new(0, MonotonicClock::<1>::default());
@@ -108,6 +119,22 @@ fn contenders(kits: &[Fixture; 2]) -> Vec<Contender> {
                 numbers.clear();
                 batches.get_batch_number(1_000, &mut numbers).unwrap();
                 black_box(&numbers);
+            }
+        }),
+        contender("uniq96, shared", 100_000, move |n| {
+            for _ in 0..n {
+                black_box(wider.get_uniq96().unwrap());
+            }
+        }),
+        contender("segment, shared", 500_000, move |n| {
+            for _ in 0..n {
+                black_box(numbers.get_segment().unwrap());
+            }
+        }),
+        contender("segment, per-thread blocks", 4_000_000, move |n| {
+            let block = for_number_blocks.per_thread();
+            for _ in 0..n {
+                black_box(block.get_segment().unwrap());
             }
         }),
         contender("layout uuid7, shared", 300_000, move |n| {
@@ -208,7 +235,9 @@ fn main() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let kits = [Fixture::new(), Fixture::new()];
     kits.iter().for_each(|kit| kit.minter.reserve_on(runtime.handle().clone()));
-    let mut all = contenders(&kits);
+    let alone = Embedded::start(Settings::dev("bench".parse().unwrap())).unwrap();
+    alone.wait_ready(Duration::from_secs(10)).unwrap();
+    let mut all = contenders(&kits, &alone);
     // Warm: the step of serials grows to what the pace needs.
     for contender in &all {
         (0..3).for_each(|_| _ = measure(&contender.mint, contender.n));
@@ -233,6 +262,11 @@ fn main() {
         median(pairs.map(|(one, other)| one.0 / other.0))
     };
     let (shared, blocks) = ("uniq64, shared", "uniq64, per-thread");
+    ratio("inprocess_shared_to_layout_shared", of_rounds((shared, 1), ("layout, 22-bit serial, shared", 1)));
+    ratio(
+        "inprocess_shared_to_layout_shared_two_threads",
+        of_rounds((shared, 2), ("layout, 22-bit serial, shared", 2)),
+    );
     ratio("inprocess_shared_to_fetch_add_and_clock", of_rounds((shared, 1), ("fetch_add + coarse", 1)));
     ratio("inprocess_block_to_thread_local", of_rounds((blocks, 1), ("thread-local", 1)));
     ratio("inprocess_block_two_threads_to_one", of_rounds((blocks, 1), (blocks, 2)));

@@ -100,34 +100,20 @@ pub enum TakeTicks {
     Closed,
 }
 
-/// Serials of one tick that one thread has for itself.
-#[derive(Clone, Copy, Debug)]
-pub struct TickBlock {
-    /// The counter of the next one.
-    pub next: u64,
-    /// After the last one.
-    pub end: u64,
-    /// The number of the next one.
-    pub number: u128,
-    /// How far each is from the next one; `None`: [`TickWindow::number_of`] tells.
-    pub step: Option<u64>,
-    /// When the tick is over; from then on its time is old.
-    pub over: WallMs,
-}
-
 impl TickWindow {
     /// A window from `place`, where a tick begins, on to `bound`.
     pub fn open(made: Made, ticks: Ticks, place: Place, bound: WallMs) -> Self {
         let bound = bound.min(ticks.end);
         let span = u64::try_from((ticks.ceil(bound) - place.ms).0).unwrap_or(0);
         let unit = u64::try_from(ticks.unit.0).unwrap_or(1).max(1);
-        let first_tick = ticks.number(place.ms).unwrap_or_default();
+        // None of a place that cannot be written: there are no numbers of the window then.
+        let first_tick = ticks.number(place.ms);
         Self {
             ticks,
-            line: made.numbers(first_tick),
+            line: first_tick.and_then(|tick| made.numbers(tick)),
             made: Some(made),
             base: place.ms,
-            first_tick,
+            first_tick: first_tick.unwrap_or_default(),
             counter: AtomicU64::new(u64::from(place.serial)).into(),
             bound: (span / unit).min(TICKS_MAX),
             ask_from: place.ms + SpanMs((bound - place.ms).0 / 2),
@@ -151,17 +137,9 @@ impl TickWindow {
         }
     }
 
-    /// Takes up to `n` serials of one tick, and at most a quarter of it. With them, whether it is time to move the mark.
-    pub fn take_block(&self, n: u32, wall: WallMs, reach: Reach) -> Option<(TickBlock, bool)> {
-        let quarter = u32::try_from(self.ticks.serials() / 4).unwrap_or(u32::MAX);
-        let n = n.min(quarter).max(1);
-        let TakeTicks::All { start, half_used } = self.take(n, wall, reach) else { return None };
-        // A block has one time. What lies in the next tick is a gap.
-        let tick = start >> self.ticks.serial_bits;
-        let end = (start + u64::from(n)).min((tick + 1) << self.ticks.serial_bits);
-        let step = self.line.as_ref()?.narrow_step();
-        let block = TickBlock { next: start, end, number: self.number_of(start)?, step, over: self.begins(tick + 1) };
-        Some((block, half_used))
+    /// When the tick of a counter is over.
+    pub fn over(&self, counter: u64) -> WallMs {
+        self.begins((counter >> self.ticks.serial_bits) + 1)
     }
 
     /// The numbers of the tick of a counter that was taken of this window, and its serial among them.
@@ -171,12 +149,6 @@ impl TickWindow {
         let numbers =
             self.line.as_ref()?.later(tick).or_else(|| self.made.as_ref()?.numbers(self.first_tick + tick))?;
         Some((numbers, counter & (self.ticks.serials() - 1)))
-    }
-
-    /// The number of a counter that was taken of this window.
-    #[inline]
-    pub fn number_of(&self, counter: u64) -> Option<u128> {
-        self.numbers_of(counter).map(|(numbers, serial)| numbers.number(serial))
     }
 
     /// Takes `n` serials, at least 1, from the clock's tick on, or from the last one used if that is later. By a calendar they are all of
@@ -402,12 +374,11 @@ mod tests {
             let (mut wall, mut last) = (at, 0);
             for n in [1, 5, u32::try_from(ticks.serials() - 1).unwrap(), 2, 3] {
                 let TakeTicks::All { start, .. } = window.take(n, wall, definition.ahead_max()) else { panic!() };
-                let (place, number) = (window.place(start), window.number_of(start).unwrap());
+                let (place, (numbers, serial)) = (window.place(start), window.numbers_of(start).unwrap());
+                let number = numbers.number(serial);
                 let parts = layout.parts(number).unwrap();
                 assert_eq!((parts.tick, parts.serial), (ticks.number(place.ms).unwrap(), place.serial));
-                assert_eq!((parts.token, window.number_of(start)), (TokenValue(1), Some(number)));
-                let (numbers, serial) = window.numbers_of(start).unwrap();
-                assert!(number > last && numbers.number(serial) == number);
+                assert!(parts.token == TokenValue(1) && number > last);
                 (wall, last) = (wall + SpanMs(ticks.unit.0 / 2), numbers.number(serial + u64::from(n) - 1));
                 assert!(last >= number);
             }

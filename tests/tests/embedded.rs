@@ -110,9 +110,12 @@ async fn the_console_shows_how_many_ids_an_application_minted() {
     embedded.wait_ready(PATIENCE).unwrap();
     let shared = embedded.get_uniq_generator("default").unwrap();
     let mut ids = HashSet::new();
-    for _ in 0..1_000 {
-        ids.insert(shared.get_uniq64().unwrap());
-    }
+    // Exactly so many are counted once a thread has ended: until then its blocks count as a whole.
+    let minted_by = |n: usize| {
+        let generator = shared.clone();
+        std::thread::spawn(move || (0..n).map(|_| generator.get_uniq64().unwrap()).collect::<Vec<_>>())
+    };
+    ids.extend(minted_by(1_000).join().unwrap());
     let threads = [1_500, 2_500].map(|n| {
         let generator = shared.clone();
         std::thread::spawn(move || {
@@ -124,13 +127,13 @@ async fn the_console_shows_how_many_ids_an_application_minted() {
     let mut batch = Vec::new();
     shared.get_batch64(300_000, &mut batch).unwrap();
     ids.extend(batch);
-    for _ in 0..100 {
-        ids.insert(shared.get_uniq64().unwrap());
-    }
+    ids.extend(minted_by(100).join().unwrap());
     let mut texts = Vec::new();
     shared.get_batch_string(40, "SHOP", "01", &mut texts).unwrap();
     texts.push(shared.get_uniq_string("SHOP", "01").unwrap());
-    let wide: HashSet<_> = (0..7).map(|_| shared.get_uniq96().unwrap()).collect();
+    let generator = shared.clone();
+    let wide = std::thread::spawn(move || (0..7).map(|_| generator.get_uniq96().unwrap()).collect::<HashSet<_>>());
+    let wide = wide.join().unwrap();
     let given = ids.len() + texts.len() + wide.len();
     assert_eq!(given, 1_000 + 1_500 + 2_500 + 300_000 + 100 + 41 + 7);
 

@@ -49,9 +49,11 @@
 //! ([`Embedded::create_uniq_generator`]). No two names of a kind give equal IDs, unless their definition says so ([`Scope`]).
 //!
 //! # How fast
-//! A generator for all threads ([`Shared`]) looks at the time, adds one to an atomic and compares twice. One for a thread alone
-//! ([`PerThread`], by [`Shared::per_thread`]) takes serials in blocks and touches nothing that another thread writes often. Build
-//! with `lto = "fat"` and `codegen-units = 1`: what is optimised crate by crate pays twice for an ID of [`Shared`].
+//! A generator for all threads ([`Shared`]) and one for a thread alone ([`PerThread`], by [`Shared::per_thread`]) take numbers in blocks,
+//! which grow with what a thread mints, and touch nothing that another thread writes often: an ID costs a few comparisons. What a thread gets
+//! of [`Shared`] is later than all that others got some milliseconds before. A [`PerThread`] is faster still and keeps its block of
+//! serials from one call to the next, whatever others got meanwhile. Build with `lto = "fat"` and `codegen-units = 1`: what is
+//! optimised crate by crate pays more for an ID.
 //!
 //! The time is written down by a thread of ours every few milliseconds, so it may be that late. No ID's uniqueness rests on that:
 //! an ID carries the hour of its window and a serial that is durably ours in that hour, whenever it is given out.

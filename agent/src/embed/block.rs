@@ -1,131 +1,224 @@
-//! A generator for one thread: serials in blocks, checked one by one.
+//! Numbers of one generator for one thread: cut from an open window in blocks, and checked one by one as they are given out.
+//!
+//! Numbers of every kind have the same blocks. What differs is how far two of them are apart, and until when they may be given out: those of a
+//! tick until it is over, serials until their hour or the lease ends, plain numbers always. A block ends with its window, too, and with its
+//! name.
+//!
+//! A block has one number, and each further one twice as many as long as they are used up in the same tick. What has no ticks ends with
+//! the reading of the clock instead, so that what threads hold back is as old as that and no older. So who mints little gives its numbers
+//! in order with those of others, and who mints much touches nothing that they write. A thread with a generator of its own
+//! keeps what has no ticks, and cuts as much as it may.
 
-use super::plain::PlainBlock;
-use super::ticks::TickBlocks;
-use super::{MintError, Shared, UniqGenerator};
+use super::Shared;
+use crate::engine::{Taken, TakenTicks, take, take_ticks};
 use crate::gate::Prefix;
-use crate::minter::{SerialSeries, Series};
+use crate::minter::{Generator, Minter, Series};
 use crate::run::Run;
-use crate::window::Take;
-use common::time::WallMs;
-use std::cell::Cell;
+use crate::window::Ends;
+use common::kind::Kind;
+use common::layout::Stretch;
+use common::time::{SpanMs, WallMs};
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-/// Serials cut from the window at once. What is left of a block when its thread ends, or its window does, is a gap.
-const BLOCK: u32 = 1_024;
+/// The most numbers that are cut at once. What is left of a block when its right ends, or its thread, is a gap.
+const BLOCK_MAX: u32 = 1_024;
+/// A block has no more than this part of a tick,
+const TICK_PARTS: u64 = 4;
+/// and of what a window of serials has left, which may be a short segment.
+const WINDOW_PARTS: u64 = 16;
 
-/// The generators of one name, for the thread that has this.
-pub struct PerThread {
-    shared: Shared,
-    /// The series that blocks are cut from. Plugins see every call, so their names have no blocks.
-    series: Option<Arc<SerialSeries>>,
-    /// The block: its IDs from the next one on, and its right.
-    next: Cell<u64>,
+/// Blocks of one generator.
+pub(super) struct Blocks {
+    generator: Arc<Generator>,
+    /// `None` of a name with plugins, which see every call: there are no blocks of it.
+    series: Option<Series>,
+    id: u64,
+    kind: Kind,
+    /// The numbers at hand: the next one, how far each is from the one after it, and where they end.
+    number: Cell<u64>,
+    step: Cell<u64>,
     end: Cell<u64>,
-    /// IDs of the same block that do not follow on those: there the serial begins again at 0.
-    rest: Cell<(u64, u64)>,
-    /// The number of the window that it was cut from.
-    window: Cell<u64>,
-    valid_until: Cell<WallMs>,
-    /// Of a layout.
-    ticks: Option<TickBlocks>,
-    /// Of plain numbers.
-    plain: Option<PlainBlock>,
+    /// What the block has beyond those: where a serial begins again, and numbers that are too wide.
+    rest: RefCell<Option<Run>>,
+    /// When the block's time is over.
+    over: Cell<WallMs>,
+    /// How many windows had ended before it was cut.
+    ended: Cell<u64>,
+    ends: Ends,
+    /// Its length, and that of the shortest and the longest.
+    length: Cell<u32>,
+    shortest: u32,
+    longest: u32,
+    /// Whether serials are kept from one reading of the clock to the next.
+    keeps: bool,
 }
 
-impl PerThread {
-    pub(super) fn new(shared: Shared) -> Self {
+/// A block as it was cut.
+struct Block {
+    run: Run,
+    over: WallMs,
+    half_used: bool,
+}
+
+impl Blocks {
+    /// Blocks of a generator, which a thread `keeps` if it has that to itself.
+    pub(super) fn of(generator: &Arc<Generator>, keeps: bool) -> Self {
+        let series = generator.unguarded().cloned();
+        let longest = u32::try_from(generator.namespace().capacity() / TICK_PARTS).unwrap_or(u32::MAX);
+        let longest = longest.clamp(1, BLOCK_MAX);
+        let shortest = if keeps && matches!(series, Some(Series::Serials(_))) { longest } else { 1 };
         Self {
-            series: match shared.numbers().ok().and_then(|generator| generator.unguarded()) {
-                Some(Series::Serials(series)) => Some(Arc::clone(series)),
-                Some(Series::Ticks(_)) | None => None,
-            },
-            ticks: shared.ticks().ok().cloned().map(TickBlocks::new),
-            plain: shared.numbers().ok().and_then(PlainBlock::of),
-            shared,
-            next: Cell::new(0),
+            id: generator.number(),
+            kind: generator.kind(),
+            generator: Arc::clone(generator),
+            ends: series.as_ref().map(|series| series.ends().clone()).unwrap_or_default(),
+            series,
+            number: Cell::new(0),
+            step: Cell::new(0),
             end: Cell::new(0),
-            rest: Cell::new((0, 0)),
-            window: Cell::new(0),
-            valid_until: Cell::new(WallMs(i64::MIN)),
+            rest: RefCell::new(None),
+            over: Cell::new(WallMs(i64::MIN)),
+            ended: Cell::new(0),
+            length: Cell::new(shortest),
+            shortest,
+            longest,
+            keeps,
         }
     }
 
-    /// The next ID of the block, if it still has one and its right holds.
+    /// The number of the generator.
     #[inline]
-    fn taken(&self) -> Option<u64> {
-        let next = self.next.get();
-        if next < self.end.get()
-            && let Some(series) = &self.series
-            && series.ends.are_still(self.window.get())
-            && self.shared.time.wall() < self.valid_until.get()
-            && self.shared.process.check().is_ok()
+    pub(super) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Tells whether what is left of the block may be given out.
+    #[inline(always)]
+    fn holds(&self, wall: WallMs) -> bool {
+        wall < self.over.get() && self.ends.are_still(self.ended.get())
+    }
+
+    /// The next number at hand, if it is of that kind; in a register: 128 bits would go through memory in halves and be read as a whole,
+    /// which costs more than all the rest.
+    #[inline(always)]
+    pub(super) fn take(&self, kind: Kind, wall: WallMs) -> Option<u64> {
+        let number = self.number.get();
+        if number == self.end.get() || self.kind != kind || !self.holds(wall) {
+            return None;
+        }
+        // Those of Uniq64 follow on each other, which need not be looked up.
+        let step = if kind == Kind::Uniq64 { 1 } else { self.step.get() };
+        self.number.set(number.wrapping_add(step));
+        Some(number)
+    }
+
+    /// The next number of that kind, at hand or not, or the first of the next block. `None`: the long way has to be gone, which opens the
+    /// next window.
+    #[inline]
+    pub(super) fn take_or_cut(&self, kind: Kind, shared: &Shared) -> Option<u128> {
+        let wall = shared.time.wall();
+        if let Some(number) = self.take(kind, wall) {
+            return Some(number.into());
+        }
+        let series = self.series.as_ref().filter(|_| self.kind == kind)?;
+        if self.holds(wall)
+            && let Some(number) = self.go_on()
         {
-            self.next.set(next + 1);
-            return Some(next);
+            return Some(number);
         }
-        None
+        self.cut(series, wall, &shared.minter)
     }
 
-    /// Goes on where the serial begins again, or cuts a block from the window that is open now.
+    /// Takes the next numbers of the rest at hand, and gives the first of them.
+    #[inline]
+    fn go_on(&self) -> Option<u128> {
+        let mut rest = self.rest.borrow_mut();
+        let run = rest.as_mut()?;
+        let Some(Stretch { first, step, n }) = stretch(run) else {
+            *rest = None;
+            return None;
+        };
+        (run.start, run.len) = (run.start + u64::from(n), run.len - n);
+        self.step.set(step);
+        self.number.set((first as u64).wrapping_add(step));
+        self.end.set((first as u64).wrapping_add(step.wrapping_mul(n.into())));
+        Some(first)
+    }
+
     #[cold]
-    #[inline(never)]
-    fn cut(&self) -> Result<u64, MintError> {
-        if self.next.get() >= self.end.get() {
-            let (start, end) = self.rest.take();
-            self.next.set(start);
-            self.end.set(end);
-            if let Some(id) = self.taken() {
-                return Ok(id);
-            }
-        }
-        self.shared.process.check()?;
+    fn cut(&self, series: &Series, written: WallMs, minter: &Arc<Minter>) -> Option<u128> {
+        let wall = minter.wall();
+        let now = if matches!(series, Series::Ticks(_)) { wall } else { written };
+        let used_up = self.left() == 0 && now < self.over.get();
+        let length = if used_up { (self.length.get() * 2).min(self.longest) } else { self.shortest };
         self.leave();
-        let (Some(series), Ok(generator)) = (&self.series, self.shared.numbers()) else {
-            return self.shared.get_uniq64();
-        };
-        if generator.has_ended() {
-            return self.shared.get_uniq64();
-        }
         // Looked at first: a block of a window that is ended after this never looks new.
-        let number = series.ends.so_far();
-        let window = series.window();
-        let Prefix::Number(numbers) = &window.prefix else { return self.shared.get_uniq64() };
-        let block = match window.take(BLOCK, self.shared.minter.wall()) {
-            Take::All { start, half_used } => {
-                if half_used {
-                    self.shared.minter.reserve_soon(series);
-                }
-                start..start + u64::from(BLOCK)
-            }
-            Take::Some(last) => last,
-            // The long way, which opens the next window.
-            Take::None | Take::Closed => return self.shared.get_uniq64(),
-        };
+        let ended = self.ends.so_far();
+        let Block { run, over, half_used } = self.block(series, length, wall, written)?;
         // Looked at again after it was taken: the window that is open now may be one of the others that share the series.
-        if generator.has_ended() {
-            series.take_off(block.end - block.start);
-            return self.shared.get_uniq64();
+        let number = if self.generator.has_ended() {
+            series.take_off(run.len.into());
+            None
+        } else {
+            self.length.set(length);
+            self.ended.set(ended);
+            self.over.set(over);
+            self.rest.replace(Some(run));
+            self.go_on()
+        };
+        // Last: without a runtime it writes the file here, and what is told of that may mint.
+        if half_used {
+            match series {
+                Series::Serials(series) => minter.reserve_soon(series),
+                Series::Ticks(series) => minter.extend_soon(series),
+            }
         }
-        let len = u32::try_from(block.end - block.start).unwrap_or(BLOCK);
-        let run = Run { prefix: Prefix::Number(numbers.clone()), start: block.start, len };
-        let mut stretches = run.stretches().map(|it| (it.first as u64, it.first as u64 + u64::from(it.n)));
-        let Some((first, end)) = stretches.next() else { return self.shared.get_uniq64() };
-        self.rest.set(stretches.next().unwrap_or_default());
-        self.window.set(number);
-        self.valid_until.set(window.valid_until());
-        self.next.set(first + 1);
-        self.end.set(end);
-        Ok(first)
+        number
     }
-}
 
-impl PerThread {
+    /// Takes up to so many numbers of the window that is open now.
+    fn block(&self, series: &Series, length: u32, wall: WallMs, written: WallMs) -> Option<Block> {
+        if self.generator.has_ended() {
+            return None;
+        }
+        match series {
+            Series::Serials(series) => {
+                let window = series.window();
+                let length = u32::try_from(window.left() / WINDOW_PARTS).unwrap_or(u32::MAX).clamp(1, length);
+                let (run, half_used) = match take(&window, length, wall) {
+                    Taken::All { run, half_used } => (run, half_used),
+                    Taken::Some(last) => (last.into(), false),
+                    Taken::None | Taken::Closed => return None,
+                };
+                let until = window.valid_until();
+                let over = if self.keeps { until } else { until.min(written + SpanMs(1)) };
+                Some(Block { run, over, half_used })
+            }
+            Series::Ticks(series) if series.has_begun() => {
+                let window = series.window().load();
+                match take_ticks(&window, length, wall, series.reach()) {
+                    TakenTicks::All { run, over, half_used } => {
+                        series.count(run.len);
+                        Some(Block { run, over, half_used })
+                    }
+                    TakenTicks::None | TakenTicks::Closed => None,
+                }
+            }
+            Series::Ticks(_) => None,
+        }
+    }
+
+    fn left(&self) -> u64 {
+        let at_hand = self.end.get().wrapping_sub(self.number.get()) / self.step.get().max(1);
+        at_hand + self.rest.borrow().as_ref().map_or(0, |run| run.len.into())
+    }
+
     /// What is left of the block is a gap. It was counted when the block was cut.
     fn leave(&self) {
-        let rest = self.rest.take();
-        let left = self.end.get().saturating_sub(self.next.get()) + (rest.1 - rest.0);
-        self.end.set(0);
+        let left = self.left();
+        self.end.set(self.number.get());
+        self.rest.take();
         if left > 0
             && let Some(series) = &self.series
         {
@@ -134,74 +227,16 @@ impl PerThread {
     }
 }
 
-impl Drop for PerThread {
+impl Drop for Blocks {
     fn drop(&mut self) {
         self.leave();
     }
 }
 
-impl UniqGenerator for PerThread {
-    #[inline]
-    fn get_uniq64(&self) -> Result<u64, MintError> {
-        if let Some(id) = self.taken() {
-            return Ok(id);
-        }
-        self.cut()
-    }
-
-    fn get_uniq96(&self) -> Result<u128, MintError> {
-        self.shared.get_uniq96()
-    }
-
-    #[inline(always)]
-    fn get_number(&self) -> Result<u128, MintError> {
-        self.shared.process.check()?;
-        if let Some(ticks) = &self.ticks {
-            let wall = self.shared.time.wall();
-            if let Some(number) = ticks.narrow(wall) {
-                return Ok(number.into());
-            }
-            if let Some(number) = ticks.wide_or_cut(wall, &self.shared.minter) {
-                return Ok(number);
-            }
-        }
-        self.shared.long_way_to_a_number()
-    }
-
-    fn get_batch_number(&self, n: u32, ids: &mut Vec<u128>) -> Result<(), MintError> {
-        self.shared.get_batch_number(n, ids)
-    }
-
-    #[inline]
-    fn get_segment(&self) -> Result<u64, MintError> {
-        self.shared.process.check()?;
-        match self.plain.as_ref().and_then(|block| block.take().or_else(|| block.cut(&self.shared))) {
-            Some(number) => Ok(number),
-            None => self.shared.get_segment(),
-        }
-    }
-
-    fn get_batch_segment(&self, n: u32, ids: &mut Vec<u64>) -> Result<(), MintError> {
-        self.shared.get_batch_segment(n, ids)
-    }
-
-    fn get_id(&self) -> Result<String, MintError> {
-        self.shared.get_id()
-    }
-
-    fn get_batch_id(&self, n: u32, ids: &mut Vec<String>) -> Result<(), MintError> {
-        self.shared.get_batch_id(n, ids)
-    }
-
-    fn get_uniq_string(&self, biz: &str, custom: &str) -> Result<String, MintError> {
-        self.shared.get_uniq_string(biz, custom)
-    }
-
-    fn get_batch64(&self, n: u32, ids: &mut Vec<u64>) -> Result<(), MintError> {
-        self.shared.get_batch64(n, ids)
-    }
-
-    fn get_batch_string(&self, n: u32, biz: &str, custom: &str, texts: &mut Vec<String>) -> Result<(), MintError> {
-        self.shared.get_batch_string(n, biz, custom, texts)
-    }
+/// The first numbers of a run that are equally far from each other; of those that may be wider than 64 bits, one.
+#[inline]
+pub(super) fn stretch(run: &Run) -> Option<Stretch> {
+    let stretch = run.stretches().next()?;
+    let is_wide = matches!(&run.prefix, Prefix::Number(numbers) if !numbers.are_narrow());
+    Some(if is_wide { Stretch { n: 1, ..stretch } } else { stretch })
 }

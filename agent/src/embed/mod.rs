@@ -1,28 +1,29 @@
 //! Minting in the application's own process: no request, no copy, a few nanoseconds an ID.
 //!
 //! [`Embedded::start`] does what the program `uniq_generator` does, without its listeners: it locks a serial file of its own,
-//! leases tokens from the masters and keeps them. Its generators give IDs by the same rules, checked for every ID:
+//! leases tokens from the masters and keeps them. [`Shared`] may be used from any number of threads at once; [`PerThread`], made by
+//! [`Shared::per_thread`], by one.
 //!
-//! * [`Shared`] may be used from any number of threads at once: one look at the time, one atomic addition, two comparisons.
-//! * [`PerThread`], made by [`Shared::per_thread`] for one thread, takes serials from the window in blocks and gives
-//!   them out without touching anything that another thread writes often. Whether the block's right still holds is
-//!   looked up for each ID: the number of the window it was cut from (a window that was ended, because the lease or the
-//!   clock is in doubt, ends every block cut from it), and the time. A thread that slept past the window's end cannot use
-//!   the rest of its block.
+//! Both take numbers from the open window in blocks, so that a thread touches nothing that another one writes often. A block was taken by one
+//! atomic step, so its numbers are nobody else's, whatever ends meanwhile. The right to give them out is looked up for each: that this
+//! is not a fork, that the block's time is not over, and that no window has ended since it was cut, as one does when the lease or the
+//! clock is in doubt, when a master of another cluster is heard, and when a name ends. A thread that slept past any of that cannot use
+//! the rest of its block.
 //!
-//! Numbers of a layout come in blocks on both: of one tick, the first one of a serial and each further one in the same tick twice as
-//! long. So the numbers that a thread gets of one generator grow, and so do those of all threads as long as none takes more than one
-//! in a tick; two that mint much in the same tick get theirs beside each other. A block ends with its tick, its window and its name.
-//!
-//! Plain numbers of segments need neither lease nor clock: a thread's block of them is its own for good, up to 1,024 of them and no more
-//! than the sixteenth part of what is marked.
+//! * The time of a block ends with its tick; of kinds that have none, with the hour or the lease. Plain numbers need neither lease nor
+//!   clock. On [`Shared`] what has no ticks ends with the reading of the clock, which is new every few milliseconds.
+//! * A block has one number, and each further one that is used up in that time twice as many, up to 1,024, a quarter of a tick, and a
+//!   sixteenth of what the window has left. So the numbers that a thread gets one by one of one generator grow, and so do those of all threads that
+//!   are more than a tick or a few milliseconds apart; threads that mint much at once get theirs beside each other. What is left of a
+//!   block is a gap: no more than was given out in that time, and less than 1,024 a thread.
+//! * [`PerThread`] cuts as many serials and plain numbers as it may, and keeps them for as long as it lives.
 //!
 //! The time is the one that a thread of ours writes down every few milliseconds, so it may be that late, or later where
 //! the machine lets that thread wait. No ID's uniqueness rests on it: an ID carries the hour of its window and a serial
 //! that is durably ours in that hour, whenever it is given out.
 //!
-//! What leaves is counted for the masters' console and costs these ways nothing: a window knows how many of its serials were
-//! taken. A thread's block counts as a whole when it is cut; what is left of it is taken off when the thread drops it.
+//! What leaves is counted for the masters' console, by the block: it counts as a whole when it is cut, and what is left of it is taken off
+//! when the thread cuts the next one or ends.
 //!
 //! A process that forks does not take the right to mint into the child: every call there says [`MintError::Forked`]. (Only
 //! the C library's `fork` is noticed, not a bare system call.)
@@ -52,17 +53,16 @@
 
 mod block;
 mod keys;
-mod plain;
+mod per_thread;
 #[cfg(test)]
 mod plain_tests;
 mod shared;
 mod start;
 #[cfg(test)]
 mod tests;
-mod ticks;
 
-pub use block::PerThread;
 pub use keys::Sequence;
+pub use per_thread::PerThread;
 pub use shared::Shared;
 pub use start::{Embedded, Settings, StartError};
 
@@ -121,7 +121,7 @@ pub trait UniqGenerator {
     /// [`MintError`]; then nothing was appended.
     fn get_batch_id(&self, n: u32, ids: &mut Vec<String>) -> Result<(), MintError>;
 
-    /// A number of a name of kind `segment`: each once, growing within a segment.
+    /// A number of a name of kind `segment`: each once; those that a thread gets grow within a segment.
     ///
     /// # Errors
     /// [`MintError`]; then no number was used up.

@@ -83,6 +83,6 @@ fn a_block_ends_with_the_right_to_its_numbers_and_with_its_name() {
     assert_eq!([code(block.get_segment()), code(generator.get_segment())], [MintCode::WrongCluster; 2]);
     minter.hear_own("elsewhere:1").unwrap();
     assert!(block.get_segment().unwrap() > 100, "what was held was given up");
-    minter.retire(generator.numbers().unwrap().namespace());
+    minter.retire(generator.generator().namespace());
     assert_eq!([code(block.get_segment()), code(generator.get_segment())], [MintCode::UnknownGenerator; 2]);
 }

@@ -57,23 +57,34 @@ fn without_a_lease_each_way_says_why() {
     assert_eq!(code(block.get_uniq64()), MintCode::NoLease);
 }
 
+/// Mints until a block is cut that has more than the ID it gives.
+fn cut_a_block(minter: &Minter, from: &dyn UniqGenerator) -> u64 {
+    loop {
+        let before = minted(minter)[0];
+        let id = from.get_uniq64().unwrap();
+        if minted(minter)[0] > before + 1 {
+            return id;
+        }
+    }
+}
+
 #[test]
 fn a_block_ends_with_its_window() {
     let kit = Kit::new();
     let minter = kit.start();
     let generator = shared(&minter);
     let block = generator.per_thread();
-    generator.get_uniq64().unwrap();
-    let first = block.get_uniq64().unwrap();
-    assert_eq!(block.get_uniq64(), Ok(first + 1));
-    minter.suspend().unwrap();
-    assert_eq!(code(block.get_uniq64()), MintCode::ClockSkew, "the rest of the block is void");
-    assert_eq!(code(generator.get_uniq64()), MintCode::ClockSkew);
-    minter.set_leases(held(7), 0).unwrap();
-    let later = [block.get_uniq64().unwrap(), block.get_uniq64().unwrap(), generator.get_uniq64().unwrap()];
-    assert!(later.iter().all(|id| *id > first + 1), "{first} {later:?}");
-    minter.set_leases(held(8), 0).unwrap();
-    assert_eq!(UNIQ64.layout().parts(block.get_uniq64().unwrap().into()).unwrap().token.0, 8, "not the lost token");
+    let ways: [&dyn UniqGenerator; 2] = [&generator, &block];
+    for from in ways {
+        let first = cut_a_block(&minter, from);
+        minter.suspend().unwrap();
+        assert_eq!(code(from.get_uniq64()), MintCode::ClockSkew, "the rest of the block is void");
+        minter.set_leases(held(7), 0).unwrap();
+        assert!(cut_a_block(&minter, from) > first + 1);
+        minter.set_leases(held(8), 0).unwrap();
+        assert_eq!(UNIQ64.layout().parts(from.get_uniq64().unwrap().into()).unwrap().token.0, 8, "not the lost token");
+        minter.set_leases(held(7), 0).unwrap();
+    }
 }
 
 #[test]
@@ -82,8 +93,8 @@ fn a_thread_that_slept_past_the_end_of_the_hour_cannot_use_its_rest() {
     let minter = kit.start();
     let generator = shared(&minter);
     let block = generator.per_thread();
-    generator.get_uniq64().unwrap();
-    let before = UNIQ64.layout().parts(block.get_uniq64().unwrap().into()).unwrap();
+    let ways: [&dyn UniqGenerator; 2] = [&generator, &block];
+    let before = ways.map(|from| UNIQ64.layout().parts(cut_a_block(&minter, from).into()).unwrap());
     let next_hour = minter.wall() + SpanMs(HOUR_MS);
     set_wall(&minter, next_hour);
     // The time is written down every few milliseconds; whoever slept past an hour finds it done.
@@ -91,8 +102,33 @@ fn a_thread_that_slept_past_the_end_of_the_hour_cannot_use_its_rest() {
     while passing.wall() < next_hour {
         std::thread::yield_now();
     }
-    let after = UNIQ64.layout().parts(block.get_uniq64().unwrap().into()).unwrap();
-    assert_ne!(before.tick, after.tick);
+    for (from, before) in ways.into_iter().zip(before) {
+        let after = UNIQ64.layout().parts(from.get_uniq64().unwrap().into()).unwrap();
+        assert_ne!(before.tick, after.tick);
+    }
+}
+
+#[test]
+fn after_a_rest_a_thread_gives_later_ids_than_all_that_others_gave_before() {
+    let kit = Kit::new();
+    let minter = kit.start();
+    let generator = shared(&minter);
+    let time = minter.cached_clock().unwrap();
+    let mut last = 0;
+    for _ in 0..20 {
+        let many = |generator: &Shared| (0..2_000).map(|_| generator.get_uniq64().unwrap()).max().unwrap();
+        // What is left of its own burst is older than what the other thread gives.
+        many(&generator);
+        let most = std::thread::scope(|scope| scope.spawn(|| many(&generator)).join().unwrap());
+        let read = time.wall();
+        while time.wall() == read {
+            std::thread::yield_now();
+        }
+        let id = generator.get_uniq64().unwrap();
+        assert!(id > most && most > last, "{last} {most} {id}");
+        last = id;
+    }
+    assert_eq!(minted(&minter)[0], 20 * 4_001, "one at a time after a rest");
 }
 
 #[test]
@@ -136,10 +172,11 @@ fn what_leaves_is_counted_on_every_way_and_a_block_as_a_whole_until_it_ends() {
     let kit = Kit::new();
     let minter = kit.start();
     let generator = shared(&minter);
-    for _ in 0..10 {
-        generator.get_uniq64().unwrap();
-    }
-    assert_eq!(minted(&minter), [10, 0, 0]);
+    std::thread::scope(|scope| {
+        let ten = || (0..10).for_each(|_| assert!(generator.get_uniq64().is_ok()));
+        scope.spawn(ten).join().unwrap();
+    });
+    assert_eq!(minted(&minter), [10, 0, 0], "what that thread had left went with it");
     let block = generator.per_thread();
     block.get_uniq64().unwrap();
     assert_eq!(minted(&minter), [10 + 1_024, 0, 0], "a block of 1,024");
@@ -256,7 +293,7 @@ fn a_block_of_a_tick_ends_with_its_tick_its_window_and_its_name() {
         let number = block.get_number().unwrap();
         assert!(number > next && number >> 12 & 0xfff == 8, "not the lost token: {number:x}");
     }
-    minter.retire(generator.ticks().unwrap().namespace());
+    minter.retire(generator.generator().namespace());
     assert_eq!([code(block.get_number()), code(generator.get_number())], [MintCode::UnknownGenerator; 2]);
 }
 

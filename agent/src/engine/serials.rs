@@ -21,6 +21,14 @@ pub struct Part {
     pub(crate) serials: Range<u64>,
 }
 
+impl From<Part> for Run {
+    fn from(Part { prefix, serials, .. }: Part) -> Self {
+        // No more than one request may ask for.
+        let len = u32::try_from(serials.end - serials.start).unwrap_or(u32::MAX);
+        Self { prefix, start: serials.start, len }
+    }
+}
+
 impl Part {
     /// How many serials these are.
     pub fn len(&self) -> u64 {

@@ -43,6 +43,8 @@ pub enum TakenTicks {
     All {
         /// The IDs.
         run: Run,
+        /// When the tick of the first one is over; from then on its time is old.
+        over: WallMs,
         /// This was the first in the second half of the window.
         half_used: bool,
     },
@@ -58,8 +60,9 @@ pub fn take_ticks(window: &TickWindow, n: u32, wall: WallMs, reach: impl Into<Re
     match window.take(n, wall, reach) {
         // A window has no tick that does not fit.
         TakeTicks::All { start, half_used } => match window.numbers_of(start) {
-            Some((numbers, start)) => {
-                TakenTicks::All { run: Run { prefix: Prefix::Number(numbers), start, len: n }, half_used }
+            Some((numbers, serial)) => {
+                let run = Run { prefix: Prefix::Number(numbers), start: serial, len: n };
+                TakenTicks::All { run, over: window.over(start), half_used }
             }
             None => TakenTicks::None,
         },

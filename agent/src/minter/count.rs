@@ -6,7 +6,7 @@
 //! right ends. Until then a block counts as a whole.
 //!
 //! Ticks do not count: some are left out as the clock goes on, and names with one layout share them. So IDs of ticks are counted
-//! beside the window, those of a thread within an application some in advance.
+//! beside the window, as they are taken.
 
 use super::series::SerialSeries;
 use super::{Generator, Minter};
@@ -72,7 +72,7 @@ pub struct NameTotal {
 
 impl Minter {
     /// IDs minted since the start, by kind: all that left, on whichever way, in a request or within an application. A
-    /// thread's own block counts when it is taken, so up to 1,023 a thread are counted that were not given out yet.
+    /// thread's block counts when it is cut, so up to 1,023 a thread and name are counted that were not given out, or not yet.
     pub fn minted(&self) -> impl Iterator<Item = (Kind, u64)> {
         let of = |kind: Kind| match kind {
             Kind::Uniq96 => self.uniq96.series.minted(),

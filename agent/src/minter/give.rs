@@ -1,4 +1,4 @@
-//! The only ways on which IDs leave this module, but for a thread's own windows and blocks ([`Generator::unguarded`]): what stands
+//! The only ways on which IDs leave this module, but for a thread's own blocks ([`Generator::unguarded`]): what stands
 //! around minting by a name is asked and told here, whoever asks for IDs and however they wait.
 
 use super::{Generator, Minter};

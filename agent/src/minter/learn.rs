@@ -133,16 +133,21 @@ impl Minter {
     }
 
     fn end_generator(&self, state: &mut State, generator: &Generator) {
-        if generator.end()
-            && let Series::Serials(series) = &generator.series
-        {
-            let (engine, mut hands) = state.parts(self);
-            // Also of a series that is another's: windows that threads know, and blocks, end with it, and the others open the next
-            // window. Only a series that is not ours is unknown.
-            let _ = engine.take_back(&mut hands, series.id);
-            if series.is_segment() {
-                engine.end_segments(series.id);
-                self.tell_of([series.id].into());
+        if !generator.end() {
+            return;
+        }
+        match &generator.series {
+            // Its window is other names', too, and stays.
+            Series::Ticks(series) => series.window().ends().end(),
+            Series::Serials(series) => {
+                let (engine, mut hands) = state.parts(self);
+                // Also of a series that is another's: windows that threads know, and blocks, end with it, and the others open the next
+                // window. Only a series that is not ours is unknown.
+                let _ = engine.take_back(&mut hands, series.id);
+                if series.is_segment() {
+                    engine.end_segments(series.id);
+                    self.tell_of([series.id].into());
+                }
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The one way on which IDs leave a series: from an open window if it holds what is asked for, otherwise by the engine. What leaves
 //! is counted here, whoever asked and however they wait: [`Minter::try_one`], [`Minter::mint_by`], [`Minter::mint_by_blocking`].
-//! Only the windows that a thread of an application knows by itself ([`crate::embed`]) give IDs without coming here; they
-//! count by themselves ([`super::count`]).
+//! Only the blocks of an application's threads ([`crate::embed`]) give IDs without coming here; they are counted when they are cut
+//! ([`super::count`]).
 
 use super::segments::LOOK;
 use super::{Generator, Minter, PATIENCE, SerialSeries, Series, TickSeries, Turn};
@@ -284,7 +284,7 @@ impl Minter {
         for _ in 0..SPINS {
             let window = series.window().load();
             match take_ticks(&window, n, self.wall(), series.reach()) {
-                TakenTicks::All { run, half_used } => {
+                TakenTicks::All { run, half_used, .. } => {
                     if half_used {
                         self.extend_soon(series);
                     }

@@ -32,7 +32,6 @@ pub use count::NameTotal;
 pub use generator::Generator;
 pub(crate) use give::{Leaves, Minted};
 pub(crate) use names::{Entry, Names, Place, Standing, Step};
-pub(crate) use registry::AxisWindow;
 pub(crate) use segments::Wanted;
 pub use segments::{SegmentCounters, SegmentInUse};
 pub(crate) use series::{SerialSeries, Series, TickSeries};

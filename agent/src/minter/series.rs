@@ -7,7 +7,7 @@ use crate::engine::{Engine, UNIQ96_AXIS};
 use crate::gate::{Layout, Prefix};
 use crate::ticks::Reach;
 use crate::window::{Ends, Window};
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use common::kind::UNIQ96;
 use common::layout::LayoutDefinition;
 use common::namespace::Namespace;
@@ -31,7 +31,7 @@ pub(crate) struct SerialSeries {
     pub(super) layout: Layout,
     pub(super) window: ArcSwap<Window<Prefix>>,
     /// Of windows that were closed for good, and not merely lengthened.
-    pub(crate) ends: Ends,
+    pub(super) ends: Ends,
     /// The hour or day of its last IDs before this process; its windows know later ones.
     bucket_before: u32,
     /// The end of the hour or day of which it has nothing left, in milliseconds since 1970.
@@ -92,6 +92,22 @@ impl Series {
         Ok(Self::Ticks(Arc::new(TickSeries { id, axis, window, definition, reach, begun, tally })))
     }
 
+    /// The count of its windows that were ended.
+    pub(crate) fn ends(&self) -> &Ends {
+        match self {
+            Self::Serials(series) => &series.ends,
+            Self::Ticks(series) => series.window.ends(),
+        }
+    }
+
+    /// `n` IDs that were taken of a window were not given out.
+    pub(crate) fn take_off(&self, n: u64) {
+        match self {
+            Self::Serials(series) => series.take_off(n),
+            Self::Ticks(series) => series.tally.take_off(n),
+        }
+    }
+
     /// IDs that left by it; [`super::count`] says what counts.
     pub(super) fn minted(&self) -> u64 {
         match self {
@@ -116,8 +132,8 @@ impl Series {
 
 impl SerialSeries {
     /// The window that is open now, or was last.
-    pub(crate) fn window(&self) -> Arc<Window<Prefix>> {
-        self.window.load_full()
+    pub(crate) fn window(&self) -> Guard<Arc<Window<Prefix>>> {
+        self.window.load()
     }
 
     /// Tells whether they are numbers that come in segments.
@@ -160,10 +176,5 @@ impl TickSeries {
     /// `n` IDs were given out.
     pub(crate) fn count(&self, n: u32) {
         self.tally.add(n.into());
-    }
-
-    /// `n` of those were not.
-    pub(crate) fn take_off(&self, n: u64) {
-        self.tally.take_off(n);
     }
 }

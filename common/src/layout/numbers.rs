@@ -157,12 +157,9 @@ impl Numbers {
         }
     }
 
-    /// The distance of a number from the next one of its tick, if they have at most 64 bits and are equally far from each other.
-    pub fn narrow_step(&self) -> Option<u64> {
-        match self {
-            Self::Narrow(narrow) => Some(narrow.step()),
-            Self::Wide(_) | Self::Mixed { .. } => None,
-        }
+    /// Tells whether they have at most 64 bits, and are not made one by one.
+    pub const fn are_narrow(&self) -> bool {
+        matches!(self, Self::Narrow(_))
     }
 
     /// The first up to `n` numbers from that counter on that are equally far from each other: at most those of one tick.

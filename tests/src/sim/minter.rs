@@ -377,7 +377,7 @@ impl Minter {
         out: &mut Vec<Run>,
     ) -> bool {
         let wall = self.now(shell.os).wall;
-        let TakenTicks::All { run, half_used } = take_ticks(&self.own.axes[axis], n, wall, ahead_max) else {
+        let TakenTicks::All { run, half_used, .. } = take_ticks(&self.own.axes[axis], n, wall, ahead_max) else {
             return false;
         };
         self.leave(at, run.into(), out);

@@ -124,7 +124,7 @@ impl Machine {
             Some(at) => (ASKED[at], [snowflake("one"), snowflake("two"), seconds()][at].layout().unwrap().ahead_max()),
             None => (2, UNIQ96_AHEAD_MAX),
         };
-        if let TakenTicks::All { run, half_used } = take_ticks(&self.windows[axis], n, self.wall, ahead_max) {
+        if let TakenTicks::All { run, half_used, .. } = take_ticks(&self.windows[axis], n, self.wall, ahead_max) {
             if half_used {
                 let _ = engine.extend_ticks(self, axis);
             }
