@@ -4,6 +4,7 @@ use crate::error::{Attempt, Cause, Error, Failure};
 use crate::http::Http;
 use crate::rpc::Rpc;
 use crate::settings::{Address, Settings, SettingsError};
+use common::kind::Kind;
 use common::lease::Generation;
 use common::namespace::{GeneratorName, Namespace};
 use common::parameters::ClusterId;
@@ -18,28 +19,15 @@ const WAITED_MAX: usize = 2;
 /// What is asked of an agent.
 #[derive(Clone, Debug)]
 pub(crate) enum Question {
-    Uniq64 {
+    /// Of a kind that has numbers; those of Uniq96 have no name.
+    Numbers {
+        kind: Kind,
         name: GeneratorName,
         n: u32,
     },
-    Uniq96 {
-        n: u32,
-    },
-    Layout {
-        name: GeneratorName,
-        n: u32,
-    },
-    Segment {
-        name: GeneratorName,
-        n: u32,
-    },
-    Any {
-        name: GeneratorName,
-        n: u32,
-        biz: String,
-        custom: String,
-    },
-    Strings {
+    /// As the name's definition writes them; `kind` if they are to be of that one.
+    Texts {
+        kind: Option<Kind>,
         name: GeneratorName,
         n: u32,
         biz: String,
@@ -63,14 +51,47 @@ pub(crate) enum Question {
 /// What it says.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// Plain numbers, too.
-    Uniq64(Vec<u64>),
-    /// Of 96 bits, or of a layout.
-    Wide(Vec<u128>),
-    Strings(Vec<String>),
+    Numbers(Numbers),
+    Texts(Vec<String>),
     Defined(Registered),
     Keys(Vec<KeyOutcome>, Vec<Route>),
     Routes(SequenceRoutes),
+}
+
+/// Numbers of one kind.
+#[derive(Debug)]
+pub(crate) enum Numbers {
+    /// Uniq64, and plain numbers.
+    Narrow(Vec<u64>),
+    /// Of 96 bits, or of a layout.
+    Wide(Vec<u128>),
+}
+
+impl Numbers {
+    fn len(&self) -> usize {
+        match self {
+            Self::Narrow(numbers) => numbers.len(),
+            Self::Wide(numbers) => numbers.len(),
+        }
+    }
+}
+
+impl From<Numbers> for Vec<u128> {
+    fn from(numbers: Numbers) -> Self {
+        match numbers {
+            Numbers::Narrow(numbers) => numbers.into_iter().map(u128::from).collect(),
+            Numbers::Wide(numbers) => numbers,
+        }
+    }
+}
+
+impl From<Numbers> for Vec<u64> {
+    fn from(numbers: Numbers) -> Self {
+        match numbers {
+            Numbers::Narrow(numbers) => numbers,
+            Numbers::Wide(numbers) => numbers.into_iter().filter_map(|number| number.try_into().ok()).collect(),
+        }
+    }
 }
 
 /// How long one agent may take.
@@ -165,48 +186,27 @@ impl Agents {
         answer.unwrap_or(Err(Failure::Here(Cause::Timeout)))
     }
 
-    pub(crate) async fn uniq64(&self, name: &GeneratorName, n: u32) -> Result<Vec<u64>, Error> {
+    pub(crate) async fn numbers(&self, kind: Kind, name: &GeneratorName, n: u32) -> Result<Numbers, Error> {
         let take = |answer| match answer {
-            Answer::Uniq64(ids) if ids.len() == n as usize => Some(ids),
+            Answer::Numbers(numbers) if numbers.len() == n as usize => Some(numbers),
             _ => None,
         };
-        self.ask(Question::Uniq64 { name: name.clone(), n }, take).await
+        self.ask(Question::Numbers { kind, name: name.clone(), n }, take).await
     }
 
-    pub(crate) async fn segment(&self, name: &GeneratorName, n: u32) -> Result<Vec<u64>, Error> {
+    pub(crate) async fn texts(
+        &self,
+        kind: Option<Kind>,
+        name: GeneratorName,
+        n: u32,
+        biz: String,
+        custom: String,
+    ) -> Result<Vec<String>, Error> {
         let take = |answer| match answer {
-            Answer::Uniq64(numbers) if numbers.len() == n as usize => Some(numbers),
+            Answer::Texts(texts) if texts.len() == n as usize => Some(texts),
             _ => None,
         };
-        self.ask(Question::Segment { name: name.clone(), n }, take).await
-    }
-
-    pub(crate) async fn uniq96(&self, n: u32) -> Result<Vec<u128>, Error> {
-        let take = |answer| match answer {
-            Answer::Wide(ids) if ids.len() == n as usize => Some(ids),
-            _ => None,
-        };
-        self.ask(Question::Uniq96 { n }, take).await
-    }
-
-    pub(crate) async fn layout(&self, name: GeneratorName, n: u32) -> Result<Vec<u128>, Error> {
-        let take = |answer| match answer {
-            Answer::Wide(ids) if ids.len() == n as usize => Some(ids),
-            _ => None,
-        };
-        self.ask(Question::Layout { name, n }, take).await
-    }
-
-    pub(crate) async fn strings(&self, question: Question) -> Result<Vec<String>, Error> {
-        let wanted = match &question {
-            Question::Strings { n, .. } | Question::Any { n, .. } => *n as usize,
-            _ => 0,
-        };
-        let take = |answer| match answer {
-            Answer::Strings(ids) if ids.len() == wanted => Some(ids),
-            _ => None,
-        };
-        self.ask(question, take).await
+        self.ask(Question::Texts { kind, name, n, biz, custom }, take).await
     }
 
     pub(crate) async fn define(&self, namespace: Namespace) -> Result<Registered, Error> {

@@ -1,7 +1,8 @@
 //! One agent by HTTP.
 
-use crate::agents::{Answer, Question, Timeouts};
+use crate::agents::{Answer, Numbers, Question, Timeouts};
 use crate::error::{Cause, Failure, refused};
+use common::kind::Kind;
 use common::lease::Generation;
 use common::namespace::GeneratorName;
 use common::parameters::ClusterIdError;
@@ -18,10 +19,6 @@ const JSON: &str = "application/json";
 const ANSWER_LEN_MAX: usize = 32 << 20;
 /// Bytes of an error that are read.
 const PROBLEM_LEN_MAX: usize = 16 << 10;
-const UNIQ64_LEN: usize = 8;
-const UNIQ96_LEN: usize = 12;
-/// Of numbers of up to 64, 96 and 128 bits.
-const LAYOUT_LENS: [usize; 3] = [8, 12, 16];
 
 #[derive(Deserialize)]
 struct Ids {
@@ -99,31 +96,28 @@ impl Http {
 
     pub(crate) async fn ask(&self, question: &Question) -> Result<Answer, Failure> {
         match question {
-            Question::Uniq64 { name, n } => {
-                let body = self.mint(&format!("uniq64/{name}?n={n}"), PACKED).await?;
-                Ok(Answer::Uniq64(packed::<UNIQ64_LEN>(&body)?.map(u64::from_be_bytes).collect()))
-            }
-            Question::Segment { name, n } => {
-                let body = self.mint(&format!("segment/{name}?n={n}"), PACKED).await?;
-                Ok(Answer::Uniq64(packed::<UNIQ64_LEN>(&body)?.map(u64::from_be_bytes).collect()))
-            }
-            Question::Uniq96 { n } => {
-                let body = self.mint(&format!("uniq96?n={n}"), PACKED).await?;
-                Ok(Answer::Wide(packed::<UNIQ96_LEN>(&body)?.map(|id| wide(&id)).collect()))
-            }
-            Question::Layout { name, n } => {
-                let body = self.mint(&format!("layout/{name}?n={n}"), PACKED).await?;
-                // How wide it is only the definition says; all are as wide as each other.
+            Question::Numbers { kind, name, n } => {
+                let (path, lens): (_, &[usize]) = match kind {
+                    Kind::Uniq96 => (format!("{kind}?n={n}"), &[12]),
+                    Kind::Layout => (format!("{kind}/{name}?n={n}"), &[8, 12, 16]),
+                    _ => (format!("{kind}/{name}?n={n}"), &[8]),
+                };
+                let body = self.mint(&path, PACKED).await?;
+                // How wide those of a layout are only its definition says; all are as wide as each other.
                 let len = body.len() / (*n as usize).max(1);
-                if !LAYOUT_LENS.contains(&len) || body.len() != len * *n as usize {
+                if !lens.contains(&len) || body.len() != len * *n as usize {
                     return Err(nonsense(format!("{} bytes are not {n} numbers", body.len())));
                 }
-                Ok(Answer::Wide(body.chunks_exact(len).map(wide).collect()))
+                Ok(Answer::Numbers(if *kind == Kind::Layout || len > 8 {
+                    Numbers::Wide(body.chunks_exact(len).map(wide).collect())
+                } else {
+                    Numbers::Narrow(body.as_chunks().0.iter().copied().map(u64::from_be_bytes).collect())
+                }))
             }
-            Question::Strings { name, n, biz, custom } => {
-                self.strings(format!("string/{name}?n={n}"), biz, custom).await
+            Question::Texts { kind, name, n, biz, custom } => {
+                let path = kind.map_or_else(|| "id".to_owned(), |kind| kind.to_string());
+                self.texts(format!("{path}/{name}?n={n}"), biz, custom).await
             }
-            Question::Any { name, n, biz, custom } => self.strings(format!("id/{name}?n={n}"), biz, custom).await,
             Question::Keys { name, keys, g, cluster } => {
                 let cluster = cluster.map(|cluster| format!("&cluster={cluster}")).unwrap_or_default();
                 self.keys(name, keys, &format!("g={}{cluster}", g.0)).await
@@ -153,14 +147,14 @@ impl Http {
         }
     }
 
-    async fn strings(&self, mut path: String, biz: &str, custom: &str) -> Result<Answer, Failure> {
+    async fn texts(&self, mut path: String, biz: &str, custom: &str) -> Result<Answer, Failure> {
         for (key, part) in [("biz", biz), ("custom", custom)] {
             if !part.is_empty() {
                 path.push_str(&format!("&{key}={part}"));
             }
         }
         let ids: Ids = serde_json::from_slice(&self.mint(&path, JSON).await?).map_err(|e| nonsense(e.to_string()))?;
-        Ok(Answer::Strings(ids.ids))
+        Ok(Answer::Texts(ids.ids))
     }
 
     /// Numbers of keys, with what the query says of the routes by which the agent was chosen. The number of a slot is a key of that slot, so
@@ -236,11 +230,6 @@ async fn body(mut response: Response, len_max: usize) -> Result<Vec<u8>, Failure
         bytes.extend_from_slice(&chunk);
     }
     Ok(bytes)
-}
-
-fn packed<const LEN: usize>(body: &[u8]) -> Result<impl Iterator<Item = [u8; LEN]>, Failure> {
-    let (ids, rest) = body.as_chunks::<LEN>();
-    if rest.is_empty() { Ok(ids.iter().copied()) } else { Err(nonsense("half an ID at the end".to_owned())) }
 }
 
 fn wide(bytes: &[u8]) -> u128 {

@@ -57,7 +57,8 @@ pub use common::sequence::{InvalidKey, Slot};
 pub use error::{Attempt, Cause, Error};
 pub use settings::{AGENTS_MAX, Address, Prefetch, Settings, SettingsError};
 
-use agents::{Agents, Question};
+use agents::{Agents, Numbers};
+use common::kind::Kind;
 use common::rpc::mint::{KeyAsked, KeyOutcome};
 use prefetch::Stock;
 use sequences::Sequences;
@@ -96,12 +97,7 @@ impl Client {
     /// # Errors
     /// [`Error`]; then no ID was given.
     pub async fn uniq64(&self, name: &str) -> Result<u64, Error> {
-        self.check()?;
-        let name = generator(name)?;
-        match &self.stock {
-            Some(stock) => stock.uniq64(&self.agents, &name).await,
-            None => self.agents.uniq64(&name, 1).await.and_then(first),
-        }
+        Ok(self.one(Kind::Uniq64, name).await? as u64)
     }
 
     /// `n` Uniq64, 1 to [`BATCH_MAX`], ascending; never from what was prefetched.
@@ -109,8 +105,7 @@ impl Client {
     /// # Errors
     /// [`Error`]; then no ID was given.
     pub async fn uniq64_batch(&self, name: &str, n: u32) -> Result<Vec<u64>, Error> {
-        self.check()?;
-        self.agents.uniq64(&generator(name)?, batch(n)?).await
+        Ok(self.many(Kind::Uniq64, name, n).await?.into())
     }
 
     /// A Uniq96, in the low bits.
@@ -118,11 +113,7 @@ impl Client {
     /// # Errors
     /// [`Error`]; then no ID was given.
     pub async fn uniq96(&self) -> Result<u128, Error> {
-        self.check()?;
-        match &self.stock {
-            Some(stock) => stock.uniq96(&self.agents).await,
-            None => self.agents.uniq96(1).await.and_then(first),
-        }
+        self.one(Kind::Uniq96, GeneratorName::DEFAULT).await
     }
 
     /// `n` Uniq96, 1 to [`BATCH_MAX`], ascending; never from what was prefetched.
@@ -130,8 +121,7 @@ impl Client {
     /// # Errors
     /// [`Error`]; then no ID was given.
     pub async fn uniq96_batch(&self, n: u32) -> Result<Vec<u128>, Error> {
-        self.check()?;
-        self.agents.uniq96(batch(n)?).await
+        Ok(self.many(Kind::Uniq96, GeneratorName::DEFAULT, n).await?.into())
     }
 
     /// A number of the generator `name` of kind `layout`, in the low bits.
@@ -147,8 +137,7 @@ impl Client {
     /// # Errors
     /// [`Error`]; then no ID was given.
     pub async fn layout_batch(&self, name: &str, n: u32) -> Result<Vec<u128>, Error> {
-        self.check()?;
-        self.agents.layout(generator(name)?, batch(n)?).await
+        Ok(self.many(Kind::Layout, name, n).await?.into())
     }
 
     /// A plain number of the generator `name` of kind `segment`.
@@ -156,12 +145,7 @@ impl Client {
     /// # Errors
     /// [`Error`]; then no number was given.
     pub async fn segment(&self, name: &str) -> Result<u64, Error> {
-        self.check()?;
-        let name = generator(name)?;
-        match &self.stock {
-            Some(stock) => stock.segment(&self.agents, &name).await,
-            None => self.agents.segment(&name, 1).await.and_then(first),
-        }
+        Ok(self.one(Kind::Segment, name).await? as u64)
     }
 
     /// `n` of them, 1 to [`BATCH_MAX`]; never from what was prefetched.
@@ -169,8 +153,7 @@ impl Client {
     /// # Errors
     /// [`Error`]; then no number was given.
     pub async fn segment_batch(&self, name: &str, n: u32) -> Result<Vec<u64>, Error> {
-        self.check()?;
-        self.agents.segment(&generator(name)?, batch(n)?).await
+        Ok(self.many(Kind::Segment, name, n).await?.into())
     }
 
     /// An ID of the generator `name` of any kind, as its definition writes it; `biz` and `custom` are for strings, and empty for
@@ -187,10 +170,7 @@ impl Client {
     /// # Errors
     /// [`Error`]; then no ID was given.
     pub async fn id_batch(&self, name: &str, n: u32, biz: &str, custom: &str) -> Result<Vec<String>, Error> {
-        self.check()?;
-        let (name, n) = (generator(name)?, batch(n)?);
-        let (biz, custom) = (part(biz)?, part(custom)?);
-        self.agents.strings(Question::Any { name, n, biz, custom }).await
+        self.texts(None, name, n, biz, custom).await
     }
 
     /// A string of the generator `name` (`default`) with the caller's parts; empty where its template has none.
@@ -206,10 +186,7 @@ impl Client {
     /// # Errors
     /// [`Error`]; then no ID was given.
     pub async fn uniq_string_batch(&self, name: &str, n: u32, biz: &str, custom: &str) -> Result<Vec<String>, Error> {
-        self.check()?;
-        let (name, n) = (generator(name)?, batch(n)?);
-        let (biz, custom) = (part(biz)?, part(custom)?);
-        self.agents.strings(Question::Strings { name, n, biz, custom }).await
+        self.texts(Some(Kind::String), name, n, biz, custom).await
     }
 
     /// The next number of a key of the generator `name` of kind `sequence`: greater than every number that anybody was given for this key
@@ -264,6 +241,36 @@ impl Client {
     pub async fn define_generator(&self, namespace: Namespace) -> Result<Registered, Error> {
         self.check()?;
         self.agents.define(namespace).await
+    }
+
+    /// A number, perhaps from what was prefetched.
+    async fn one(&self, kind: Kind, name: &str) -> Result<u128, Error> {
+        self.check()?;
+        let name = generator(name)?;
+        if let Some(stock) = &self.stock
+            && let Some(number) = stock.give(&self.agents, kind, &name).await
+        {
+            return number;
+        }
+        self.agents.numbers(kind, &name, 1).await.and_then(|numbers| first(numbers.into()))
+    }
+
+    async fn many(&self, kind: Kind, name: &str, n: u32) -> Result<Numbers, Error> {
+        self.check()?;
+        self.agents.numbers(kind, &generator(name)?, batch(n)?).await
+    }
+
+    async fn texts(
+        &self,
+        kind: Option<Kind>,
+        name: &str,
+        n: u32,
+        biz: &str,
+        custom: &str,
+    ) -> Result<Vec<String>, Error> {
+        self.check()?;
+        let (name, n) = (generator(name)?, batch(n)?);
+        self.agents.texts(kind, name, n, part(biz)?, part(custom)?).await
     }
 
     fn check(&self) -> Result<(), Error> {

@@ -3,6 +3,7 @@
 use crate::agents::Agents;
 use crate::error::Error;
 use crate::settings::Prefetch;
+use common::kind::Kind;
 use common::namespace::GeneratorName;
 use common::rpc::mint::MintCode;
 use std::collections::{BTreeMap, VecDeque};
@@ -17,24 +18,27 @@ const NAMES_MAX: usize = 64;
 /// A batch that is too large for a generator is tried again as this part of it.
 const SMALLER: u32 = 8;
 
-/// IDs of one batch.
-struct Batch<T> {
-    ids: VecDeque<T>,
+/// Numbers of one batch.
+struct Batch {
+    ids: VecDeque<u128>,
     fetched: Instant,
 }
 
 /// The stock of one generator.
-struct Shelf<T> {
-    batches: Mutex<VecDeque<Batch<T>>>,
+struct Shelf {
+    kind: Kind,
+    name: GeneratorName,
+    batches: Mutex<VecDeque<Batch>>,
     /// IDs asked for at once: those of the settings, or as many as its definition lets agents give at once (`step_max` of a segment).
     size: AtomicU32,
     /// Whoever fetches has it, so that those who come together fetch once.
     turn: Turn<()>,
 }
 
-impl<T> Shelf<T> {
-    fn new(prefetch: Prefetch) -> Self {
-        Self { batches: Mutex::default(), size: AtomicU32::new(prefetch.batch), turn: Turn::default() }
+impl Shelf {
+    fn new(prefetch: Prefetch, kind: Kind, name: GeneratorName) -> Self {
+        let size = AtomicU32::new(prefetch.batch);
+        Self { kind, name, batches: Mutex::default(), size, turn: Turn::default() }
     }
 
     fn size(&self) -> u32 {
@@ -42,19 +46,10 @@ impl<T> Shelf<T> {
     }
 
     /// A batch, smaller if so many are refused.
-    async fn fetch<F>(
-        &self,
-        prefetch: Prefetch,
-        agents: &Arc<Agents>,
-        fetch: impl Fn(Arc<Agents>, u32) -> F,
-    ) -> Result<VecDeque<T>, Error>
-    where
-        F: Future<Output = Result<Vec<T>, Error>>,
-    {
+    async fn fetch(&self, prefetch: Prefetch, agents: &Agents) -> Result<VecDeque<u128>, Error> {
         let mut n = self.size();
         loop {
-            let said = fetch(Arc::clone(agents), n).await;
-            match said {
+            match agents.numbers(self.kind, &self.name, n).await {
                 Err(Error::Refused { code: MintCode::BadParameter, .. }) if n > 1 => n = (n / SMALLER).max(1),
                 Err(error) => {
                     // Something else is wrong than the number of them.
@@ -65,14 +60,14 @@ impl<T> Shelf<T> {
                 }
                 Ok(ids) => {
                     self.size.store(n, Ordering::Relaxed);
-                    return Ok(ids.into());
+                    return Ok(Vec::from(ids).into());
                 }
             }
         }
     }
 
     /// The oldest ID that is not too old, and how many are left then.
-    fn take(&self, prefetch: Prefetch) -> Option<(T, usize)> {
+    fn take(&self, prefetch: Prefetch) -> Option<(u128, usize)> {
         let mut batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(batch) = batches.front_mut() {
             if batch.fetched.elapsed() < prefetch.max_age
@@ -89,74 +84,42 @@ impl<T> Shelf<T> {
         left(&self.batches.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn put(&self, ids: VecDeque<T>, asked: Instant) {
+    fn put(&self, ids: VecDeque<u128>, asked: Instant) {
         let batch = Batch { ids, fetched: asked };
         self.batches.lock().unwrap_or_else(PoisonError::into_inner).push_back(batch);
     }
 }
 
-fn left<T>(batches: &VecDeque<Batch<T>>) -> usize {
+fn left(batches: &VecDeque<Batch>) -> usize {
     batches.iter().map(|batch| batch.ids.len()).sum()
 }
-
-type Shelves = Mutex<BTreeMap<GeneratorName, Arc<Shelf<u64>>>>;
 
 /// All stocks of a client.
 pub(crate) struct Stock {
     prefetch: Prefetch,
-    numbers: Shelves,
-    plain: Shelves,
-    wide: Arc<Shelf<u128>>,
+    shelves: Mutex<BTreeMap<(Kind, GeneratorName), Arc<Shelf>>>,
 }
 
 impl Stock {
     pub(crate) fn new(prefetch: Prefetch) -> Self {
-        Self { prefetch, numbers: Mutex::default(), plain: Mutex::default(), wide: Arc::new(Shelf::new(prefetch)) }
+        Self { prefetch, shelves: Mutex::default() }
     }
 
-    pub(crate) async fn uniq64(&self, agents: &Arc<Agents>, name: &GeneratorName) -> Result<u64, Error> {
-        let shelf = self.shelf(&self.numbers, name);
-        let Some(shelf) = shelf else { return agents.uniq64(name, 1).await.and_then(crate::first) };
-        self.give(&shelf, agents, {
-            let name = name.clone();
-            move |agents: Arc<Agents>, n| {
-                let name = name.clone();
-                async move { agents.uniq64(&name, n).await }
-            }
-        })
-        .await
-    }
-
-    pub(crate) async fn segment(&self, agents: &Arc<Agents>, name: &GeneratorName) -> Result<u64, Error> {
-        let shelf = self.shelf(&self.plain, name);
-        let Some(shelf) = shelf else { return agents.segment(name, 1).await.and_then(crate::first) };
-        self.give(&shelf, agents, {
-            let name = name.clone();
-            move |agents: Arc<Agents>, n| {
-                let name = name.clone();
-                async move { agents.segment(&name, n).await }
-            }
-        })
-        .await
-    }
-
-    pub(crate) async fn uniq96(&self, agents: &Arc<Agents>) -> Result<u128, Error> {
-        self.give(&self.wide, agents, |agents: Arc<Agents>, n| async move { agents.uniq96(n).await }).await
-    }
-
-    async fn give<T, F>(
+    /// A number of that generator; `None` if too many others are prefetched.
+    pub(crate) async fn give(
         &self,
-        shelf: &Arc<Shelf<T>>,
         agents: &Arc<Agents>,
-        fetch: impl Fn(Arc<Agents>, u32) -> F + Send + Sync + 'static,
-    ) -> Result<T, Error>
-    where
-        T: Send + 'static,
-        F: Future<Output = Result<Vec<T>, Error>> + Send + 'static,
-    {
+        kind: Kind,
+        name: &GeneratorName,
+    ) -> Option<Result<u128, Error>> {
+        let shelf = self.shelf(kind, name)?;
+        Some(self.give_of(&shelf, agents).await)
+    }
+
+    async fn give_of(&self, shelf: &Arc<Shelf>, agents: &Arc<Agents>) -> Result<u128, Error> {
         if let Some((id, left)) = shelf.take(self.prefetch) {
             if left < shelf.size() as usize / 2 {
-                self.fetch_beside(shelf, agents, fetch);
+                self.fetch_beside(shelf, agents);
             }
             return Ok(id);
         }
@@ -166,30 +129,24 @@ impl Stock {
             return Ok(id);
         }
         let asked = Instant::now();
-        let mut ids = shelf.fetch(self.prefetch, agents, fetch).await?;
+        let mut ids = shelf.fetch(self.prefetch, agents).await?;
         let first = ids.pop_front();
         shelf.put(ids, asked);
         first.ok_or_else(|| Error::bad_parameter("this generator gives no such IDs".to_owned()))
     }
 
-    fn shelf(&self, shelves: &Shelves, name: &GeneratorName) -> Option<Arc<Shelf<u64>>> {
-        let mut shelves = shelves.lock().unwrap_or_else(PoisonError::into_inner);
-        if !shelves.contains_key(name) && shelves.len() >= NAMES_MAX {
+    fn shelf(&self, kind: Kind, name: &GeneratorName) -> Option<Arc<Shelf>> {
+        let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (kind, name.clone());
+        if !shelves.contains_key(&key) && shelves.len() >= NAMES_MAX {
             return None;
         }
-        Some(Arc::clone(shelves.entry(name.clone()).or_insert_with(|| Arc::new(Shelf::new(self.prefetch)))))
+        let new = || Arc::new(Shelf::new(self.prefetch, kind, name.clone()));
+        Some(Arc::clone(shelves.entry(key).or_insert_with(new)))
     }
 
     /// Fetches a batch in the background, unless somebody does already. If that fails, whoever finds the shelf empty hears why.
-    fn fetch_beside<T, F>(
-        &self,
-        shelf: &Arc<Shelf<T>>,
-        agents: &Arc<Agents>,
-        fetch: impl Fn(Arc<Agents>, u32) -> F + Send + Sync + 'static,
-    ) where
-        T: Send + 'static,
-        F: Future<Output = Result<Vec<T>, Error>> + Send + 'static,
-    {
+    fn fetch_beside(&self, shelf: &Arc<Shelf>, agents: &Arc<Agents>) {
         if shelf.turn.try_lock().is_err() {
             return;
         }
@@ -201,7 +158,7 @@ impl Stock {
                 return;
             }
             let asked = Instant::now();
-            if let Ok(ids) = shelf.fetch(prefetch, &agents, fetch).await {
+            if let Ok(ids) = shelf.fetch(prefetch, &agents).await {
                 shelf.put(ids, asked);
             }
         });

@@ -1,7 +1,8 @@
 //! One agent by RPC: one connection, made when it is needed, and again after it failed.
 
-use crate::agents::{Answer, Question, Timeouts};
+use crate::agents::{Answer, Numbers, Question, Timeouts};
 use crate::error::{Cause, Failure, refused};
+use common::kind::Kind;
 use common::rpc::mint::{
     KeyAsked, KeyOutcome, KeyReply, KeysReply, MintCode, MintFailure, MintServiceClient, Passing, SequenceCall,
 };
@@ -25,23 +26,23 @@ impl Rpc {
         let line = self.line().await?;
         let soon = deadline_in(self.timeouts.of(question));
         let said = match question {
-            Question::Uniq64 { name, n } => {
-                line.uniq64(soon, name.as_str().to_owned(), *n).await.map(|r| r.map(Answer::Uniq64))
+            Question::Numbers { kind, name, n } => {
+                let name = name.as_str().to_owned();
+                let said = match kind {
+                    Kind::Uniq64 => line.uniq64(soon, name, *n).await.map(|said| said.map(Numbers::Narrow)),
+                    Kind::Segment => line.segment(soon, name, *n).await.map(|said| said.map(Numbers::Narrow)),
+                    Kind::Uniq96 => line.uniq96(soon, *n).await.map(|said| said.map(Numbers::Wide)),
+                    _ => line.layout(soon, name, *n).await.map(|said| said.map(Numbers::Wide)),
+                };
+                said.map(|said| said.map(Answer::Numbers))
             }
-            Question::Uniq96 { n } => line.uniq96(soon, *n).await.map(|r| r.map(Answer::Wide)),
-            Question::Layout { name, n } => {
-                line.layout(soon, name.as_str().to_owned(), *n).await.map(|r| r.map(Answer::Wide))
-            }
-            Question::Segment { name, n } => {
-                line.segment(soon, name.as_str().to_owned(), *n).await.map(|r| r.map(Answer::Uniq64))
-            }
-            Question::Any { name, n, biz, custom } => {
+            Question::Texts { kind, name, n, biz, custom } => {
                 let (name, biz, custom) = (name.as_str().to_owned(), biz.clone(), custom.clone());
-                line.ids(soon, name, *n, biz, custom).await.map(|r| r.map(Answer::Strings))
-            }
-            Question::Strings { name, n, biz, custom } => {
-                let (name, biz, custom) = (name.as_str().to_owned(), biz.clone(), custom.clone());
-                line.uniq_string(soon, name, *n, biz, custom).await.map(|r| r.map(Answer::Strings))
+                let said = match kind {
+                    Some(_) => line.uniq_string(soon, name, *n, biz, custom).await,
+                    None => line.ids(soon, name, *n, biz, custom).await,
+                };
+                said.map(|said| said.map(Answer::Texts))
             }
             Question::Keys { name, keys, g, cluster } => {
                 let (name, cluster) = (name.as_str().to_owned(), cluster.map(Box::new));
