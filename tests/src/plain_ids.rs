@@ -21,9 +21,9 @@ pub fn serial64(id: u64) -> u64 {
     id & 0x7fff_ffff
 }
 
-/// The tick and the token of a number of a layout, by its fields as a person reads them.
-pub fn by_layout(said: &LayoutSpec, id: u128) -> (u64, u64) {
-    let (mut above, mut parts) = (said.bits.unwrap_or(0), (0, 0));
+/// The tick, the token and the serial of a number of a layout, by its fields as a person reads them.
+pub fn by_layout(said: &LayoutSpec, id: u128) -> (u64, u64, u64) {
+    let (mut above, mut parts) = (said.bits.unwrap_or(0), (0, 0, 0));
     for (name, bits) in said.fields.iter().flatten().filter_map(|field| field.split_once(':')) {
         let bits: u32 = bits.split('=').next().and_then(|bits| bits.parse().ok()).unwrap_or(0);
         above -= bits;
@@ -31,6 +31,7 @@ pub fn by_layout(said: &LayoutSpec, id: u128) -> (u64, u64) {
         match name {
             "time" => parts.0 = parts.0 << bits | value,
             "token" => parts.1 = parts.1 << bits | value,
+            "serial" => parts.2 = parts.2 << bits | value,
             _ => {}
         }
     }

@@ -284,6 +284,20 @@ mod tests {
         }
     }
 
+    /// Words of these letters are mostly refused by the library, so many numbers have no text.
+    #[test]
+    fn an_answer_has_the_length_that_was_told_also_where_numbers_have_no_text() {
+        let definition = LayoutDefinition::new(&LayoutSpec::of("snowflake")).unwrap();
+        let source = serde_json::from_str(r#"{"form":"sqids","alphabet":"pPoO"}"#).unwrap();
+        let encoding = Arc::new(Encoding::of(&source, 64, None, &[]).unwrap());
+        let runs = Runs::from(Run { prefix: prefix(definition.layout(), 4_711, 3), start: 0, len: 200 });
+        assert!(runs.numbers().any(|number| encoding.text(number).is_none()));
+        for media in [Media::Text, Media::Json] {
+            let style = Style { encoding: Some(Arc::clone(&encoding)), ..style(media, &UNIQ64, TextForm::Decimal) };
+            assert_eq!(style.len_of(&runs), style.render(&runs).len(), "{media:?}");
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(40))]
         #[test]

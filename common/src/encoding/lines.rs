@@ -46,7 +46,7 @@ static LAST_BYTES: [[u8; 8]; PACKED_BLOCK] = {
 };
 
 impl Encoding {
-    /// Appends the texts of numbers, none above its bits, each with `after` behind it; what cannot be written is left out.
+    /// Appends the texts of numbers, none above its bits, each with `after` behind it; of what cannot be written only that.
     pub fn write_run(&self, run: Stretch, after: &[u8], out: &mut Vec<u8>) {
         let (is_plain, serial) = (self.prefix.is_empty() && run.step == 1, run.first as u32);
         match (&self.way, u64::try_from(run.first)) {
@@ -58,9 +58,9 @@ impl Encoding {
             (Way::Fixed(_), _) if run.step == 1 => self.write_by_last_digit(run, after, out),
             _ => {
                 for number in run.numbers() {
-                    if self.write(number, out) {
-                        out.extend_from_slice(after);
-                    }
+                    // What cannot be written has no text, but its place: a length that was told is held.
+                    let _ = self.write(number, out);
+                    out.extend_from_slice(after);
                 }
             }
         }

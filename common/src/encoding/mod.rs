@@ -409,7 +409,10 @@ impl Encoding {
 
     /// Bytes of the longest text.
     pub fn len_max(&self) -> usize {
-        self.fixed_len().unwrap_or(LEN_MAX as usize)
+        match self.way {
+            Way::Own(_) => LEN_MAX as usize,
+            _ => self.longest(),
+        }
     }
 
     /// The characters of every text; `None` if they differ.

@@ -233,7 +233,7 @@ fn those_of_databases_have_a_fast_way_and_others_none() {
     for preset in Preset::ALL {
         let layout = preset.layout().unwrap();
         let numbers = layout.numbers(1, TokenValue(5), &Arc::default()).unwrap();
-        assert_eq!(numbers.narrow_step().is_some(), layout.bits() <= u64::BITS, "{preset:?}");
+        assert_eq!(numbers.are_narrow(), layout.bits() <= u64::BITS, "{preset:?}");
         assert_eq!(matches!(numbers, Numbers::Wide(_)), matches!(preset, Preset::ObjectId | Preset::Xid), "{preset:?}");
     }
     let js53 = Preset::Js53.layout().unwrap();

@@ -420,15 +420,24 @@ impl Minter {
         for agent::run::Run { prefix, start, len } in runs.iter().cloned() {
             let lease = self.own.lease.clone().expect("nothing is minted without a lease");
             let of = at.map_or(Of::Uniq96, |at| self.own.kinds[at].of());
-            // All but the serial, which no number that is read here has.
-            let number = || match &prefix {
-                Prefix::Number(numbers) => numbers.number(0),
-                _ => 0,
+            // The first and the last number: what is in them is read from them, and between them lie serials alone.
+            let ends = || match &prefix {
+                Prefix::Number(numbers) => [start, start + u64::from(len) - 1].map(|counter| numbers.number(counter)),
+                _ => [0; 2],
             };
             let (high, time) = match &of {
-                Of::Uniq64 => (number() as u64, offset.instant(&plain_ids::uniq64(number() as u64))),
+                Of::Uniq64 => {
+                    let [first, last] = ends().map(|number| number as u64);
+                    assert_eq!(plain_ids::serial64(first), start % (1 << 31), "the serial of {first}");
+                    assert_eq!(plain_ids::serial64(last), (start + u64::from(len) - 1) % (1 << 31), "of {last}");
+                    assert_eq!(first >> 31, last >> 31, "of one hour and token: {first}, {last}");
+                    (first >> 31 << 31, offset.instant(&plain_ids::uniq64(first)))
+                }
                 Of::Uniq96 => {
-                    let high = (number() >> 32) as u64;
+                    let [first, last] = ends();
+                    assert_eq!(u64::from(first as u32), start, "the serial of {first}");
+                    assert_eq!(last, first + u128::from(len) - 1, "of one millisecond and token");
+                    let high = (first >> 32) as u64;
                     (high, offset.instant(&plain_ids::uniq96(high)))
                 }
                 Of::Text => of_text(&prefix, offset),
@@ -571,13 +580,13 @@ fn by_tick(definition: &Arc<LayoutDefinition>, prefix: &Prefix, counters: Range<
     let (capacity, mut runs, mut next) = (layout.serials_per_tick(), Vec::new(), counters.start);
     while next < counters.end {
         let len = (counters.end - next).min(capacity - next % capacity);
-        let (tick, token) = plain_ids::by_layout(&layout.spec(), numbers.number(next));
+        let (tick, token, serial) = plain_ids::by_layout(&layout.spec(), numbers.number(next));
         runs.push(Run {
             of: Of::Layout(Arc::clone(definition)),
             prefix: numbers.later(next / capacity).map_or(Prefix::Void, Prefix::Number),
             high: tick << 16 | token,
             capacity,
-            start: next % capacity,
+            start: serial,
             len,
             time: layout.starts_at(tick),
             lease: lease.clone(),
