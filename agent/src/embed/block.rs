@@ -10,9 +10,8 @@
 //! keeps what has no ticks, and cuts as much as it may.
 
 use super::Shared;
-use crate::engine::{Taken, TakenTicks, take, take_ticks};
 use crate::gate::Prefix;
-use crate::minter::{Generator, Minter, Series};
+use crate::minter::{Block, Generator, Minter, Series};
 use crate::run::Run;
 use crate::window::Ends;
 use common::kind::Kind;
@@ -23,10 +22,8 @@ use std::sync::Arc;
 
 /// The most numbers that are cut at once. What is left of a block when its right ends, or its thread, is a gap.
 const BLOCK_MAX: u32 = 1_024;
-/// A block has no more than this part of a tick,
+/// A block has no more than this part of a tick.
 const TICK_PARTS: u64 = 4;
-/// and of what a window of serials has left, which may be a short segment.
-const WINDOW_PARTS: u64 = 16;
 
 /// Blocks of one generator.
 pub(super) struct Blocks {
@@ -52,13 +49,6 @@ pub(super) struct Blocks {
     longest: u32,
     /// Whether serials are kept from one reading of the clock to the next.
     keeps: bool,
-}
-
-/// A block as it was cut.
-struct Block {
-    run: Run,
-    over: WallMs,
-    half_used: bool,
 }
 
 impl Blocks {
@@ -155,7 +145,10 @@ impl Blocks {
         self.leave();
         // Looked at first: a block of a window that is ended after this never looks new.
         let ended = self.ends.so_far();
-        let Block { run, over, half_used } = self.block(series, length, wall, written)?;
+        if self.generator.has_ended() {
+            return None;
+        }
+        let Block { run, over, half_used } = series.take_block(length, wall)?;
         // Looked at again after it was taken: the window that is open now may be one of the others that share the series.
         let number = if self.generator.has_ended() {
             series.take_off(run.len.into());
@@ -163,7 +156,8 @@ impl Blocks {
         } else {
             self.length.set(length);
             self.ended.set(ended);
-            self.over.set(over);
+            let lasts = self.keeps || matches!(series, Series::Ticks(_));
+            self.over.set(if lasts { over } else { over.min(written + SpanMs(1)) });
             self.rest.replace(Some(run));
             self.go_on()
         };
@@ -175,38 +169,6 @@ impl Blocks {
             }
         }
         number
-    }
-
-    /// Takes up to so many numbers of the window that is open now.
-    fn block(&self, series: &Series, length: u32, wall: WallMs, written: WallMs) -> Option<Block> {
-        if self.generator.has_ended() {
-            return None;
-        }
-        match series {
-            Series::Serials(series) => {
-                let window = series.window();
-                let length = u32::try_from(window.left() / WINDOW_PARTS).unwrap_or(u32::MAX).clamp(1, length);
-                let (run, half_used) = match take(&window, length, wall) {
-                    Taken::All { run, half_used } => (run, half_used),
-                    Taken::Some(last) => (last.into(), false),
-                    Taken::None | Taken::Closed => return None,
-                };
-                let until = window.valid_until();
-                let over = if self.keeps { until } else { until.min(written + SpanMs(1)) };
-                Some(Block { run, over, half_used })
-            }
-            Series::Ticks(series) if series.has_begun() => {
-                let window = series.window().load();
-                match take_ticks(&window, length, wall, series.reach()) {
-                    TakenTicks::All { run, over, half_used } => {
-                        series.count(run.len);
-                        Some(Block { run, over, half_used })
-                    }
-                    TakenTicks::None | TakenTicks::Closed => None,
-                }
-            }
-            Series::Ticks(_) => None,
-        }
     }
 
     fn left(&self) -> u64 {

@@ -34,7 +34,7 @@ pub(crate) use give::{Leaves, Minted};
 pub(crate) use names::{Entry, Names, Place, Standing, Step};
 pub(crate) use segments::Wanted;
 pub use segments::{SegmentCounters, SegmentInUse};
-pub(crate) use series::{SerialSeries, Series, TickSeries};
+pub(crate) use series::{Block, SerialSeries, Series, TickSeries};
 pub use view::{Counters, GeneratorView};
 
 use crate::dev::Masters;

@@ -3,16 +3,31 @@
 use super::count::Tally;
 use super::registry::{Axes, AxisWindow};
 use super::segments::Fetching;
-use crate::engine::{Engine, UNIQ96_AXIS};
+use crate::engine::{Engine, Taken, TakenTicks, UNIQ96_AXIS, take, take_ticks};
 use crate::gate::{Layout, Prefix};
+use crate::run::Run;
 use crate::ticks::Reach;
 use crate::window::{Ends, Window};
 use arc_swap::{ArcSwap, Guard};
 use common::kind::UNIQ96;
 use common::layout::LayoutDefinition;
 use common::namespace::Namespace;
+use common::time::WallMs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+/// A block has no more than this part of what a window of serials has left, which may be a short segment.
+const WINDOW_PARTS: u64 = 16;
+
+/// Numbers for a thread to give out one by one.
+#[derive(Debug)]
+pub(crate) struct Block {
+    pub(crate) run: Run,
+    /// When their time is over.
+    pub(crate) over: WallMs,
+    /// Tells whether to reserve more.
+    pub(crate) half_used: bool,
+}
 
 /// A series of numbers.
 #[derive(Clone, Debug)]
@@ -97,6 +112,32 @@ impl Series {
         match self {
             Self::Serials(series) => &series.ends,
             Self::Ticks(series) => series.window.ends(),
+        }
+    }
+
+    /// Takes up to `n` numbers of the window that is open now, at least 1.
+    pub(crate) fn take_block(&self, n: u32, wall: WallMs) -> Option<Block> {
+        match self {
+            Self::Serials(series) => {
+                let window = series.window();
+                let n = u32::try_from(window.left() / WINDOW_PARTS).unwrap_or(u32::MAX).clamp(1, n);
+                let (run, half_used) = match take(&window, n, wall) {
+                    Taken::All { run, half_used } => (run, half_used),
+                    Taken::Some(last) => (last.into(), false),
+                    Taken::None | Taken::Closed => return None,
+                };
+                Some(Block { run, over: window.valid_until(), half_used })
+            }
+            Self::Ticks(series) if series.has_begun() => {
+                match take_ticks(&series.window.load(), n, wall, series.reach) {
+                    TakenTicks::All { run, over, half_used } => {
+                        series.count(run.len);
+                        Some(Block { run, over, half_used })
+                    }
+                    TakenTicks::None | TakenTicks::Closed => None,
+                }
+            }
+            Self::Ticks(_) => None,
         }
     }
 
