@@ -298,6 +298,31 @@ fn a_block_of_a_tick_ends_with_its_tick_its_window_and_its_name() {
 }
 
 #[test]
+fn what_is_left_of_a_block_of_a_tick_ends_with_the_name() {
+    let kit = Kit::new();
+    let minter = kit.start();
+    let long = r#"{"kind":"layout","bits":64,"epoch":"2024-01-01T00:00:00Z","unit_ms":10000,"token_type":"uint2",
+        "fields":["zero:1","time:39","token:12","serial:12"]}"#;
+    let namespace =
+        |name: &str| Namespace::define(name.parse().unwrap(), &serde_json::from_str(long).unwrap()).unwrap();
+    for name in ["one", "two"] {
+        minter.define(namespace(name)).unwrap();
+        let generator = Shared::new(&minter, name).unwrap();
+        let block = generator.per_thread();
+        let from: &dyn UniqGenerator = if name == "one" { &generator } else { &block };
+        loop {
+            let before = numbers_counted(&minter);
+            from.get_number().unwrap();
+            if numbers_counted(&minter) > before + 1 {
+                break;
+            }
+        }
+        minter.retire(generator.generator().namespace());
+        assert_eq!(code(from.get_number()), MintCode::UnknownGenerator);
+    }
+}
+
+#[test]
 fn numbers_that_an_encoding_hides_leave_on_no_way() {
     let kit = Kit::new();
     let minter = kit.start();
