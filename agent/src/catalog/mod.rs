@@ -21,8 +21,8 @@ use finding::{Asked, Wanted};
 use kept::{keep, kept_at};
 use rate::NameRate;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::{Arc, PoisonError};
 use tokio::sync::{Mutex, Semaphore};
 
 /// Definitions under way at once; one more waits for its turn.
@@ -34,7 +34,7 @@ pub struct Catalog {
     minter: Arc<Minter>,
     kept_at: PathBuf,
     /// The [changes](crate::minter::Names::kept_changes) that the file there has.
-    kept: Mutex<u64>,
+    kept: Arc<std::sync::Mutex<u64>>,
     /// Which of the masters is asked first the next time: each is heard now and then.
     turn: AtomicUsize,
     /// The master that answered the last definition.
@@ -61,7 +61,7 @@ impl Catalog {
             minter: Arc::clone(&masters.minter),
             masters,
             kept_at: kept_at(serial_file),
-            kept: Mutex::default(),
+            kept: Arc::default(),
             turn: AtomicUsize::new(0),
             defined: Preferred::default(),
             defines: Semaphore::new(DEFINES_MAX),
@@ -93,20 +93,20 @@ impl Catalog {
 
     /// Keeps all that is served beside the serial file, if it is not kept there yet.
     async fn keep(&self) {
-        let mut kept = self.kept.lock().await;
-        let changes = self.minter.names.kept_changes();
-        if *kept == changes {
-            return;
-        }
-        let (path, names) = (self.kept_at.clone(), self.minter.names.all(Entry::kept));
-        let cluster = self.minter.membership().cluster;
-        match tokio::task::spawn_blocking(move || keep(&path, cluster, &names)).await {
-            Ok(Ok(())) => *kept = changes,
-            Ok(Err(error)) => {
-                tracing::warn!(%error, file = %self.kept_at.display(), "the names could not be kept");
+        let (kept, minter, path) = (Arc::clone(&self.kept), Arc::clone(&self.minter), self.kept_at.clone());
+        // A write goes on if nobody waits for it any more: the next one has its turn after it, and writes what there is then.
+        let write = move || {
+            let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            let changes = minter.names.kept_changes();
+            if *kept == changes {
+                return;
             }
-            Err(_) => {}
-        }
+            match keep(&path, minter.membership().cluster, &minter.names.all(Entry::kept)) {
+                Ok(()) => *kept = changes,
+                Err(error) => tracing::warn!(%error, file = %path.display(), "the names could not be kept"),
+            }
+        };
+        let _ = tokio::task::spawn_blocking(write).await;
     }
 }
 

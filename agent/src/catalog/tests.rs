@@ -293,3 +293,37 @@ async fn a_name_that_masters_know_by_name_alone_is_retired_and_shown_with_their_
     let shown = master.with(|records| records.registered.clone());
     assert_eq!(shown, [Registered { namespace, state: NameState::Retired, proof }]);
 }
+
+#[tokio::test]
+async fn a_name_that_was_retired_is_not_contradicted_by_a_refusal_that_comes_late() {
+    let kit = Kit::new();
+    let minter = kit.start();
+    let orders = Namespace::define("orders".parse().unwrap(), &Definition::default()).unwrap();
+    let retired = Registered { state: NameState::Retired, ..in_use(orders.clone()) };
+    minter.learn(&in_use(orders.clone()));
+    minter.learn(&retired);
+    minter.contradicted(&in_use(orders.clone())).unwrap();
+    let refused = minter.generator(Kind::Uniq64, "orders").map(drop);
+    assert_eq!(refused, Err(Refusal::GeneratorRetired { name: orders.name().clone() }));
+    assert_eq!((minter.names.all(Entry::kept), minter.ready()), (vec![retired], Ok(())));
+}
+
+#[tokio::test]
+async fn names_are_kept_as_they_are_also_if_nobody_waits_for_a_write_any_more() {
+    let kit = Kit::new();
+    let minter = kit.start();
+    let names = Catalog::new(masters_at(&[], &minter), &kit.path());
+    let serve = |n: usize| {
+        let namespace = Namespace::define(format!("n{n}").parse().unwrap(), &Definition::default()).unwrap();
+        minter.learn(&in_use(namespace));
+    };
+    for n in 1..=200 {
+        serve(n);
+        if n % 10 > 0 {
+            let _ = futures::poll!(Box::pin(names.keep()));
+        } else {
+            names.keep().await;
+            assert_eq!(kept_names(&kit.path()).map(|names| names.len()), Ok(n));
+        }
+    }
+}

@@ -48,12 +48,15 @@ impl Minter {
     }
 
     /// No more IDs by a name that the masters have forgotten and do not take back: it is another's now, or another one may
-    /// give the same. Blocks while the serial file is written.
+    /// give the same. One that was retired meanwhile stays so. Blocks while the serial file is written.
     ///
     /// # Errors
     /// If minting has ended.
     pub(crate) fn contradicted(&self, word: &Registered) -> Result<(), Refusal> {
-        self.end_name(&mut *self.lock()?, word, Ended::Contradicted);
+        let mut state = self.lock()?;
+        if self.names.look(word.namespace.name().as_str(), |known| known.is_served()) == Some(true) {
+            self.end_name(&mut state, word, Ended::Contradicted);
+        }
         Ok(())
     }
 
@@ -104,7 +107,7 @@ impl Minter {
         let (namespace, name) = (&word.namespace, word.namespace.name());
         let known = self.names.look(name.as_str(), Arc::clone);
         let served = known.as_ref().and_then(|known| known.place());
-        let was_served = known.as_ref().is_some_and(|known| matches!(known.standing, Standing::Served(_)));
+        let was_served = known.as_ref().is_some_and(|known| known.is_served());
         let is_retired = why == Ended::Retired;
         let mut entry = match known.filter(|_| !is_retired) {
             Some(known) => Entry::clone(&known),

@@ -78,6 +78,10 @@ impl Entry {
         matches!(self.standing, Standing::Unused(_))
     }
 
+    pub(super) fn is_served(&self) -> bool {
+        matches!(self.standing, Standing::Served(_))
+    }
+
     /// The place that its numbers come from, or came from.
     pub(crate) fn place(&self) -> Option<Place> {
         match self.standing {
