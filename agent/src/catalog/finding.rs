@@ -3,7 +3,6 @@
 
 use super::{Catalog, name_of};
 use crate::masters::{Ask, CallError, First, Lane};
-use crate::minter::{Entry, Standing};
 use crate::refusal::Refusal;
 use common::namespace::{GeneratorName, Namespace};
 use common::rpc::lease::{Found, NAMESPACES_PAGE_MAX, NameState, Refusal as Said, Registered, RetiredOnly};
@@ -11,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::sync::{OwnedMutexGuard, watch};
 
 /// Between two questions about unknown names, if nothing new came of the first. Requests that come meanwhile wait for the next question,
 /// which is about all of their names: each is answered by what the masters knew after it came, however many there are.
@@ -35,23 +35,17 @@ impl Unserved {
     }
 }
 
-/// Names about which the masters are to be asked.
+/// Names that somebody waits for, until the next question about such.
 #[derive(Debug, Default)]
 pub(super) struct Wanted {
-    /// Each with the number of the last request for it, and what it is to be taken in use as, if it is.
-    names: BTreeMap<GeneratorName, (u64, Option<Namespace>)>,
-    /// Requests so far.
-    requests: u64,
+    /// Each with what it is to be taken in use as, if it is.
+    names: BTreeMap<GeneratorName, Option<Namespace>>,
+    /// What comes of that question.
+    answer: watch::Sender<Option<Answer>>,
 }
 
-/// What came of the last question about unknown names.
-#[derive(Debug, Default)]
-pub(super) struct Asked {
-    at: Option<Instant>,
-    /// It was asked after this request had come, and all before it.
-    request: u64,
-    outcome: Option<Result<(), String>>,
-}
+/// The reasons why names that are unused stay so, or why nobody could say anything.
+type Answer = Result<BTreeMap<GeneratorName, String>, String>;
 
 impl Catalog {
     /// Somebody wants an ID by a name that is not served here: perhaps the masters know it by now. They are asked after the
@@ -61,9 +55,18 @@ impl Catalog {
     /// # Errors
     /// [`Refusal::MastersUnavailable`] if none of them can say, or both are needed; [`Refusal::Overloaded`] if too many unknown names are
     /// asked for; what `fits` says.
-    pub async fn look_up(&self, name: &str, fits: impl Fn(&Namespace) -> Result<(), Refusal>) -> Result<(), Refusal> {
+    pub async fn look_up(
+        self: &Arc<Self>,
+        name: &str,
+        fits: impl Fn(&Namespace) -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
         for steps in 0.. {
-            match self.unserved(name, &fits)?.filter(|unserved| unserved.has_further(steps)) {
+            let unserved = match self.unserved(name, &fits) {
+                // It may have been taken back since it was heard of, and stand for something else by now.
+                Err(_) if steps == 0 => name.parse().ok().map(|name| Unserved { name, heard: None }),
+                unserved => unserved?,
+            };
+            match unserved.filter(|unserved| unserved.has_further(steps)) {
                 Some(unserved) => self.step(unserved).await?,
                 None => break,
             }
@@ -71,11 +74,10 @@ impl Catalog {
         Ok(())
     }
 
-    /// The name, if there may be such and it is not served here. About a request that does not fit what was heard of it nobody is asked:
-    /// nothing would come of taking the name in use.
+    /// The name, if there may be such and it is not served here.
     ///
     /// # Errors
-    /// What `fits` says.
+    /// What `fits` says of what was heard of it: nothing would come of taking the name in use.
     pub(crate) fn unserved(
         &self,
         name: &str,
@@ -95,60 +97,72 @@ impl Catalog {
     ///
     /// # Errors
     /// As [`look_up`](Self::look_up).
-    pub(crate) async fn step(&self, Unserved { name, heard }: Unserved) -> Result<(), Refusal> {
-        let request = self.want(&name, heard.as_deref().cloned())?;
-        let mut asked = self.asked.lock().await;
-        if asked.request < request {
-            if let Some(at) = asked.at {
-                tokio::time::sleep_until((at + LOOK_UP_PAUSE).into()).await;
-            }
-            let began = Instant::now();
-            let (names, upto) = {
-                let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
-                let names = wanted.names.iter().map(|(name, (_, to_use))| (name.clone(), to_use.clone()));
-                (names.collect(), wanted.requests)
-            };
-            let found = self.find(names).await;
-            // What brought something new does so once.
-            asked.at = (found != Ok(true)).then_some(began);
-            (asked.request, asked.outcome) = (upto, Some(found.map(drop)));
-            let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
-            wanted.names.retain(|_, (request, _)| *request > upto);
-        }
-        asked.outcome.clone().unwrap_or(Ok(())).map_err(Refusal::MastersUnavailable)?;
-        let why_unused = |known: &Arc<Entry>| match &known.standing {
-            Standing::Unused(why) => why.clone(),
-            _ => None,
+    pub(crate) async fn step(self: &Arc<Self>, Unserved { name, heard }: Unserved) -> Result<(), Refusal> {
+        let mut answer = self.want(name.clone(), heard.as_deref().cloned())?;
+        let lost = |_| Refusal::MastersUnavailable("the question about this name got lost; ask again".to_owned());
+        let answer = answer.wait_for(Option::is_some).await.map_err(lost)?;
+        let why = match &*answer {
+            Some(Ok(unused)) => unused.get(&name),
+            Some(Err(why)) => Some(why),
+            None => None,
         };
-        let why = self.minter.names.look(name.as_str(), why_unused).flatten();
-        why.map_or(Ok(()), |why| Err(Refusal::MastersUnavailable(why)))
+        why.map_or(Ok(()), |why| Err(Refusal::MastersUnavailable(why.clone())))
     }
 
-    /// Notes that somebody wants to know about a name, or to use it as that; gives the number of the request.
-    fn want(&self, name: &GeneratorName, to_use: Option<Namespace>) -> Result<u64, Refusal> {
+    /// Notes that somebody wants to know about a name, or to use it as that; gives what will come of the question.
+    fn want(
+        self: &Arc<Self>,
+        name: GeneratorName,
+        to_use: Option<Namespace>,
+    ) -> Result<watch::Receiver<Option<Answer>>, Refusal> {
         let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
-        if wanted.names.len() >= LOOK_UP_NAMES_MAX && !wanted.names.contains_key(name) {
-            if self.asked.try_lock().is_err() {
-                return Err(Refusal::Overloaded("too many unknown names are asked for; ask again"));
-            }
-            // Nobody waits for an answer about them any more.
-            wanted.names.clear();
+        if wanted.names.len() >= LOOK_UP_NAMES_MAX && !wanted.names.contains_key(&name) {
+            return Err(Refusal::Overloaded("too many unknown names are asked for; ask again"));
         }
-        wanted.requests += 1;
-        let request = wanted.requests;
-        let before = wanted.names.remove(name).and_then(|(_, to_use)| to_use);
-        wanted.names.insert(name.clone(), (request, to_use.or(before)));
-        Ok(request)
+        let before = wanted.names.remove(&name).flatten();
+        wanted.names.insert(name, to_use.or(before));
+        if let Ok(pause) = Arc::clone(&self.asking).try_lock_owned() {
+            tokio::spawn(Arc::clone(self).ask_wanted(pause));
+        }
+        Ok(wanted.answer.subscribe())
+    }
+
+    /// Asks about all that is wanted, also if nobody waits for it any more, after the `pause` of the question before.
+    async fn ask_wanted(self: Arc<Self>, mut pause: OwnedMutexGuard<Option<Instant>>) {
+        loop {
+            if let Some(until) = *pause {
+                tokio::time::sleep_until(until.into()).await;
+            }
+            let Wanted { names, answer } =
+                std::mem::take(&mut *self.wanted.lock().unwrap_or_else(PoisonError::into_inner));
+            let (began, before) = (Instant::now(), self.minter.names.changes());
+            let found = Some(self.find(names).await);
+            // What brought something new does so once.
+            *pause = (self.minter.names.changes() == before).then(|| began + LOOK_UP_PAUSE);
+            let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+            if wanted.names.is_empty() {
+                // In this order: whoever wants a name after it asks, and whoever has the answer finds nothing held here.
+                drop((pause, wanted));
+                drop(self);
+                answer.send_replace(found);
+                return;
+            }
+            drop(wanted);
+            answer.send_replace(found);
+        }
     }
 
     /// Asks the masters about these names, and has them take in use those that are to be: one after the other, until all are known. A name
-    /// that both have confirmed may for a moment be known to one of them only. `true` if something new came of it.
-    pub(super) async fn find(&self, names: BTreeMap<GeneratorName, Option<Namespace>>) -> Result<bool, String> {
-        let (left, before) = (&std::sync::Mutex::new(names), self.minter.names.changes());
+    /// that both have confirmed may for a moment be known to one of them only.
+    pub(super) async fn find(&self, names: BTreeMap<GeneratorName, Option<Namespace>>) -> Answer {
+        let (left, unused) = (&std::sync::Mutex::new(names), &std::sync::Mutex::new(BTreeMap::new()));
         let take_off = |known: &BTreeSet<GeneratorName>| {
             let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
             left.retain(|name, _| !known.contains(name));
             left.is_empty().then_some(())
+        };
+        let stays_unused = &|name, why: &String| {
+            unused.lock().unwrap_or_else(PoisonError::into_inner).insert(name, why.clone());
         };
         // What one knows suffices, unless it is a name that the other one confirmed in this moment.
         let asked = self.masters.ask(Ask::new(Lane::Lists, First::Turn(&self.turn)), |line| async move {
@@ -163,16 +177,13 @@ impl Catalog {
                         Err(CallError::Refused {
                             refusal: Said::NoSuchName | Said::NameRetired | Said::NameTaken,
                             ..
-                        }) => {
-                            self.minter.names.note_why_unused(&name, None);
-                            to_find.insert(name);
-                        }
+                        }) => _ = to_find.insert(name),
                         Err(error) => {
                             let why = format!("its first ID needs both masters: {}: {error}", line.address());
-                            self.minter.names.note_why_unused(&name, Some(failed.insert(why).clone()));
+                            stays_unused(name, failed.insert(why));
                         }
                     },
-                    Some(_) => self.minter.names.note_why_unused(&name, failed.clone()),
+                    Some(_) => failed.iter().for_each(|why| stays_unused(name.clone(), why)),
                 }
             }
             let done = take_off(&in_use.iter().map(name_of).collect());
@@ -187,7 +198,12 @@ impl Catalog {
         });
         match asked.await {
             Err(none) if !none.answered => Err(none.why()),
-            _ => Ok(self.minter.names.changes() != before),
+            _ => {
+                let left = left.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut unused = std::mem::take(&mut *unused.lock().unwrap_or_else(PoisonError::into_inner));
+                unused.retain(|name, _| left.contains_key(name));
+                Ok(unused)
+            }
         }
     }
 

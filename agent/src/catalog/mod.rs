@@ -17,12 +17,13 @@ use crate::masters::{Masters, Preferred};
 use crate::minter::{Entry, Minter, Step};
 use common::namespace::GeneratorName;
 use common::rpc::lease::{NAMESPACES_PAGE_MAX, Registered};
-use finding::{Asked, Wanted};
+use finding::Wanted;
 use kept::{keep, kept_at};
 use rate::NameRate;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, PoisonError};
+use std::time::Instant;
 use tokio::sync::{Mutex, Semaphore};
 
 /// Definitions under way at once; one more waits for its turn.
@@ -50,8 +51,8 @@ pub struct Catalog {
     /// Tells whether names were learned since by somebody's request, which that number does not stand for.
     learned: AtomicBool,
     wanted: std::sync::Mutex<Wanted>,
-    /// Whoever has it asks about wanted names.
-    asked: Mutex<Asked>,
+    /// Whoever has it asks about wanted names, and not before then.
+    asking: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Catalog {
@@ -70,7 +71,7 @@ impl Catalog {
             seen: std::sync::Mutex::default(),
             learned: AtomicBool::default(),
             wanted: std::sync::Mutex::default(),
-            asked: Mutex::default(),
+            asking: Arc::default(),
         }
     }
 

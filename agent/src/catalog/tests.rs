@@ -49,7 +49,7 @@ async fn names_are_kept_for_their_cluster_and_never_through_a_link() {
     let (kit, master) = (Kit::new(), Master::new(Ok(7)));
     let masters = vec![master.listen().await];
     let minter = kit.start();
-    let new = |minter: &Arc<Minter>| Catalog::new(masters_at(&masters, minter), &kit.path());
+    let new = |minter: &Arc<Minter>| Arc::new(Catalog::new(masters_at(&masters, minter), &kit.path()));
     let definition = Definition::string("{date:%Y%m%d}{token}{serial:8}");
     let namespace = Namespace::define("orders".parse().unwrap(), &definition).unwrap();
     master.with(|records| records.registered.push(in_use(namespace.clone())));
@@ -93,7 +93,7 @@ async fn ten_thousand_names_are_learned_and_kept_and_a_retired_one_is_asked_abou
     const MANY: usize = 10_000;
     let (kit, master) = (Kit::new(), Master::new(Ok(7)));
     let masters = vec![master.listen().await];
-    let new = |minter: &Arc<Minter>| Catalog::new(masters_at(&masters, minter), &kit.path());
+    let new = |minter: &Arc<Minter>| Arc::new(Catalog::new(masters_at(&masters, minter), &kit.path()));
     let namespace = |n: usize| Namespace::define(format!("n{n:05}").parse().unwrap(), &Definition::default()).unwrap();
     let registered = |n| in_use(namespace(n));
     master.with(|records| records.registered = (0..MANY).map(registered).collect());
@@ -129,7 +129,7 @@ async fn a_name_that_the_masters_have_forgotten_is_registered_again_or_given_up(
     let (kit, master) = (Kit::new(), Master::new(Ok(7)));
     let masters = vec![master.listen().await];
     let minter = kit.start();
-    let names = Catalog::new(masters_at(&masters, &minter), &kit.path());
+    let names = Arc::new(Catalog::new(masters_at(&masters, &minter), &kit.path()));
     let definition = Definition::string("{date:%Y%m%d}{token}{serial:8}");
     let orders = Namespace::define("orders".parse().unwrap(), &definition).unwrap();
     let registered = in_use(orders.clone());
@@ -163,7 +163,7 @@ async fn the_first_id_of_a_name_waits_until_the_masters_hold_it_in_use() {
     let (kit, master) = (Kit::new(), Master::new(Ok(7)));
     let minter = kit.start();
     let masters = vec![master.listen().await];
-    let names = Catalog::new(masters_at(&masters, &minter), &kit.path());
+    let names = Arc::new(Catalog::new(masters_at(&masters, &minter), &kit.path()));
     let orders = Namespace::define("orders".parse().unwrap(), &Definition::default()).unwrap();
     let unused = Registered { namespace: orders.clone(), state: NameState::Unused, proof: None };
     master.with(|records| (records.registered, records.restore) = (vec![unused], Err(Said::PeerAway)));
@@ -194,7 +194,7 @@ async fn a_definition_and_the_first_ids_of_its_name_take_one_connection_and_wait
     let (kit, master) = (Kit::new(), Master::new(Ok(7)));
     let minter = kit.start();
     let masters = masters_at(&[master.listen().await], &minter);
-    let names = Catalog::new(masters, &kit.path());
+    let names = Arc::new(Catalog::new(masters, &kit.path()));
     let began = Instant::now();
     for nth in 0..20 {
         let name: GeneratorName = format!("orders-{nth}").parse().unwrap();
@@ -222,7 +222,7 @@ async fn a_definition_and_the_first_ids_of_its_name_take_one_connection_and_wait
 async fn a_retired_name_that_the_masters_have_forgotten_is_shown_to_them_also_after_a_restart() {
     let (kit, master) = (Kit::new(), Master::new(Ok(7)));
     let masters = vec![master.listen().await];
-    let new = |minter: &Arc<Minter>| Catalog::new(masters_at(&masters, minter), &kit.path());
+    let new = |minter: &Arc<Minter>| Arc::new(Catalog::new(masters_at(&masters, minter), &kit.path()));
     let orders = Namespace::define("orders".parse().unwrap(), &Definition::default()).unwrap();
     let retired = Registered { state: NameState::Retired, ..in_use(orders.clone()) };
     let minter = kit.start();
@@ -256,7 +256,7 @@ async fn look_ups_do_not_each_wait_for_a_master_that_stands_still() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let masters = vec![silent.local_addr().unwrap().to_string(), master.listen().await];
     let minter = kit.start();
-    let names = Catalog::new(masters_at(&masters, &minter), &kit.path());
+    let names = Arc::new(Catalog::new(masters_at(&masters, &minter), &kit.path()));
     let look_up = async |name: &str| {
         let began = std::time::Instant::now();
         names.look_up(name, |_| Ok(())).await.unwrap();
@@ -273,7 +273,7 @@ async fn a_name_that_masters_know_by_name_alone_is_retired_and_shown_with_their_
     let (kit, master) = (Kit::new(), Master::new(Ok(7)));
     let masters = vec![master.listen().await];
     let minter = kit.start();
-    let names = Catalog::new(masters_at(&masters, &minter), &kit.path());
+    let names = Arc::new(Catalog::new(masters_at(&masters, &minter), &kit.path()));
     let namespace = Namespace::define("orders".parse().unwrap(), &Definition::default()).unwrap();
     master.with(|records| records.registered.push(in_use(namespace.clone())));
     names.refresh().await.unwrap();
@@ -326,4 +326,80 @@ async fn names_are_kept_as_they_are_also_if_nobody_waits_for_a_write_any_more() 
             assert_eq!(kept_names(&kit.path()).map(|names| names.len()), Ok(n));
         }
     }
+}
+
+/// One of two masters lags behind: it does not know the name, and the other one needs it to take the name in use.
+#[tokio::test]
+async fn a_name_that_one_master_cannot_take_in_use_is_not_unknown_because_the_other_one_lags() {
+    let (kit, lags, alone) = (Kit::new(), Master::new(Ok(7)), Master::new(Ok(7)));
+    let minter = kit.start();
+    let masters = vec![lags.listen().await, alone.listen().await];
+    let names = Arc::new(Catalog::new(masters_at(&masters, &minter), &kit.path()));
+    let orders = Namespace::define("orders".parse().unwrap(), &Definition::default()).unwrap();
+    let unused = Registered { namespace: orders, state: NameState::Unused, proof: None };
+    alone.with(|records| (records.registered, records.restore) = (vec![unused.clone()], Err(Said::PeerAway)));
+    // Whichever of the two is asked first.
+    for _ in 0..2 {
+        minter.names.hear_unused([], vec![unused.clone()]);
+        let refused = names.look_up("orders", |_| Ok(())).await.map_err(|why| why.code().as_str());
+        assert_eq!(refused, Err("masters_unavailable"));
+    }
+    assert_eq!([&lags, &alone].map(|master| master.with(|records| records.uses)), [2, 2]);
+}
+
+#[tokio::test]
+async fn whoever_leaves_before_the_answer_makes_no_questions_come_faster() {
+    let (kit, master) = (Kit::new(), Master::new(Ok(7)));
+    let minter = kit.start();
+    let names = Arc::new(Catalog::new(masters_at(&[master.listen().await], &minter), &kit.path()));
+    let (finds, began) = (|| master.with(|records| records.finds.len()), Instant::now());
+    for n in 0..6 {
+        let name = format!("n{n}");
+        let asked = async {
+            while finds() <= n {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = asked => {}
+            _ = names.look_up(&name, |_| Ok(())) => {}
+        }
+    }
+    assert!(began.elapsed() >= 5 * Duration::from_millis(100), "{} questions in {:?}", finds(), began.elapsed());
+    // Nor is it forgotten, or done when nobody thinks of it any more.
+    let orders = Namespace::define("orders".parse().unwrap(), &Definition::default()).unwrap();
+    let unused = Registered { namespace: orders, state: NameState::Unused, proof: None };
+    master.with(|records| records.registered.push(unused.clone()));
+    minter.names.hear_unused([], vec![unused]);
+    let _ = futures::poll!(Box::pin(names.look_up("orders", |_| Ok(()))));
+    let within = tokio::time::timeout(Duration::from_secs(5), async {
+        while minter.generator(Kind::Uniq64, "orders").is_err() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    });
+    within.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_name_that_no_request_fits_as_it_was_heard_is_asked_about_and_not_used() {
+    let (kit, master) = (Kit::new(), Master::new(Ok(7)));
+    let minter = kit.start();
+    let names = Arc::new(Catalog::new(masters_at(&[master.listen().await], &minter), &kit.path()));
+    let unused = |definition: &str| {
+        let definition: Definition = common::json::read(definition.as_bytes()).unwrap();
+        let namespace = Namespace::define("orders".parse().unwrap(), &definition).unwrap();
+        Registered { namespace, state: NameState::Unused, proof: None }
+    };
+    let fits = |heard: &Namespace| match heard.sequences() {
+        Some(_) => Ok(()),
+        None => Err(Refusal::unknown(Kind::Sequence, "orders")),
+    };
+    master.with(|records| records.registered = vec![unused(r#"{"kind":"uniq64"}"#)]);
+    names.refresh().await.unwrap();
+    assert_eq!(names.look_up("orders", fits).await, Err(Refusal::unknown(Kind::Sequence, "orders")));
+    assert_eq!(master.with(|records| records.uses), 0);
+    master.with(|records| records.registered = vec![unused(r#"{"kind":"sequence"}"#)]);
+    names.look_up("orders", fits).await.unwrap();
+    assert!(minter.keyed("orders").is_ok());
 }

@@ -451,7 +451,7 @@ async fn one_master_of_another_cluster_stops_minting_until_the_list_leads_to_our
 
     // Whoever asks it, for whatever reason.
     other.with(|records| records.cluster = ClusterId(2));
-    let names = Catalog::new(masters_at(&masters, &minter), &kit.path());
+    let names = Arc::new(Catalog::new(masters_at(&masters, &minter), &kit.path()));
     for _ in 0..masters.len() {
         let _ = names.look_up("unknown", |_| Ok(())).await;
     }

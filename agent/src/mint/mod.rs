@@ -131,7 +131,7 @@ mod service {
             }
         }
 
-        async fn look_up(self, names: &Catalog, request: &MintRequest<'_>) -> Result<Asked<'a>, Refusal> {
+        async fn look_up(self, names: &Arc<Catalog>, request: &MintRequest<'_>) -> Result<Asked<'a>, Refusal> {
             // First: about what nobody can have nobody is asked.
             within(request.n, request.n_max)?;
             names.look_up(request.name, |heard| fits_heard(request, heard)).await?;

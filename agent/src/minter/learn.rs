@@ -111,7 +111,7 @@ impl Minter {
         let is_retired = why == Ended::Retired;
         let mut entry = match known.filter(|_| !is_retired) {
             Some(known) => Entry::clone(&known),
-            None => Entry::new(word, Standing::Unused(None)),
+            None => Entry::new(word, Standing::Unused),
         };
         entry.standing = Standing::Ended(why, served);
         if !was_served || !is_retired {

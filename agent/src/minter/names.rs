@@ -35,8 +35,8 @@ pub(crate) enum Ended {
 /// A name's state at this agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// Nobody has given an ID by it yet; the reason why the masters did not take it down as in use when somebody wanted one.
-    Unused(Option<String>),
+    /// Nobody has given an ID by it yet.
+    Unused,
     /// Numbers are given by it.
     Served(Place),
     /// It is in use, and cannot be served here.
@@ -75,7 +75,7 @@ impl Entry {
     }
 
     pub(crate) fn is_unused(&self) -> bool {
-        matches!(self.standing, Standing::Unused(_))
+        matches!(self.standing, Standing::Unused)
     }
 
     pub(super) fn is_served(&self) -> bool {
@@ -87,7 +87,7 @@ impl Entry {
         match self.standing {
             Standing::Served(place) => Some(place),
             Standing::Ended(_, served) => served,
-            Standing::Unused(_) | Standing::Unservable(_) => None,
+            Standing::Unused | Standing::Unservable(_) => None,
         }
     }
 
@@ -95,7 +95,7 @@ impl Entry {
     pub(super) fn refusal(&self) -> Option<Refusal> {
         let name = || self.name().clone();
         match &self.standing {
-            Standing::Unused(_) | Standing::Served(_) => None,
+            Standing::Unused | Standing::Served(_) => None,
             Standing::Unservable(why) => Some(why.clone()),
             Standing::Ended(Ended::Contradicted, _) => Some(Refusal::GeneratorConflict { name: name() }),
             Standing::Ended(Ended::Retired, _) => Some(Refusal::GeneratorRetired { name: name() }),
@@ -150,10 +150,10 @@ impl Entry {
                 Step::End(Ended::Contradicted)
             }
             (Standing::Ended(..), _) => Step::Nothing,
-            (Standing::Unused(_) | Standing::Unservable(_), Retired) => Step::End(Ended::Retired),
-            (Standing::Unused(_) | Standing::Unservable(_), InUse) => Step::Serve,
-            (Standing::Unused(_), Unused) if !differs => Step::Nothing,
-            (Standing::Unused(_) | Standing::Unservable(_), Unused) => Step::Unused,
+            (Standing::Unused | Standing::Unservable(_), Retired) => Step::End(Ended::Retired),
+            (Standing::Unused | Standing::Unservable(_), InUse) => Step::Serve,
+            (Standing::Unused, Unused) if !differs => Step::Nothing,
+            (Standing::Unused | Standing::Unservable(_), Unused) => Step::Unused,
         }
     }
 }
@@ -249,16 +249,10 @@ impl Names {
         }
         for word in unused.iter().filter(|word| self.step(word) == Step::Unused) {
             self.change(word.namespace.name(), |known| match Entry::step(known, word) {
-                Step::Unused => Some(Entry::new(word, Standing::Unused(None))),
+                Step::Unused => Some(Entry::new(word, Standing::Unused)),
                 _ => known.cloned(),
             });
         }
-    }
-
-    /// Notes why the masters did not take a name down as in use.
-    pub(crate) fn note_why_unused(&self, name: &GeneratorName, why: Option<String>) {
-        let noted = |known: &Entry| Entry { standing: Standing::Unused(why), ..known.clone() };
-        self.change(name, |known| if known?.is_unused() { known.map(noted) } else { known.cloned() });
     }
 
     /// Notes the mark by which a retired name is shown to masters that have forgotten that; `None`: it is not.
@@ -328,8 +322,7 @@ mod tests {
         let served = Some(Place::Generator(3));
         let standings = [
             ("unknown", None, true),
-            ("unused", Some(Standing::Unused(None)), true),
-            ("unusable", Some(Standing::Unused(Some("away".to_owned()))), true),
+            ("unused", Some(Standing::Unused), true),
             ("served", Some(Standing::Served(Place::Keys)), true),
             ("unservable", Some(Standing::Unservable(Refusal::Overloaded("full"))), true),
             ("contradicted", Some(Standing::Ended(Ended::Contradicted, served)), true),
@@ -352,7 +345,6 @@ mod tests {
         let expected = [
             "unknown: Unused; Serve; End(Retired)",
             "unused: [Nothing, Unused, Unused]; Serve; End(Retired)",
-            "unusable: [Nothing, Unused, Unused]; Serve; End(Retired)",
             "served: Nothing; [Nothing, Note, End(Contradicted)]; [End(Retired), End(Retired), End(Contradicted)]",
             "unservable: Unused; Serve; End(Retired)",
             "contradicted: Nothing; Nothing; End(Retired)",

@@ -12,6 +12,8 @@ pub(crate) struct Records {
     pub(crate) rents: Vec<RentRequest>,
     pub(super) reports: Vec<AgentReport>,
     pub(crate) finds: Vec<Vec<GeneratorName>>,
+    /// Names that were to be taken in use.
+    pub(crate) uses: usize,
     pub(crate) registered: Vec<Registered>,
     pub(crate) retired: Vec<RetiredOnly>,
     pub(crate) restore: Result<(), Said>,
@@ -72,6 +74,7 @@ impl Master {
             rents,
             reports: Vec::new(),
             finds: Vec::new(),
+            uses: 0,
             registered: Vec::new(),
             retired: Vec::new(),
             restore: Ok(()),
@@ -179,6 +182,7 @@ impl LeaseService for Master {
 
     async fn use_namespace(self, _: Context, request: DefineRequest) -> Result<Registered, Said> {
         self.with(|records| {
+            records.uses += 1;
             let its = |one: &&mut Registered| one.namespace == request.namespace;
             let one = records.registered.iter_mut().find(its).ok_or(Said::NoSuchName)?;
             records.restore.clone()?;
