@@ -246,8 +246,10 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
                         // The router would ask, too, and keep the connection: whoever is the first to ask for a name asks for it all day.
                         Err(NoPlan::UnknownName(name)) if name.has_further(asked) => {
                             asked += 1;
-                            self.learn(name).await?;
-                            continue;
+                            if self.learn(name).await? {
+                                continue;
+                            }
+                            return self.flush().await.map(|()| false);
                         }
                         Err(_) => return self.flush().await.map(|()| false),
                     },
@@ -291,12 +293,14 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
         }
     }
 
-    /// Asks the masters about a name. If nothing comes of it the router says why.
-    async fn learn(&mut self, name: Unserved) -> io::Result<()> {
-        let Some(names) = &self.site.agent.names else { return Ok(()) };
+    /// Asks the masters about a name; `false` if they cannot say, or not take it in use. The router says why.
+    async fn learn(&mut self, name: Unserved) -> io::Result<bool> {
+        let Some(names) = &self.site.agent.names else { return Ok(false) };
         self.place.works();
         let work = Box::pin(names.step(name));
-        now_or_while_asked(work, &mut self.io, &mut self.out, &mut self.input, self.begin).await.map(drop)
+        now_or_while_asked(work, &mut self.io, &mut self.out, &mut self.input, self.begin)
+            .await
+            .map(|step| step.is_ok())
     }
 
     /// Answers a request for one ID, which most are, if it can be had without waiting.

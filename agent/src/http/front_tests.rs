@@ -5,7 +5,7 @@ use crate::heartbeat::tests::master::{Master, in_use};
 use crate::masters::tests::masters_at;
 use crate::minter::kit::Kit;
 use common::namespace::{Definition, Namespace};
-use common::rpc::lease::{NameState, Registered};
+use common::rpc::lease::{NameState, Refusal as Said, Registered};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 /// The answers to these paths, asked for one after the other, and whether the connection was handed on to the router.
@@ -57,6 +57,13 @@ async fn who_asks_for_a_name_first_stays_on_the_short_way() {
     }
     let is_unused = |one: &Registered| one.namespace.name().as_str() == "unfit" && one.state == NameState::Unused;
     assert!(master.with(|records| records.registered.iter().any(is_unused)));
+    // While the other master is away nobody asks here again what the router will ask.
+    let away = Registered { namespace: define("away"), state: NameState::Unused, proof: None };
+    site.agent.minter.names.hear_unused([], vec![away.clone()]);
+    master.with(|records| (records.uses, records.restore) = (0, Err(Said::PeerAway)));
+    master.with(|records| records.registered.push(away));
+    assert!(ask(&site, &["/uniq64/away"]).await.1);
+    assert_eq!(master.with(|records| records.uses), 1);
     // A request that gives nothing learns of nothing, and nobody is asked twice here about a name that there is not.
     let before = master.with(|records| records.finds.len());
     assert_eq!(ask(&site, &["/uniq64/other?n=0"]).await, (String::new(), true));
