@@ -323,6 +323,10 @@ impl Agent {
         let media = media(&head.headers);
         let sequences = self.sequences(name)?;
         sequences.same_cluster(cluster).map_err(|e| self.refused(&e))?;
+        // Before there is memory for its keys, if it is known here that the name gives no numbers of keys.
+        if self.minter.kind_of(name).is_some() {
+            sequences.name(name, 0).await.map_err(|e| self.refused(&e))?;
+        }
         let (keys, _keys) = self.keys(head, sent).await?;
         let n = keys.iter().map(|key| key.n).max().unwrap_or(0);
         let name = sequences.name(name, n).await.map_err(|e| self.refused(&e))?;

@@ -2,11 +2,13 @@
 
 use super::tests::Answer;
 use super::*;
+use crate::heartbeat::tests::master::in_use;
 use crate::sequences::tests::masters::{Masters, Record};
 use crate::sequences::tests::{self as kit, agent_for, agent_of};
 use axum::body::to_bytes;
 use axum::http::Method;
 use common::namespace::{Definition, Namespace, SequenceSpec};
+use common::rpc::lease::{NameState, Registered};
 use common::rpc::mint::{MintCode, MintServiceClient, Passing, SequenceCall};
 use common::rpc::transport::{connect, deadline_in};
 use common::sequence::Slot;
@@ -168,6 +170,15 @@ async fn bad_input_has_a_code_and_costs_no_number() {
     }
     let packed = [("content-type", "application/octet-stream")];
     assert_eq!(site.post("/sequence/orders", &packed, vec![0; 12]).await.problem().0, 400);
+    // No body is read for a name that is known to give no such numbers.
+    let other = |name: &str| Namespace::define(name.parse().unwrap(), &Definition::default()).unwrap();
+    let minter = &site.agent.minter;
+    minter.define(other("other")).unwrap();
+    minter.learn(&in_use(other("retired")));
+    minter.learn(&Registered { state: NameState::Retired, ..in_use(other("retired")) });
+    for path in ["/sequence/other", "/sequence/retired"] {
+        assert_eq!(site.post(path, &[], "").await.problem(), (404, "unknown_generator".to_owned()), "{path}");
+    }
     assert_eq!(site.get("/sequence/orders/42").await.text(), "2\n");
     assert_eq!(site.get("/sequence/orders/1/current").await.text(), "0\n", "nothing was given of what was refused");
 }
