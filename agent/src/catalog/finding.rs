@@ -116,14 +116,15 @@ impl Catalog {
         to_use: Option<Namespace>,
     ) -> Result<watch::Receiver<Option<Answer>>, Refusal> {
         let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        // It takes what is wanted as soon as that is not locked.
+        if let Ok(pause) = Arc::clone(&self.asking).try_lock_owned() {
+            tokio::spawn(Arc::clone(self).ask_wanted(pause));
+        }
         if wanted.names.len() >= LOOK_UP_NAMES_MAX && !wanted.names.contains_key(&name) {
             return Err(Refusal::Overloaded("too many unknown names are asked for; ask again"));
         }
         let before = wanted.names.remove(&name).flatten();
         wanted.names.insert(name, to_use.or(before));
-        if let Ok(pause) = Arc::clone(&self.asking).try_lock_owned() {
-            tokio::spawn(Arc::clone(self).ask_wanted(pause));
-        }
         Ok(wanted.answer.subscribe())
     }
 
