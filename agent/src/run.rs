@@ -107,17 +107,22 @@ impl Run {
     pub fn stretches(&self) -> impl Iterator<Item = Stretch> {
         let (mut next, mut left) = (self.start, self.len);
         std::iter::from_fn(move || {
-            let stretch = match &self.prefix {
-                _ if left == 0 => return None,
-                Prefix::Void | Prefix::Text { .. } => return None,
-                Prefix::Number(numbers) => numbers.stretch(next, left),
-                Prefix::Plain { first, increment } => {
-                    Stretch { first: plain(*first, *increment, next).into(), step: *increment, n: left }
-                }
-            };
+            let stretch = if left > 0 { self.stretch(next, left)? } else { return None };
             (next, left) = (next + u64::from(stretch.n), left - stretch.n);
             Some(stretch)
         })
+    }
+
+    /// The first of up to `n` numbers from that counter on that are equally far from each other.
+    #[inline]
+    pub(crate) fn stretch(&self, counter: u64, n: u32) -> Option<Stretch> {
+        match &self.prefix {
+            Prefix::Void | Prefix::Text { .. } => None,
+            Prefix::Number(numbers) => Some(numbers.stretch(counter, n)),
+            Prefix::Plain { first, increment } => {
+                Some(Stretch { first: plain(*first, *increment, counter).into(), step: *increment, n })
+            }
+        }
     }
 
     /// The counters of its IDs.

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tokio::sync::Mutex as Turn;
 
-/// Names that are prefetched at most; the IDs of others are fetched one by one.
+/// Names of one kind that are prefetched at most; the IDs of others are fetched one by one.
 const NAMES_MAX: usize = 64;
 
 /// A batch that is too large for a generator is tried again as this part of it.
@@ -138,7 +138,8 @@ impl Stock {
     fn shelf(&self, kind: Kind, name: &GeneratorName) -> Option<Arc<Shelf>> {
         let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (kind, name.clone());
-        if !shelves.contains_key(&key) && shelves.len() >= NAMES_MAX {
+        let of_kind = || shelves.keys().filter(|(of, _)| *of == kind).count();
+        if !shelves.contains_key(&key) && of_kind() >= NAMES_MAX {
             return None;
         }
         let new = || Arc::new(Shelf::new(self.prefetch, kind, name.clone()));

@@ -148,13 +148,14 @@ impl Blocks {
         if self.generator.has_ended() {
             return None;
         }
-        let Block { run, over, half_used } = series.take_block(length, wall)?;
+        // At the end of what there is a whole block may have no room.
+        let Block { run, over, half_used } = series.take_block(length, wall).or_else(|| series.take_block(1, wall))?;
         // Looked at again after it was taken: the window that is open now may be one of the others that share the series.
         let number = if self.generator.has_ended() {
             series.take_off(run.len.into());
             None
         } else {
-            self.length.set(length);
+            self.length.set(run.len.max(self.shortest));
             self.ended.set(ended);
             let lasts = self.keeps || matches!(series, Series::Ticks(_));
             self.over.set(if lasts { over } else { over.min(written + SpanMs(1)) });

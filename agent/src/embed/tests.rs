@@ -132,6 +132,28 @@ fn after_a_rest_a_thread_gives_later_ids_than_all_that_others_gave_before() {
 }
 
 #[test]
+fn after_a_rest_ids_are_later_also_where_their_ticks_lie_ahead_of_the_clock() {
+    let kit = Kit::new();
+    let minter = kit.start();
+    let generator = shared(&minter);
+    let time = minter.cached_clock().unwrap();
+    generator.get_uniq96().unwrap();
+    let behind = WallMs(minter.wall().0 - 100_000);
+    set_wall(&minter, behind);
+    while time.wall() > behind + SpanMs(50_000) {
+        std::thread::yield_now();
+    }
+    let many = |generator: &Shared| (0..2_000).map(|_| generator.get_uniq96().unwrap()).max().unwrap();
+    many(&generator);
+    let most = std::thread::scope(|scope| scope.spawn(|| many(&generator)).join().unwrap());
+    let read = time.wall();
+    while time.wall() < read + SpanMs(5) {
+        std::thread::yield_now();
+    }
+    assert!(generator.get_uniq96().unwrap() > most);
+}
+
+#[test]
 fn blocks_the_shared_way_and_batches_never_meet_while_windows_come_and_go() {
     let kit = Kit::new();
     let minter = kit.start();

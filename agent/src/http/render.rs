@@ -88,6 +88,16 @@ impl Style {
 
     /// An answer with the IDs of one run, in any form but `uri`: `head`, which is told the length of what follows, and that.
     pub(super) fn write_whole(&self, run: &Run, out: &mut Vec<u8>, head: impl FnOnce(usize, &mut Vec<u8>)) {
+        // One number, which most answers have, is made once.
+        let one = if run.len == 1 { run.stretch(run.start, 1) } else { None };
+        if let (Some(one), Some(encoding), None, Media::Text | Media::Json) =
+            (one, &self.encoding, self.uri, self.media)
+        {
+            head(self.framed(encoding.run_len(one) + self.between().len()), out);
+            self.start(out);
+            encoding.write_run(one, self.between(), out);
+            return self.end(out);
+        }
         head(self.framed(self.run_len(run)), out);
         self.start(out);
         self.write(run, out);

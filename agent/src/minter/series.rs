@@ -132,6 +132,8 @@ impl Series {
                 match take_ticks(&series.window.load(), n, wall, series.reach) {
                     TakenTicks::All { run, over, half_used } => {
                         series.count(run.len);
+                        // Where ticks run ahead of the clock, no longer than one of the present.
+                        let over = over.min(wall + series.definition.layout().unit());
                         Some(Block { run, over, half_used })
                     }
                     TakenTicks::None | TakenTicks::Closed => None,

@@ -93,11 +93,9 @@ impl Encoding {
 
     /// Bytes that [`write_run`](Self::write_run) appends if nothing stands behind the texts.
     pub fn run_len(&self, run: Stretch) -> usize {
-        if let Some(len) = self.fixed_len() {
-            return run.n as usize * len;
-        }
         match (&self.way, u64::try_from(run.first)) {
             (Way::Decimal, Ok(first)) if run.step == 1 => digits(first, run.n) + run.n as usize * self.prefix.len(),
+            _ if let Some(len) = self.fixed_len() => run.n as usize * len,
             _ => {
                 let mut text = Vec::with_capacity(self.len_max());
                 let len = |number| {
