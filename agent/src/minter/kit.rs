@@ -3,7 +3,7 @@
 use super::{Answer, Minter, Wanted};
 use crate::holder::{LeaseView, Leases};
 use crate::refusal::Refusal;
-use crate::serial_file::{self, AfterReboot, Block, Contents, Opened};
+use crate::serial_file::{self, AfterReboot, Block, Contents, Opened, SerialFileError};
 use common::calendar::UtcOffset;
 use common::clock::Clock;
 use common::kind::Kind;
@@ -49,7 +49,14 @@ impl Kit {
     }
 
     pub(crate) fn open(&self) -> Opened {
-        serial_file::open(&self.path(), AfterReboot::Fresh, SessionId(2)).unwrap()
+        // Whoever dropped a minter last lets go of its file a moment after nobody has it any more.
+        for _ in 0..2_000 {
+            match serial_file::open(&self.path(), AfterReboot::Fresh, SessionId(2)) {
+                Err(SerialFileError::Locked(_)) => std::thread::sleep(Duration::from_millis(1)),
+                opened => return opened.unwrap(),
+            }
+        }
+        panic!("the file stays locked")
     }
 
     /// Changes what the file says, as an earlier run would have left it.
