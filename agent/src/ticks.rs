@@ -137,7 +137,7 @@ impl TickWindow {
         }
     }
 
-    /// When the tick of a counter is over.
+    /// The end of the tick of a counter.
     pub fn over(&self, counter: u64) -> WallMs {
         self.begins((counter >> self.ticks.serial_bits) + 1)
     }

@@ -40,7 +40,7 @@ impl Unserved {
 pub(super) struct Wanted {
     /// Each with what it is to be taken in use as, if it is.
     names: BTreeMap<GeneratorName, Option<Namespace>>,
-    /// What comes of that question.
+    /// The outcome of that question.
     answer: watch::Sender<Option<Answer>>,
 }
 
@@ -77,7 +77,7 @@ impl Catalog {
     /// The name, if there may be such and it is not served here.
     ///
     /// # Errors
-    /// What `fits` says of what was heard of it: nothing would come of taking the name in use.
+    /// The refusal of `fits`, by what was heard of it: nothing would come of taking the name in use.
     pub(crate) fn unserved(
         &self,
         name: &str,

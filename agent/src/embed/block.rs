@@ -36,18 +36,18 @@ pub(super) struct Blocks {
     number: Cell<u64>,
     step: Cell<u64>,
     end: Cell<u64>,
-    /// What the block has beyond those: where a serial begins again, and numbers that are too wide.
+    /// The rest of the block: from where a serial begins again, and numbers that are too wide.
     rest: RefCell<Option<Run>>,
-    /// When the block's time is over.
+    /// The end of the block's time.
     over: Cell<WallMs>,
-    /// How many windows had ended before it was cut.
+    /// The count of windows that had ended before it was cut.
     ended: Cell<u64>,
     ends: Ends,
     /// Its length, and that of the shortest and the longest.
     length: Cell<u32>,
     shortest: u32,
     longest: u32,
-    /// Whether serials are kept from one reading of the clock to the next.
+    /// Set where serials are kept from one reading of the clock to the next.
     keeps: bool,
 }
 

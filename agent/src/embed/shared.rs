@@ -18,7 +18,7 @@ thread_local! {
     static BLOCKS: RefCell<[Option<Blocks>; REMEMBERED]> = const { RefCell::new([const { None }; REMEMBERED]) };
 }
 
-/// What this thread's blocks of a generator give, if it has some.
+/// The result of `give` for this thread's blocks of a generator, if it has some.
 #[inline(always)]
 fn of_blocks<T>(id: u64, give: impl FnOnce(&Blocks) -> Option<T>) -> Option<T> {
     let of_thread = BLOCKS.try_with(|all| {
@@ -43,7 +43,7 @@ pub struct Shared {
     pub(super) minter: Arc<Minter>,
     pub(super) process: Process,
     pub(super) time: Arc<CachedClock>,
-    /// That of the name, which is of one kind; of `default`, which is of several, that of Uniq64.
+    /// The name's generator; of `default`, which is of several kinds, that of Uniq64.
     generator: Arc<Generator>,
     /// Its number, at hand.
     id: u64,

@@ -43,7 +43,7 @@ pub enum TakenTicks {
     All {
         /// The IDs.
         run: Run,
-        /// When the tick of the first one is over; from then on its time is old.
+        /// The end of the tick of the first one; from then on its time is old.
         over: WallMs,
         /// This was the first in the second half of the window.
         half_used: bool,

@@ -112,7 +112,7 @@ impl Plan {
 #[derive(Default)]
 struct Usual {
     bytes: Vec<u8>,
-    /// Where its key stands, if it has one.
+    /// The place of its key, if it has one.
     key: Range<usize>,
 }
 

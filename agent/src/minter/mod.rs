@@ -80,7 +80,7 @@ pub struct Minter {
     jumps: AtomicU64,
     published: ArcSwap<Published>,
     generators: Registry,
-    /// What names stand for.
+    /// The table of what names stand for.
     pub(crate) names: Names,
     /// Told when a further sequence becomes known.
     keyed_learned: Notify,

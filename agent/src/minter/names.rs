@@ -28,7 +28,7 @@ pub(crate) enum Place {
 pub(crate) enum Ended {
     /// They say that it stands for something else than it does here, or did.
     Contradicted,
-    /// It was retired.
+    /// A retired name.
     Retired,
 }
 
@@ -39,7 +39,7 @@ pub(crate) enum Standing {
     Unused,
     /// Numbers are given by it.
     Served(Place),
-    /// It is in use, and cannot be served here.
+    /// A name in use that cannot be served here.
     Unservable(Refusal),
     /// No numbers are given by it any more; the place that they came from.
     Ended(Ended, Option<Place>),
@@ -197,7 +197,7 @@ impl Names {
         part.get(place_in(&part, name).ok()?).map(look)
     }
 
-    /// What `of` gives of the names, in their order.
+    /// The results of `of` for the names, in their order.
     pub(crate) fn all<T>(&self, of: impl Fn(&Entry) -> Option<T>) -> Vec<T> {
         let mut all: Vec<_> = self.parts.iter().flat_map(|part| Part::clone(&part.load())).collect();
         all.sort_unstable_by(|one, other| one.name().cmp(other.name()));

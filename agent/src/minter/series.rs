@@ -23,7 +23,7 @@ const WINDOW_PARTS: u64 = 16;
 #[derive(Debug)]
 pub(crate) struct Block {
     pub(crate) run: Run,
-    /// When their time is over.
+    /// The end of their time.
     pub(crate) over: WallMs,
     /// Tells whether to reserve more.
     pub(crate) half_used: bool,

@@ -159,7 +159,7 @@ impl Minter {
         &self.counters
     }
 
-    /// What a name stands for, whether IDs are given by it or not, as far as this agent has heard.
+    /// The meaning of a name, whether IDs are given by it or not, as far as this agent has heard.
     pub fn definition(&self, kind: Kind, name: &GeneratorName) -> Option<Namespace> {
         let default = || self.generators.default(kind).map(|generator| Arc::clone(generator.namespace()));
         let known = self.names.look(name.as_str(), |known| Arc::clone(&known.namespace)).or_else(default);

@@ -50,7 +50,7 @@ impl Encoding {
     pub fn write_run(&self, run: Stretch, after: &[u8], out: &mut Vec<u8>) {
         let (is_plain, serial) = (self.prefix.is_empty() && run.step == 1, run.first as u32);
         match (&self.way, u64::try_from(run.first)) {
-            (Way::Decimal, Ok(first)) if is_plain => numbers(first, run.n, after, out),
+            (Way::Decimal, Ok(first)) if is_plain && has_end(run) => numbers(first, run.n, after, out),
             (Way::Split, _) if is_plain && u32::MAX - serial >= run.n.saturating_sub(1) => {
                 let high = padded::<U64_DIGITS>((run.first >> u32::BITS) as u64);
                 fields::<U32_DIGITS>(&high, serial.into(), run.n, after, out);
@@ -94,7 +94,9 @@ impl Encoding {
     /// Bytes that [`write_run`](Self::write_run) appends if nothing stands behind the texts.
     pub fn run_len(&self, run: Stretch) -> usize {
         match (&self.way, u64::try_from(run.first)) {
-            (Way::Decimal, Ok(first)) if run.step == 1 => digits(first, run.n) + run.n as usize * self.prefix.len(),
+            (Way::Decimal, Ok(first)) if run.step == 1 && has_end(run) => {
+                digits(first, run.n) + run.n as usize * self.prefix.len()
+            }
             _ if let Some(len) = self.fixed_len() => run.n as usize * len,
             _ => {
                 let mut text = Vec::with_capacity(self.len_max());
@@ -120,7 +122,7 @@ impl Encoding {
 
     /// Appends the numbers themselves, the most significant byte first.
     pub fn pack_run(&self, run: Stretch, out: &mut Vec<u8>) {
-        if self.packed_len() == size_of::<u64>() && run.step == 1 {
+        if self.packed_len() == size_of::<u64>() && run.step == 1 && has_end(run) {
             return packed(run.first as u64, run.n, out);
         }
         let skip = size_of::<u128>() - self.packed_len();
@@ -129,6 +131,11 @@ impl Encoding {
             out.extend_from_slice(number.to_be_bytes().get(skip..).unwrap_or_default());
         }
     }
+}
+
+/// Tells whether 64 bits can say the end of numbers that follow on each other, as what writes many at once needs it.
+fn has_end(run: Stretch) -> bool {
+    run.first + u128::from(run.n) <= u128::from(u64::MAX)
 }
 
 /// `n` numbers from `first` on, 8 bytes each, the most significant first.
@@ -270,7 +277,25 @@ fn put<const LEN: usize, const AFTER: usize>(line: &[u8; LINE_MAX], fours: &[[u8
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::encoding::DECIMAL64;
     use proptest::prelude::*;
+
+    #[test]
+    fn the_last_number_of_64_bits_is_written_too() {
+        for (first, n) in [(u64::MAX, 1), (u64::MAX - 99, 100), (u64::MAX - 100, 100)] {
+            let run = Stretch { first: first.into(), step: 1, n };
+            let (mut text, mut packed) = (Vec::new(), Vec::new());
+            DECIMAL64.write_run(run, b"\n", &mut text);
+            DECIMAL64.pack_run(run, &mut packed);
+            let numbers = || run.numbers().map(|number| number as u64);
+            assert_eq!(
+                String::from_utf8(text).unwrap(),
+                numbers().map(|number| format!("{number}\n")).collect::<String>()
+            );
+            assert_eq!(DECIMAL64.run_len(run), 20 * n as usize);
+            assert!(numbers().flat_map(u64::to_be_bytes).eq(packed));
+        }
+    }
 
     proptest! {
         #[test]
