@@ -6,10 +6,13 @@ use crate::masters::{Ask, CallError, First, Lane};
 use crate::refusal::Refusal;
 use common::namespace::{GeneratorName, Namespace};
 use common::rpc::lease::{Found, NAMESPACES_PAGE_MAX, NameState, Refusal as Said, Registered, RetiredOnly};
+use futures::FutureExt as _;
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedMutexGuard, watch};
 
 /// Between two questions about unknown names, if nothing new came of the first. Requests that come meanwhile wait for the next question,
@@ -118,7 +121,16 @@ impl Catalog {
         let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
         // It takes what is wanted as soon as that is not locked.
         if let Ok(pause) = Arc::clone(&self.asking).try_lock_owned() {
-            tokio::spawn(Arc::clone(self).ask_wanted(pause));
+            let (asks, catalog) = (Arc::clone(self).ask_wanted(pause), Arc::downgrade(self));
+            // On a runtime that does not end before the others that ask.
+            self.masters.live_on(&Handle::current()).spawn(async move {
+                if AssertUnwindSafe(asks).catch_unwind().await.is_err()
+                    && let Some(catalog) = catalog.upgrade()
+                {
+                    // Whoever wants a name is told that the question got lost.
+                    *catalog.wanted.lock().unwrap_or_else(PoisonError::into_inner) = Wanted::default();
+                }
+            });
         }
         if wanted.names.len() >= LOOK_UP_NAMES_MAX && !wanted.names.contains_key(&name) {
             return Err(Refusal::Overloaded("too many unknown names are asked for; ask again"));

@@ -47,6 +47,8 @@ impl Catalog {
         let mut again = SAY_AGAIN;
         loop {
             let done = self.refresh().await;
+            // Also if no master answers: what could not be written before is as true.
+            self.keep().await;
             if let Err(why) = &done {
                 tracing::debug!(%why, "the names could not be asked for");
             }

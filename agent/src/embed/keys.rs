@@ -86,6 +86,7 @@ impl Sequence {
     /// Asks on the thread of ours; the caller may be in a runtime of its own, so it waits as for any lock.
     fn ask(&self, keys: Vec<KeyAsked>) -> Result<Answer, MintError> {
         self.process.check()?;
+        self.sequences.gives(&self.name)?;
         let (done, answer) = std::sync::mpsc::sync_channel(1);
         let (sequences, name) = (Arc::clone(&self.sequences), Arc::clone(&self.name));
         self.runtime.spawn(async move {

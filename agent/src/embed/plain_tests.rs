@@ -4,6 +4,8 @@ use super::tests::code;
 use super::*;
 use crate::minter::Minter;
 use crate::minter::kit::Kit;
+use crate::sequences::tests::agent_of;
+use crate::sequences::tests::masters::Masters;
 use common::parameters::ClusterId;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -85,4 +87,19 @@ fn a_block_ends_with_the_right_to_its_numbers_and_with_its_name() {
     assert!(block.get_segment().unwrap() > 100, "what was held was given up");
     minter.retire(generator.generator().namespace());
     assert_eq!([code(block.get_segment()), code(generator.get_segment())], [MintCode::UnknownGenerator; 2]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn numbers_of_keys_end_with_the_name_for_who_has_had_them() {
+    let masters = Masters::new("orders", 3_000, 100, i64::MAX as u64);
+    let agent = agent_of(&masters.listen().await, 1 << 24, 63).await;
+    masters.session(0).await;
+    let sequences = Arc::clone(&agent.sequences);
+    let name = sequences.name("orders", 1).await.unwrap();
+    let (runtime, process) = (tokio::runtime::Handle::current(), Process::this().unwrap());
+    let keys = super::Sequence { sequences, name, runtime, process };
+    let next = || tokio::task::block_in_place(|| keys.get_next("5"));
+    assert_eq!(next().unwrap(), 1);
+    agent.minter.retire(&agent.minter.keyed("orders").unwrap());
+    assert_eq!(code(next()), MintCode::UnknownGenerator);
 }

@@ -73,7 +73,8 @@ impl Minter {
     fn serve(&self, state: &mut State, namespace: &Namespace, writer: Option<Writer>) -> Result<Place, Refusal> {
         let (kind, name) = (namespace.kind(), namespace.name());
         let shares = namespace.shares_serials();
-        if !self.names.has_room() || !shares && !self.generators.has_room() {
+        let is_new = self.names.look(name.as_str(), |_| ()).is_none();
+        if is_new && !self.names.has_room() || !shares && !self.generators.has_room() {
             return Err(FULL);
         }
         if namespace.sequences().is_some() {

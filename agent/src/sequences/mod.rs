@@ -232,10 +232,13 @@ impl Sequences {
         self.serve(&self.minter.keyed(name).ok()?).ok()
     }
 
-    /// Whether numbers of that name may be given still: by a call that learned of the name before.
-    #[cfg(feature = "server")]
-    pub(crate) fn gives(&self, name: &Name) -> bool {
-        self.minter.wrong_cluster().is_none() && self.minter.keyed(name.name().as_str()).is_ok()
+    /// Looks again whether numbers of a name may be given, for a call that learned of the name before.
+    ///
+    /// # Errors
+    /// The reason why not.
+    pub(crate) fn gives(&self, name: &Name) -> Result<(), Refusal> {
+        self.minter.wrong_cluster().map_or(Ok(()), Err)?;
+        self.minter.keyed(name.name().as_str()).map(drop)
     }
 
     /// The name's sections, made when they are needed first.
