@@ -83,7 +83,7 @@ fn give_back(out: &mut Vec<u8>) {
 }
 
 /// A request, understood: what has to be done for it, however often it comes.
-enum Plan {
+pub(super) enum Plan {
     /// IDs of a kind or name.
     Ids(mint::Plan),
     /// Numbers of a key.
@@ -110,14 +110,14 @@ impl Plan {
 
 /// A request, byte by byte.
 #[derive(Default)]
-struct Usual {
+pub(super) struct Usual {
     bytes: Vec<u8>,
     /// The place of its key, if it has one.
     key: Range<usize>,
 }
 
 impl Usual {
-    fn learn(&mut self, plan: &Plan, plain: &Plain<'_>, input: &[u8]) {
+    pub(super) fn learn(&mut self, plan: &Plan, plain: &Plain<'_>, input: &[u8]) {
         self.bytes.clear();
         self.bytes.extend_from_slice(input.get(..plain.len).unwrap_or_default());
         let path = plain.uri.path();
@@ -130,7 +130,7 @@ impl Usual {
 
     /// The length of the request at the beginning of `input`, if it differs from this one by its key at most; the plan is for that key then.
     #[inline(never)]
-    fn with_key(&self, plan: &mut KeyPlan, input: &[u8]) -> Option<usize> {
+    pub(super) fn with_key(&self, plan: &mut KeyPlan, input: &[u8]) -> Option<usize> {
         let (before, after) = (self.bytes.get(..self.key.start)?, self.bytes.get(self.key.end..)?);
         let rest = input.strip_prefix(before)?;
         // Bytes that mean themselves in a path, and that cannot be its end.

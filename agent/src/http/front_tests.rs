@@ -1,11 +1,19 @@
 //! Connections that stay on the short way, and those that do not.
 
+use super::front::{Plan, Usual};
+use super::head::{self, Head};
+use super::key::KeyPlan;
 use super::*;
 use crate::heartbeat::tests::master::{Master, in_use};
 use crate::masters::tests::masters_at;
 use crate::minter::kit::Kit;
+use crate::sequences::tests::agent_of;
+use crate::sequences::tests::masters::Masters;
 use common::namespace::{Definition, Namespace};
 use common::rpc::lease::{NameState, Refusal as Said, Registered};
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+use std::cell::Cell;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 /// The answers to these paths, asked for one after the other, and whether the connection was handed on to the router.
@@ -71,4 +79,49 @@ async fn who_asks_for_a_name_first_stays_on_the_short_way() {
     assert_eq!(master.with(|records| records.finds.len()), before);
     assert_eq!(ask(&site, &["/uniq64/other"]).await, (String::new(), true));
     assert_eq!(master.with(|records| records.finds.len()), before + 1);
+}
+
+#[tokio::test]
+async fn a_request_that_is_like_the_last_but_for_its_key_is_what_the_parser_says() {
+    let masters = Masters::new("orders", 3_000, 100, i64::MAX as u64);
+    let kit = agent_of(&masters.listen().await, 1 << 24, 63).await;
+    masters.session(0).await;
+    let (minter, sequences) = (Arc::clone(&kit.minter), Arc::clone(&kit.sequences));
+    let agent = Agent::new(minter, Arc::default(), "test-1".parse().unwrap(), BATCH_MAX_DEFAULT);
+    let agent = agent.with_sequences(sequences);
+    let parse = |input: &[u8]| {
+        let Head::Plain(plain) = head::read(input) else { return None };
+        let plan = KeyPlan::of(&agent, &plain.uri, plain.accept, [127, 0, 0, 1].into()).ok()?;
+        let mut usual = Usual::default();
+        let plan = Plan::Key(plan);
+        usual.learn(&plan, &plain, input);
+        let Plan::Key(plan) = plan else { unreachable!() };
+        Some((usual, plan, plain.len))
+    };
+    let (short, requests) = (Cell::new(0), Cell::new(0));
+    let keys = prop_oneof!["[0-9]{1,3}", "[0-9A-Za-z%/?#. ~_-]{0,9}", "k{126,130}"];
+    let tails = prop_oneof![Just(""), Just("?n=3"), Just("?"), Just("#a"), Just("/current")];
+    let changes = proptest::collection::vec((0usize..80, any::<u8>()), 0..2);
+    let drawn = (keys, tails.clone(), tails, changes);
+    let done = TestRunner::default().run(&drawn, |(key, before, after, changes)| {
+        let request = |key: &str, tail| {
+            format!("GET /sequence/orders/{key}{tail} HTTP/1.1\r\nHost: localhost\r\n\r\n").into_bytes()
+        };
+        let Some((usual, mut plan, _)) = parse(&request("5", before)) else { return Ok(()) };
+        let mut input = request(&key, after);
+        for (at, byte) in changes {
+            if let Some(place) = input.get_mut(at) {
+                *place = byte;
+            }
+        }
+        requests.set(requests.get() + 1);
+        if let Some(len) = usual.with_key(&mut plan, &input) {
+            short.set(short.get() + 1);
+            let (_, wanted, wanted_len) = parse(&input).expect("the parser understands it, too");
+            prop_assert_eq!((plan.slot, plan.n, len), (wanted.slot, wanted.n, wanted_len));
+        }
+        Ok(())
+    });
+    done.unwrap();
+    assert!(short.get() > 10 && short.get() < requests.get(), "{} of {}", short.get(), requests.get());
 }
