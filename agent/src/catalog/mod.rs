@@ -1,4 +1,4 @@
-//! What generators' names stand for: the masters know, this agent asks them, and keeps what it learned beside the serial
+//! The meaning of generators' names: the masters know, this agent asks them, and keeps what it learned beside the serial
 //! file, so that it mints under the same names after a restart without any master.
 
 mod defining;
@@ -36,7 +36,7 @@ pub struct Catalog {
     kept_at: PathBuf,
     /// The [changes](crate::minter::Names::kept_changes) that the file there has.
     kept: Arc<std::sync::Mutex<u64>>,
-    /// Which of the masters is asked first the next time: each is heard now and then.
+    /// The master that is asked first the next time: each is heard now and then.
     turn: AtomicUsize,
     /// The master that answered the last definition.
     defined: Preferred,

@@ -22,7 +22,7 @@
 //! the machine lets that thread wait. No ID's uniqueness rests on it: an ID carries the hour of its window and a serial
 //! that is durably ours in that hour, whenever it is given out.
 //!
-//! What leaves is counted for the masters' console, by the block: it counts as a whole when it is cut, and what is left of it is taken off
+//! Numbers that leave are counted for the masters' console, by the block: it counts as a whole when it is cut, and what is left of it is taken off
 //! when the thread cuts the next one or ends.
 //!
 //! A process that forks does not take the right to mint into the child: every call there says [`MintError::Forked`]. (Only

@@ -1,4 +1,4 @@
-//! What names stand for, as the masters say it, and how this agent stands to each: one entry a name, read without a lock. `default`, which is
+//! The meaning of names, as the masters say it, and how this agent stands to each: one entry a name, read without a lock. `default`, which is
 //! there for several kinds and which nobody registers, is none of them.
 
 use crate::refusal::Refusal;

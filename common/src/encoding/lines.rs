@@ -241,7 +241,7 @@ macro_rules! known {
     ($($after:literal: $($len:literal)+;)+) => { &[$($(($len, $after, put::<$len, $after>),)+)+] };
 }
 
-/// What is written most: numbers of 5 to 20 digits and of 30, as text and as JSON. By the bytes of a line, and of what ends it.
+/// The lines that are written most: numbers of 5 to 20 digits and of 30, as text and as JSON. By the bytes of a line, and of what ends it.
 static KNOWN: &[(usize, usize, Write)] = known! {
     1: 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 31;
     3: 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 33;

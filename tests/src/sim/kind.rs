@@ -79,7 +79,7 @@ impl Kind {
         Self::new(Namespace::define("numbers".parse().expect("a name"), &definition).expect("a definition"))
     }
 
-    /// What its IDs are.
+    /// The kind of its IDs.
     pub fn of(&self) -> Of {
         match self.namespace.kind() {
             kind::Kind::Uniq64 => Of::Uniq64,

@@ -35,7 +35,7 @@ use std::sync::Arc;
 /// IDs with one prefix and consecutive serials, and the lease they were minted under.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// What they are.
+    /// The kind of IDs that they are.
     pub of: Of,
     /// What they are made by.
     pub prefix: Prefix,
@@ -53,7 +53,7 @@ pub struct Run {
     pub lease: Grant,
 }
 
-/// What IDs are.
+/// The kind of an ID.
 #[derive(Clone, Debug)]
 pub enum Of {
     /// Uniq64.
