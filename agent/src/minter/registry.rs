@@ -17,6 +17,8 @@ use std::sync::{Arc, OnceLock};
 
 /// Those that always exist, and twice as many as the masters register: a name that is retired keeps its place until the next start.
 const GENERATORS_MAX: usize = Kind::NAMED.len() + 2 * NAMESPACES_MAX;
+/// Slots that are made at once.
+const PART: usize = 256;
 
 /// The window of an axis of ticks.
 #[derive(Debug)]
@@ -64,9 +66,37 @@ impl AxisWindow {
     }
 }
 
+type Part<T> = Box<[OnceLock<Arc<T>>]>;
+
+/// Slots that are filled once and found without a lock. Their parts are made when they are needed: most agents have few names, and each start
+/// would write to all of the memory.
+struct Slots<T>(Box<[OnceLock<Part<T>>]>);
+
+impl<T> Slots<T> {
+    fn new(len: usize) -> Self {
+        Self((0..len.div_ceil(PART)).map(|_| OnceLock::new()).collect())
+    }
+
+    /// The slot at that place; `None` if there is none.
+    fn slot(&self, at: usize) -> Option<&OnceLock<Arc<T>>> {
+        let part = self.0.get(at / PART)?.get_or_init(|| (0..PART).map(|_| OnceLock::new()).collect());
+        part.get(at % PART)
+    }
+
+    #[inline]
+    fn get(&self, at: usize) -> Option<&Arc<T>> {
+        self.0.get(at / PART)?.get()?.get(at % PART)?.get()
+    }
+
+    /// Those in the first slots, as far as there is no gap.
+    fn iter(&self) -> impl Iterator<Item = &Arc<T>> {
+        (0..).map_while(|at| self.get(at))
+    }
+}
+
 /// The windows of the axes of ticks, by the engine's numbers. None is ever taken away.
 pub(super) struct Axes {
-    windows: Box<[OnceLock<Arc<AxisWindow>>]>,
+    windows: Slots<AxisWindow>,
     /// The time mark that the former run left.
     mark: WallMs,
 }
@@ -74,36 +104,41 @@ pub(super) struct Axes {
 impl Axes {
     pub(super) fn new(mark: WallMs) -> Self {
         // Beside those of names, that of Uniq96.
-        Self { windows: (0..=GENERATORS_MAX).map(|_| OnceLock::new()).collect(), mark }
+        Self { windows: Slots::new(1 + GENERATORS_MAX), mark }
     }
 
     /// That axis' window, a closed one if there was none; `None` if there is no room for it.
     pub(super) fn window(&self, at: usize) -> Option<Arc<AxisWindow>> {
-        let slot = self.windows.get(at)?;
+        let slot = self.windows.slot(at)?;
         Some(Arc::clone(slot.get_or_init(|| Arc::new(AxisWindow::new(self.mark)))))
     }
 
     /// That axis' window, if there is one.
     pub(super) fn known(&self, at: usize) -> Option<&AxisWindow> {
-        self.windows.get(at)?.get().map(Arc::as_ref)
+        self.windows.get(at).map(Arc::as_ref)
     }
 }
 
 pub(super) struct Registry {
-    /// Generators by the engine's series, and from the end backwards those whose series is another's.
-    slots: Box<[OnceLock<Arc<Generator>>]>,
+    /// Generators by the engine's series.
+    own: Slots<Generator>,
+    /// Those whose series is another's.
+    sharing: Slots<Generator>,
     sharers: AtomicUsize,
 }
 
 impl Registry {
     pub(super) fn new() -> Self {
-        Self { slots: (0..2 * GENERATORS_MAX).map(|_| OnceLock::new()).collect(), sharers: AtomicUsize::new(0) }
+        Self { own: Slots::new(GENERATORS_MAX), sharing: Slots::new(GENERATORS_MAX), sharers: AtomicUsize::new(0) }
     }
 
-    /// The generator in that slot.
+    /// The generator in that slot: one of those that share a series behind all others.
     #[inline]
     pub(super) fn at(&self, slot: usize) -> Option<&Arc<Generator>> {
-        self.slots.get(slot)?.get()
+        match slot.checked_sub(GENERATORS_MAX) {
+            None => self.own.get(slot),
+            Some(at) => self.sharing.get(at),
+        }
     }
 
     /// The generator of that kind that nobody has to register; they are added first.
@@ -119,12 +154,12 @@ impl Registry {
 
     /// Generators with a series of their own, in the engine's order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Generator>> {
-        self.slots.iter().take(GENERATORS_MAX).map_while(OnceLock::get)
+        self.own.iter()
     }
 
     /// All of them.
     pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Generator>> {
-        self.iter().chain(self.slots.iter().rev().take(GENERATORS_MAX).map_while(OnceLock::get))
+        self.iter().chain(self.sharing.iter())
     }
 
     /// Tells whether there is room for another one with a series of its own.
@@ -146,17 +181,16 @@ impl Registry {
     ) -> Result<usize, String> {
         let id = engine.add(&namespace)?;
         let generator = Generator::new(namespace.clone(), Series::of(engine, axes, id, &namespace)?, chain, writer);
-        let slot = self.slots.get(id).filter(|_| id < GENERATORS_MAX);
+        let slot = self.own.slot(id).filter(|_| id < GENERATORS_MAX);
         let added = slot.and_then(|slot| slot.set(generator).ok());
         added.map(|()| id).ok_or_else(|| "there are more generators than there may be".to_owned())
     }
 
     /// Adds one whose series is another's, and gives its slot. `None` if there is no room for it.
     pub(super) fn share(&self, generator: Arc<Generator>) -> Option<usize> {
-        let before = self.sharers.load(Ordering::Relaxed);
-        let at = self.slots.len().checked_sub(before + 1).filter(|at| *at >= GENERATORS_MAX)?;
-        self.slots.get(at)?.set(generator).ok()?;
-        self.sharers.store(before + 1, Ordering::Relaxed);
-        Some(at)
+        let at = self.sharers.load(Ordering::Relaxed);
+        self.sharing.slot(at).filter(|_| at < GENERATORS_MAX)?.set(generator).ok()?;
+        self.sharers.store(at + 1, Ordering::Relaxed);
+        Some(GENERATORS_MAX + at)
     }
 }
