@@ -5,7 +5,7 @@ use crate::mint::{self, Form, MintRequest};
 use crate::minter::Minter;
 use crate::plugin::Caller;
 use crate::refusal::Refusal;
-use crate::run::{Runs, TEXT_LEN_USUAL};
+use crate::run::{Run, Runs, TEXT_LEN_USUAL};
 use crate::sequences::Sequences;
 use common::clock::Clock;
 use common::encoding;
@@ -129,19 +129,26 @@ impl Server {
     }
 
     /// Gives numbers that take so many bytes each, by the mint service.
-    fn numbers<'a>(
-        &'a self,
-        kind: Kind,
-        name: &'a str,
-        n: u32,
-        len: usize,
-    ) -> impl Future<Output = Result<Runs, MintFailure>> + Send + 'a {
+    async fn numbers(&self, kind: Kind, name: &str, n: u32, len: usize) -> Result<Runs, MintFailure> {
+        // A future that may have to wait costs more than most calls do.
+        match self.at_hand(kind, name, n) {
+            Some(run) => Ok(run.into()),
+            None => Box::pin(self.minted(kind, name, n, len)).await,
+        }
+    }
+
+    async fn minted(&self, kind: Kind, name: &str, n: u32, len: usize) -> Result<Runs, MintFailure> {
         let mut request = self.request(Some(kind), name, n, Form::Numbers);
         request.n_max = request.n_max.min(in_a_frame(len));
-        async move {
-            let minted = self.mint().ask(&request).await;
-            minted.map(|minted| minted.runs).map_err(|e| failure(&e, self.minter.clock()))
-        }
+        let minted = self.mint().ask(&request).await;
+        minted.map(|minted| minted.runs).map_err(|e| failure(&e, self.minter.clock()))
+    }
+
+    /// One number, if no more are wanted and there is nothing to ask or to wait for.
+    fn at_hand(&self, kind: Kind, name: &str, n: u32) -> Option<Run> {
+        let generator = self.minter.generator(kind, named(name)).ok().filter(|_| n == 1)?;
+        generator.unguarded()?;
+        self.minter.try_one(generator)
     }
 
     /// IDs as their definition writes them.
@@ -160,7 +167,7 @@ impl Server {
     }
 
     fn request<'a>(&'a self, kind: Option<Kind>, name: &'a str, n: u32, form: Form) -> MintRequest<'a> {
-        let name = if name.is_empty() { GeneratorName::DEFAULT } else { name };
+        let name = named(name);
         let texts_max = |len| in_a_frame(len + TEXT_HEAD_LEN_MAX);
         let (biz, custom, caller, n_max) = (None, None, self.caller(), self.batch_max);
         MintRequest { kind, name, n, biz, custom, form, caller, n_max, texts_max }
@@ -195,6 +202,11 @@ impl Server {
     }
 }
 
+/// The name that a call means.
+fn named(name: &str) -> &str {
+    if name.is_empty() { GeneratorName::DEFAULT } else { name }
+}
+
 /// As many IDs of so many bytes as fit a frame.
 fn in_a_frame(id_len_max: usize) -> u32 {
     u32::try_from((FRAME_LEN_MAX - FRAME_SLACK) / id_len_max.max(1)).unwrap_or(u32::MAX)
@@ -208,8 +220,7 @@ fn failure(refusal: &Refusal, clock: Clock) -> MintFailure {
 /// What a text of that name takes at most until it is sent, in bytes: in memory and in the frame. A name that is not known here yet may
 /// turn out to have the longest texts.
 fn text_weight(minter: &Arc<Minter>, kind: Option<Kind>, name: &str) -> usize {
-    let name = if name.is_empty() { GeneratorName::DEFAULT } else { name };
-    let Some(Ok(generator)) = kind.map(|kind| minter.generator(kind, name)) else { return TEXT_WEIGHT };
+    let Some(Ok(generator)) = kind.map(|kind| minter.generator(kind, named(name))) else { return TEXT_WEIGHT };
     let template = generator.namespace().template();
     let len = template.map_or(ENCODED_LEN_MAX, |template| template.len());
     // Written into a buffer that is doubled until they fit.
