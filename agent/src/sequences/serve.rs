@@ -208,6 +208,11 @@ impl Sequences {
                 () = raised, if bounds => {}
                 () = tokio::time::sleep(wait.max(Duration::from_millis(1)).min(left)) => {}
             }
+            // It may have been retired meanwhile.
+            if let Err(why) = self.gives(name) {
+                course.close(why.code());
+                break;
+            }
         }
         self.conclude(name, course)
     }
@@ -588,9 +593,10 @@ impl Sequences {
             MintCode::Overloaded => Refusal::Overloaded(
                 "too many calls wait for sections, or all memory for keys is in use (--sequence-memory); ask again",
             ),
-            _ => match self.minter.outside_whitelist() {
-                Some(why) => Refusal::OutsideWhitelist(why),
-                None => Refusal::SectionPending { why: lock(&name.routes).unserved() },
+            _ => match (self.gives(name), self.minter.outside_whitelist()) {
+                (Err(why), _) => why,
+                (Ok(()), Some(why)) => Refusal::OutsideWhitelist(why),
+                (Ok(()), None) => Refusal::SectionPending { why: lock(&name.routes).unserved() },
             },
         }
     }

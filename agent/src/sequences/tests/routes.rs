@@ -151,3 +151,23 @@ async fn large_calls_to_an_agent_that_hangs_are_bounded_by_their_keys() {
     let full = calls.iter().filter(|said| matches!(said, Err(super::super::forward::NotPassed::Full))).count();
     assert!((80..100).contains(&full), "{full} of 100");
 }
+
+#[tokio::test]
+async fn a_call_that_waits_ends_with_its_name() {
+    let masters = masters(20_000);
+    masters.with(|state| state.mute = true);
+    let agent = agent(&masters).await;
+    let retired = async {
+        while agent.waiting("orders").await == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        agent.minter.retire(&namespace(63));
+        masters.with(|state| state.mute = false);
+    };
+    let (answer, ()) = tokio::join!(agent.next(7), retired);
+    let code = MintCode::UnknownGenerator;
+    assert_eq!(answer, Err(code));
+    let name = agent.sequences.served.load().get("orders").cloned().unwrap();
+    let refusal = agent.sequences.refusal(&name, code).to_string();
+    assert!(refusal.contains("retired"), "{refusal}");
+}
