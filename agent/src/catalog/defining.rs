@@ -75,7 +75,8 @@ impl Catalog {
                     None => return Err(line.refused(refusal)),
                 },
             };
-            self.hear(BTreeSet::from([name.clone()]), known).await;
+            // What is not learned now is asked about when it is wanted.
+            let _ = self.hear(BTreeSet::from([name.clone()]), known).await;
             Ok(Some(answer))
         });
         asked.await.unwrap_or_else(|none| Err(Refusal::MastersUnavailable(none.why())))

@@ -18,7 +18,7 @@ use tokio::sync::{OwnedMutexGuard, watch};
 /// Between two questions about unknown names, if nothing new came of the first. Requests that come meanwhile wait for the next question,
 /// which is about all of their names: each is answered by what the masters knew after it came, however many there are.
 const LOOK_UP_PAUSE: Duration = Duration::from_millis(100);
-/// Unknown names in one question; a request for one more is refused.
+/// Names in one question, of which nobody has heard of half at most; a request for one more is refused.
 const LOOK_UP_NAMES_MAX: usize = NAMESPACES_PAGE_MAX;
 /// Steps of a look-up at most: what a name stands for is asked, and then whether it may be taken in use, unless it stands for something else
 /// by then.
@@ -32,6 +32,10 @@ pub(crate) struct Unserved {
 }
 
 impl Unserved {
+    pub(crate) fn name(&self) -> &GeneratorName {
+        &self.name
+    }
+
     /// Tells whether another step gets further, after so many.
     pub(crate) fn has_further(&self, steps: usize) -> bool {
         steps == 0 || steps < STEPS_MAX && self.heard.is_some()
@@ -47,8 +51,8 @@ pub(super) struct Wanted {
     answer: watch::Sender<Option<Answer>>,
 }
 
-/// The reasons why names that are unused stay so, or why nobody could say anything.
-type Answer = Result<BTreeMap<GeneratorName, String>, String>;
+/// The reasons why names that there are cannot be served now, or why nobody could say anything.
+type Answer = Result<BTreeMap<GeneratorName, Refusal>, Refusal>;
 
 impl Catalog {
     /// Somebody wants an ID by a name that is not served here: perhaps the masters know it by now. They are asked after the
@@ -70,7 +74,7 @@ impl Catalog {
                 unserved => unserved?,
             };
             match unserved.filter(|unserved| unserved.has_further(steps)) {
-                Some(unserved) => self.step(unserved).await?,
+                Some(unserved) => self.step(&unserved).await?,
                 None => break,
             }
         }
@@ -100,16 +104,16 @@ impl Catalog {
     ///
     /// # Errors
     /// As [`look_up`](Self::look_up).
-    pub(crate) async fn step(self: &Arc<Self>, Unserved { name, heard }: Unserved) -> Result<(), Refusal> {
+    pub(crate) async fn step(self: &Arc<Self>, Unserved { name, heard }: &Unserved) -> Result<(), Refusal> {
         let mut answer = self.want(name.clone(), heard.as_deref().cloned())?;
         let lost = |_| Refusal::MastersUnavailable("the question about this name got lost; ask again".to_owned());
         let answer = answer.wait_for(Option::is_some).await.map_err(lost)?;
         let why = match &*answer {
-            Some(Ok(unused)) => unused.get(&name),
+            Some(Ok(unserved)) => unserved.get(name),
             Some(Err(why)) => Some(why),
             None => None,
         };
-        why.map_or(Ok(()), |why| Err(Refusal::MastersUnavailable(why.clone())))
+        why.cloned().map_or(Ok(()), Err)
     }
 
     /// Notes that somebody wants to know about a name, or to use it as that; gives what will come of the question.
@@ -132,7 +136,9 @@ impl Catalog {
                 }
             });
         }
-        if wanted.names.len() >= LOOK_UP_NAMES_MAX && !wanted.names.contains_key(&name) {
+        // Names that nobody has heard of do not keep those out that are to be used.
+        let room = if to_use.is_some() { LOOK_UP_NAMES_MAX } else { LOOK_UP_NAMES_MAX / 2 };
+        if wanted.names.len() >= room && !wanted.names.contains_key(&name) {
             return Err(Refusal::Overloaded("too many unknown names are asked for; ask again"));
         }
         let before = wanted.names.remove(&name).flatten();
@@ -168,19 +174,20 @@ impl Catalog {
     /// Asks the masters about these names, and has them take in use those that are to be: one after the other, until all are known. A name
     /// that both have confirmed may for a moment be known to one of them only.
     pub(super) async fn find(&self, names: BTreeMap<GeneratorName, Option<Namespace>>) -> Answer {
-        let (left, unused) = (&std::sync::Mutex::new(names), &std::sync::Mutex::new(BTreeMap::new()));
+        let (left, unserved) = (&std::sync::Mutex::new(names), &std::sync::Mutex::new(BTreeMap::new()));
         let take_off = |known: &BTreeSet<GeneratorName>| {
             let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
             left.retain(|name, _| !known.contains(name));
+            unserved.lock().unwrap_or_else(PoisonError::into_inner).retain(|name, _| !known.contains(name));
             left.is_empty().then_some(())
         };
-        let stays_unused = &|name, why: &String| {
-            unused.lock().unwrap_or_else(PoisonError::into_inner).insert(name, why.clone());
+        let stays_unserved = &|name, why: &Refusal| {
+            unserved.lock().unwrap_or_else(PoisonError::into_inner).insert(name, why.clone());
         };
         // What one knows suffices, unless it is a name that the other one confirmed in this moment.
         let asked = self.masters.ask(Ask::new(Lane::Lists, First::Turn(&self.turn)), |line| async move {
             let names = left.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let (mut in_use, mut to_find, mut failed) = (Vec::new(), BTreeSet::new(), None::<String>);
+            let (mut in_use, mut to_find, mut failed) = (Vec::new(), BTreeSet::new(), None::<Refusal>);
             for (name, to_use) in names {
                 match to_use {
                     None => _ = to_find.insert(name),
@@ -193,50 +200,57 @@ impl Catalog {
                         }) => _ = to_find.insert(name),
                         Err(error) => {
                             let why = format!("its first ID needs both masters: {}: {error}", line.address());
-                            stays_unused(name, failed.insert(why));
+                            stays_unserved(name, failed.insert(Refusal::MastersUnavailable(why)));
                         }
                     },
-                    Some(_) => failed.iter().for_each(|why| stays_unused(name.clone(), why)),
+                    Some(_) => failed.iter().for_each(|why| stays_unserved(name.clone(), why)),
                 }
             }
-            let done = take_off(&in_use.iter().map(name_of).collect());
+            let used: BTreeSet<_> = in_use.iter().map(name_of).collect();
+            let done = take_off(&used);
             // Kept by one write, however many they are.
             self.learned.fetch_or(!in_use.is_empty(), Ordering::Relaxed);
-            self.learn_and_keep(in_use).await;
+            if let Err(why) = self.learn_and_keep(in_use).await {
+                used.into_iter().for_each(|name| stays_unserved(name, &why));
+            }
             if to_find.is_empty() {
                 return Ok(done);
             }
             let found = line.find_namespaces(to_find.iter().cloned().collect()).await?;
-            Ok(take_off(&self.hear(to_find, found).await))
+            let (known, learned) = self.hear(to_find, found).await;
+            let done = take_off(&known);
+            if let Err(why) = learned {
+                known.into_iter().for_each(|name| stays_unserved(name, &why));
+            }
+            Ok(done)
         });
         match asked.await {
-            Err(none) if !none.answered => Err(none.why()),
-            _ => {
-                let left = left.lock().unwrap_or_else(PoisonError::into_inner);
-                let mut unused = std::mem::take(&mut *unused.lock().unwrap_or_else(PoisonError::into_inner));
-                unused.retain(|name, _| left.contains_key(name));
-                Ok(unused)
-            }
+            Err(none) if !none.answered => Err(Refusal::MastersUnavailable(none.why())),
+            _ => Ok(std::mem::take(&mut *unserved.lock().unwrap_or_else(PoisonError::into_inner))),
         }
     }
 
-    /// Takes in what a master says of the names that it was asked about. Gives those that it knows.
-    pub(super) async fn hear(&self, asked: BTreeSet<GeneratorName>, found: Found) -> BTreeSet<GeneratorName> {
+    /// Takes in what a master says of the names that it was asked about. Gives those that it knows, and whether they were learned.
+    pub(super) async fn hear(
+        &self,
+        asked: BTreeSet<GeneratorName>,
+        found: Found,
+    ) -> (BTreeSet<GeneratorName>, Result<(), Refusal>) {
         let found = self.completed(found);
         let known: BTreeSet<_> = found.iter().map(name_of).collect();
         let (unused, used): (Vec<_>, Vec<_>) = found.into_iter().partition(|one| one.state == NameState::Unused);
         self.minter.names.hear_unused(asked.into_iter().filter(|name| !known.contains(name)), unused);
         self.learned.fetch_or(!used.is_empty(), Ordering::Relaxed);
-        self.learn_and_keep(used).await;
-        known
+        let learned = self.learn_and_keep(used).await;
+        (known, learned)
     }
 
-    /// Names that were asked about; of those that the masters know by name alone this agent knows what they stood for, if it served them.
+    /// Names that were asked about; of those that the masters know by name alone this agent may know what they stood for.
     pub(super) fn completed(&self, found: Found) -> Vec<Registered> {
         let Found { mut names, retired } = found;
         let complete = |RetiredOnly { name, proof }: RetiredOnly| {
-            let known = self.minter.names.look(name.as_str(), |known| known.kept()).flatten()?;
-            Some(Registered { state: NameState::Retired, proof, ..known })
+            let namespace = self.minter.names.look(name.as_str(), |known| Namespace::clone(&known.namespace))?;
+            Some(Registered { namespace, state: NameState::Retired, proof })
         };
         names.extend(retired.into_iter().filter_map(complete));
         names

@@ -15,6 +15,7 @@ pub use kept::kept_names;
 
 use crate::masters::{Masters, Preferred};
 use crate::minter::{Entry, Minter, Step};
+use crate::refusal::Refusal;
 use common::namespace::GeneratorName;
 use common::rpc::lease::{NAMESPACES_PAGE_MAX, Registered};
 use finding::Wanted;
@@ -76,20 +77,28 @@ impl Catalog {
     }
 
     /// Serves these too, or no more, also after the next start.
-    async fn learn_and_keep(&self, registered: Vec<Registered>) {
-        self.learn(registered).await;
+    ///
+    /// # Errors
+    /// As [`learn`](Self::learn).
+    async fn learn_and_keep(&self, registered: Vec<Registered>) -> Result<(), Refusal> {
+        let learned = self.learn(registered).await;
         self.keep().await;
+        learned
     }
 
     /// Serves these too, or no more.
-    async fn learn(&self, mut registered: Vec<Registered>) {
+    ///
+    /// # Errors
+    /// If minting has ended, or the disk takes too long: some of them may be served nevertheless.
+    async fn learn(&self, mut registered: Vec<Registered>) -> Result<(), Refusal> {
         // Each minute all of them come, and hardly ever one that is new.
         registered.retain(|one| self.minter.names.step(one) != Step::Nothing);
         // The lock of the minter is free now and then, however many they are.
         for part in registered.chunks(NAMESPACES_PAGE_MAX) {
             let part = part.to_vec();
-            let _ = self.minter.in_turn(move |minter| part.iter().for_each(|one| minter.learn(one))).await;
+            self.minter.in_turn(move |minter| part.iter().try_for_each(|one| minter.learn(one))).await??;
         }
+        Ok(())
     }
 
     /// Keeps all that is served beside the serial file, if it is not kept there yet.

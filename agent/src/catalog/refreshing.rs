@@ -33,7 +33,9 @@ impl Catalog {
             Ok(Some(kept)) if resumed && here.is_some() && kept.cluster == here => {
                 let retired = kept.names.iter().filter(|one| one.state == NameState::Retired);
                 let retired: Vec<_> = retired.map(|one| (name_of(one), one.proof)).collect();
-                self.learn(kept.names).await;
+                if let Err(why) = self.learn(kept.names).await {
+                    tracing::warn!(%why, "not all names that were kept are served yet; the masters are asked");
+                }
                 retired.iter().for_each(|(name, proof)| self.minter.names.show(name, *proof));
             }
             Ok(Some(_)) => tracing::info!("the names of a former session are not taken over; the masters are asked"),
@@ -82,12 +84,12 @@ impl Catalog {
         let (unused, used): (Vec<_>, Vec<_>) =
             all_names(&line).await?.into_iter().partition(|one| one.state == NameState::Unused);
         let listed = used.iter().map(name_of).collect();
-        self.learn_and_keep(used).await;
+        let all = self.learn_and_keep(used).await.is_ok();
         let still: BTreeSet<_> = unused.iter().map(name_of).collect();
         let gone = |known: &Entry| (known.is_unused() && !still.contains(known.name())).then(|| known.name().clone());
         self.minter.names.hear_unused(self.minter.names.all(gone), unused);
         let others = learned || *self.seen.lock().unwrap_or_else(PoisonError::into_inner) != Some(names);
-        let done = self.show_forgotten(&line, &listed, others).await?;
+        let done = self.show_forgotten(&line, &listed, others).await? && all;
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = done.then_some(names);
         Ok(done)
     }
@@ -108,6 +110,7 @@ impl Catalog {
         };
         let mut forgotten: BTreeMap<_, _> = self.minter.names.all(missing).into_iter().collect();
         let unlisted: Vec<GeneratorName> = forgotten.keys().cloned().collect();
+        let mut all = true;
         for page in unlisted.chunks(NAMESPACES_PAGE_MAX) {
             let mut found = self.completed(line.find_namespaces(page.to_vec()).await?);
             // Whoever knows that a name is retired knows no less than whoever says that it is in use.
@@ -117,9 +120,8 @@ impl Catalog {
             };
             found.retain(later);
             forgotten.retain(|name, _| !found.iter().any(|one| one.namespace.name() == name));
-            self.learn_and_keep(found).await;
+            all &= self.learn_and_keep(found).await.is_ok();
         }
-        let mut all = true;
         for shown in forgotten.into_values() {
             let (name, retired) = (name_of(&shown), shown.state == NameState::Retired);
             match line.restore(shown.clone()).await {

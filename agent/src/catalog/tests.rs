@@ -190,6 +190,22 @@ async fn the_first_id_of_a_name_waits_until_the_masters_hold_it_in_use() {
 }
 
 #[tokio::test]
+async fn a_name_that_cannot_be_taken_in_now_is_not_unknown() {
+    let (kit, master) = (Kit::new(), Master::new(Ok(7)));
+    let minter = kit.start();
+    let names = Arc::new(Catalog::new(masters_at(&[master.listen().await], &minter), &kit.path()));
+    let define = |name: &str| Namespace::define(name.parse().unwrap(), &Definition::default()).unwrap();
+    let unused = Registered { namespace: define("unused"), state: NameState::Unused, proof: None };
+    master.with(|records| records.registered = vec![in_use(define("used")), unused.clone()]);
+    minter.names.hear_unused([], vec![unused]);
+    minter.end().unwrap();
+    for name in ["used", "unused"] {
+        assert_eq!(names.look_up(name, |_| Ok(())).await, Err(Refusal::Overloaded("this agent is shutting down")));
+    }
+    assert_eq!(names.refresh().await, Ok(false));
+}
+
+#[tokio::test]
 async fn a_definition_and_the_first_ids_of_its_name_take_one_connection_and_wait_for_nothing() {
     let (kit, master) = (Kit::new(), Master::new(Ok(7)));
     let minter = kit.start();
@@ -300,8 +316,8 @@ async fn a_name_that_was_retired_is_not_contradicted_by_a_refusal_that_comes_lat
     let minter = kit.start();
     let orders = Namespace::define("orders".parse().unwrap(), &Definition::default()).unwrap();
     let retired = Registered { state: NameState::Retired, ..in_use(orders.clone()) };
-    minter.learn(&in_use(orders.clone()));
-    minter.learn(&retired);
+    minter.learn(&in_use(orders.clone())).unwrap();
+    minter.learn(&retired).unwrap();
     minter.contradicted(&in_use(orders.clone())).unwrap();
     let refused = minter.generator(Kind::Uniq64, "orders").map(drop);
     assert_eq!(refused, Err(Refusal::GeneratorRetired { name: orders.name().clone() }));
@@ -315,7 +331,7 @@ async fn names_are_kept_as_they_are_also_if_nobody_waits_for_a_write_any_more() 
     let names = Catalog::new(masters_at(&[], &minter), &kit.path());
     let serve = |n: usize| {
         let namespace = Namespace::define(format!("n{n}").parse().unwrap(), &Definition::default()).unwrap();
-        minter.learn(&in_use(namespace));
+        minter.learn(&in_use(namespace)).unwrap();
     };
     for n in 1..=200 {
         serve(n);

@@ -14,12 +14,11 @@
 use super::accept::Media;
 use super::head::{self, Head, Plain};
 use super::key::{self, KeyPlan};
-use super::mint::{self, NoPlan};
+use super::mint::{self, NoPlan, Unplanned};
 use super::problem::Problem;
 use super::render::Style;
 use super::sequence::{self, ROUTE_HEADER};
 use super::{Agent, HEAD_LEN_MAX, HEAD_TIMEOUT, Site};
-use crate::catalog::Unserved;
 use crate::minter::{Minted, Minter};
 use crate::plugin::Caller;
 use crate::refusal::Refusal;
@@ -244,12 +243,10 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
                             plain.len
                         }
                         // The router would ask, too, and keep the connection: whoever is the first to ask for a name asks for it all day.
-                        Err(NoPlan::UnknownName(name)) if name.has_further(asked) => {
-                            asked += 1;
-                            if self.learn(name).await? {
-                                continue;
-                            }
-                            return self.flush().await.map(|()| false);
+                        Err(NoPlan::Unserved(unplanned)) => {
+                            let len = plain.len;
+                            asked = self.look_up(&unplanned, len, asked).await?;
+                            continue;
                         }
                         Err(_) => return self.flush().await.map(|()| false),
                     },
@@ -261,10 +258,7 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
             if !self.try_answer() {
                 self.answer().await?;
             }
-            self.answered += 1;
-            if self.out.len() >= OUT_LEN {
-                self.flush().await?;
-            }
+            self.count().await?;
         }
         self.flush().await?;
         if self.begin > 0 {
@@ -293,14 +287,34 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
         }
     }
 
-    /// Asks the masters about a name; `false` if they cannot say, or not take it in use. The router says why.
-    async fn learn(&mut self, name: Unserved) -> io::Result<bool> {
-        let Some(names) = &self.site.agent.names else { return Ok(false) };
+    /// Counts an answer, and sends those that there are if they are many.
+    async fn count(&mut self) -> io::Result<()> {
+        self.answered += 1;
+        if self.out.len() >= OUT_LEN {
+            self.flush().await?;
+        }
+        Ok(())
+    }
+
+    /// Asks the masters about the name of a request of that length after so many steps, or answers that it gets nothing. Gives the steps since
+    /// the last answer.
+    async fn look_up(&mut self, unplanned: &Unplanned, len: usize, steps: usize) -> io::Result<usize> {
+        let Unplanned { name, kind, n, refusal } = unplanned;
+        let agent = &self.site.agent;
         self.place.works();
-        let work = Box::pin(names.step(name));
-        now_or_while_asked(work, &mut self.io, &mut self.out, &mut self.input, self.begin)
-            .await
-            .map(|step| step.is_ok())
+        let learned = match &agent.names {
+            Some(names) if name.has_further(steps) => {
+                let work = Box::pin(names.step(name));
+                now_or_while_asked(work, &mut self.io, &mut self.out, &mut self.input, self.begin).await?
+            }
+            _ => Err(refusal.clone()),
+        };
+        let Err(refusal) = learned else { return Ok(steps + 1) };
+        self.begin += len;
+        agent.mint().tell(*kind, name.name().as_str(), *n, Caller::Address(self.from), &refusal);
+        write_problem(agent, &agent.refused(&refusal), &mut self.out);
+        self.count().await?;
+        Ok(0)
     }
 
     /// Answers a request for one ID, which most are, if it can be had without waiting.

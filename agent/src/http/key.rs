@@ -3,7 +3,7 @@
 
 use super::Agent;
 use super::accept::{Media, negotiate};
-use super::mint::NoPlan;
+use super::mint::{NoPlan, Unplanned};
 use super::problem::Problem;
 use super::render::Style;
 use super::sequence::{KeyQuery, OF_ONE_KEY};
@@ -12,6 +12,7 @@ use crate::run::Run;
 use crate::sequences::{Call, Name, admits};
 use axum::http::Uri;
 use common::encoding::DECIMAL64;
+use common::kind::Kind;
 use common::sequence::{Route, Slot};
 use common::template::CallerParts;
 use std::net::IpAddr;
@@ -65,7 +66,12 @@ impl KeyPlan {
 /// The reason why there is no plan for so many numbers of a key of a name that is not served here.
 fn unserved(agent: &Agent, name: &str, n: u32) -> NoPlan {
     let unserved = agent.names.as_ref().and_then(|names| names.unserved(name, |heard| admits(heard, n)).ok()?);
-    unserved.map_or(NoPlan::NotForUs, NoPlan::UnknownName)
+    match (unserved, agent.minter.keyed(name)) {
+        (Some(name), Err(refusal)) => {
+            NoPlan::Unserved(Box::new(Unplanned { name, kind: Some(Kind::Sequence), n, refusal }))
+        }
+        _ => NoPlan::NotForUs,
+    }
 }
 
 impl Agent {

@@ -51,10 +51,20 @@ pub(super) struct Plan {
 /// The reason why there is no plan for a request.
 #[derive(Debug)]
 pub(super) enum NoPlan {
-    /// It may be for IDs by that name, which is not known here yet.
-    UnknownName(Unserved),
+    /// It is for IDs by a name that is not served here.
+    Unserved(Box<Unplanned>),
     /// The router knows what to say.
     NotForUs,
+}
+
+/// A request that is understood but for what its name stands for.
+#[derive(Debug)]
+pub(super) struct Unplanned {
+    pub(super) name: Unserved,
+    pub(super) kind: Option<Kind>,
+    pub(super) n: u32,
+    /// The answer, if the masters do not know the name either.
+    pub(super) refusal: Refusal,
 }
 
 /// The router says what is wrong.
@@ -84,9 +94,10 @@ impl Plan {
         let request = said.request(Caller::Label(""), agent.batch_max)?;
         let asked = match agent.mint().known(&request) {
             Ok(asked) => asked,
-            Err(_) => {
-                let unknown = agent.mint().to_look_up(&request)?;
-                return Err(unknown.map_or(NoPlan::NotForUs, NoPlan::UnknownName));
+            Err(refusal) => {
+                let (unserved, n) = (agent.mint().to_look_up(&request)?, request.n);
+                let unplanned = |name| NoPlan::Unserved(Box::new(Unplanned { name, kind, n, refusal }));
+                return Err(unserved.map_or(NoPlan::NotForUs, unplanned));
             }
         };
         let (n, generator) = (request.n, Arc::clone(asked.generator));

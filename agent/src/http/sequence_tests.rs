@@ -174,8 +174,8 @@ async fn bad_input_has_a_code_and_costs_no_number() {
     let other = |name: &str| Namespace::define(name.parse().unwrap(), &Definition::default()).unwrap();
     let minter = &site.agent.minter;
     minter.define(other("other")).unwrap();
-    minter.learn(&in_use(other("retired")));
-    minter.learn(&Registered { state: NameState::Retired, ..in_use(other("retired")) });
+    minter.learn(&in_use(other("retired"))).unwrap();
+    minter.learn(&Registered { state: NameState::Retired, ..in_use(other("retired")) }).unwrap();
     for path in ["/sequence/other", "/sequence/retired"] {
         assert_eq!(site.post(path, &[], "").await.problem(), (404, "unknown_generator".to_owned()), "{path}");
     }

@@ -136,13 +136,13 @@ impl Minter {
     /// Takes in that masters say that the name is in use.
     pub(crate) fn define(&self, namespace: Namespace) -> Result<(), Refusal> {
         let name = namespace.name().clone();
-        self.learn(&in_use(namespace));
+        self.learn(&in_use(namespace)).unwrap();
         self.names.look(name.as_str(), |known| known.refusal()).flatten().map_or(Ok(()), Err)
     }
 
     /// Takes in that masters say that the name was retired.
     pub(crate) fn retire(&self, namespace: &Namespace) {
-        self.learn(&Registered { state: NameState::Retired, ..in_use(namespace.clone()) });
+        self.learn(&Registered { state: NameState::Retired, ..in_use(namespace.clone()) }).unwrap();
     }
 }
 

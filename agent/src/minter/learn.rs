@@ -17,12 +17,15 @@ const FULL: Refusal = Refusal::Overloaded("there are as many generators as there
 
 impl Minter {
     /// Takes in the word of the masters on a name that is in use or retired. Blocks while the serial file is written.
-    pub(crate) fn learn(&self, word: &Registered) {
+    ///
+    /// # Errors
+    /// If minting has ended.
+    pub(crate) fn learn(&self, word: &Registered) -> Result<(), Refusal> {
         let (namespace, name) = (&word.namespace, word.namespace.name());
         // Before the lock, for which all names wait: a strategy of an application may take its time to get ready.
         let is_new = self.names.step(word) == Step::Serve;
         let writer = is_new.then(|| Writer::of(namespace, self.secrets(), self.strategies()));
-        let Ok(mut state) = self.lock() else { return };
+        let mut state = self.lock()?;
         match self.names.step(word) {
             Step::Nothing | Step::Unused => {}
             Step::Note => {
@@ -45,6 +48,7 @@ impl Minter {
                 }
             }
         }
+        Ok(())
     }
 
     /// No more IDs by a name that the masters have forgotten and do not take back: it is another's now, or another one may
