@@ -24,13 +24,13 @@ use crate::{secret_file, workers};
 use anyhow::Context as _;
 use common::clock::Clock;
 use common::encoding::Secrets;
-use common::kind::{self, Kind, Known, TextForm, UNIQ64};
-use common::namespace::Namespace;
+use common::kind::{self, Known, TextForm, UNIQ64};
 use common::parameters::{AgentId, SessionId};
 use common::process::descriptors::{self, Port};
 use common::process::tasks::Watch;
 use common::process::{dump, end, log, signals};
 use common::sequence::ServedAt;
+use common::setting::predefined;
 use common::settings;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -127,7 +127,7 @@ fn inspect(args: &Args) -> anyhow::Result<()> {
 
 fn explain(id: &str, args: &Args, extensions: &Extensions) -> anyhow::Result<()> {
     let secrets = secrets(args)?;
-    let mut names: Vec<_> = Kind::PREDEFINED.into_iter().map(Namespace::default_of).collect();
+    let mut names: Vec<_> = predefined().collect();
     match kept_names(&args.serial_file) {
         Ok(kept) => names.extend(kept),
         // An ID of the kinds that need no name can be taken apart nevertheless.

@@ -43,7 +43,7 @@ pub struct Shared {
     pub(super) minter: Arc<Minter>,
     pub(super) process: Process,
     pub(super) time: Arc<CachedClock>,
-    /// The name's generator; of `default`, which is of several kinds, that of Uniq64.
+    /// The name's generator; of `default`, which is of several kinds, that of the first.
     generator: Arc<Generator>,
     /// Its number, at hand.
     id: u64,
@@ -64,7 +64,7 @@ impl Shared {
         let time = minter.cached_clock().map_err(|_| Refusal::Overloaded("no thread can be started"))?;
         let of = |kind| minter.generator(kind, name).cloned();
         let kind = minter.kind_of(name).filter(|kind| *kind != Kind::Sequence);
-        let (generator, strings) = (of(kind.unwrap_or(Kind::Uniq64))?, of(Kind::String).ok());
+        let (generator, strings) = (of(kind.unwrap_or_default())?, of(Kind::String).ok());
         let (id, minter, name) = (generator.number(), Arc::clone(minter), name.into());
         Ok(Self { minter, process, time, generator, id, strings, name, caller: None })
     }
@@ -85,7 +85,7 @@ impl Shared {
         PerThread::new(self.clone())
     }
 
-    /// The name's generator; of `default`, that of Uniq64.
+    /// The name's generator; of `default`, that of the first kind.
     pub(super) fn generator(&self) -> &Arc<Generator> {
         &self.generator
     }

@@ -20,7 +20,7 @@ mod ticks;
 pub use published::{Membership, Published};
 pub use segments::Answer;
 pub use serials::{Part, Taken, take};
-pub use ticks::{Refilled, TICK_WAIT_MAX, TakenTicks, UNIQ96_AXIS, take_ticks};
+pub use ticks::{Refilled, TICK_WAIT_MAX, TakenTicks, take_ticks};
 
 use crate::gate::Prefix;
 use crate::holder::Leases;
@@ -42,9 +42,9 @@ use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use ticks::Axis;
 
-/// How far ahead of the clock the Uniq96 mark is made durable, in real time.
+/// How far ahead of the clock the mark of ticks is made durable, in real time.
 pub const MARK_AHEAD: SpanMs = SpanMs::seconds(1);
-/// How long the first Uniq96 after a start waits, in real time, for the clock to pass the mark of the former run.
+/// How long the first ID of a tick after a start waits, in real time, for the clock to pass the mark of the former run.
 pub const RESTART_WAIT_MAX: SpanMs = SpanMs::seconds(2);
 /// How long the first ID of a resumed session waits for the renewal that tells the masters of it, in real time. If it is
 /// not answered by then no master is there to ask, and minting goes on without.
@@ -121,7 +121,7 @@ pub struct Engine {
     /// As they are durable.
     holdings: Holdings,
     series: Vec<Series>,
-    /// Where IDs of a tick go on; the first is that of Uniq96.
+    /// Where IDs of a tick go on.
     axes: Vec<Axis>,
     /// The time mark that the former run left: a new axis begins there.
     mark_at_start: WallMs,
@@ -150,8 +150,7 @@ impl Engine {
     pub fn new(contents: Contents, holdings: Holdings, leases: Leases, resumed_until: Option<BootMs>) -> Self {
         let mark_at_start = contents.header.uniq96_mark;
         let published = Published::new(&holdings, leases, resumed_until);
-        let axes = vec![Axis::new(mark_at_start)];
-        let (series, random) = (Vec::new(), Arc::default());
+        let (series, axes, random) = (Vec::new(), Vec::new(), Arc::default());
         let (retired, one_segment, failed, ended) = (BTreeSet::new(), false, None, false);
         let kept = holdings.leases.iter().map(|grant| (grant.key, grant.g));
         let has_segments = holdings.segments.values().any(|segments| !segments.record.held.is_empty());

@@ -126,9 +126,11 @@ impl Series {
         Some(contents)
     }
 
-    /// Whether the file has a block of this name. Its definition was compared when the series was added.
-    pub(super) fn has_block(&self, contents: &Contents) -> bool {
-        contents.blocks.iter().any(|block| is_of(block.as_ref(), &self.namespace))
+    /// Tells whether the file has to have a block of this name first. The definition of one that is there was compared when the series was
+    /// added.
+    pub(super) fn needs_block(&self, contents: &Contents) -> bool {
+        let mut blocks = contents.blocks.iter();
+        self.namespace.kind().has_blocks() && !blocks.any(|block| is_of(block.as_ref(), &self.namespace))
     }
 
     /// The mark of this series' block at a clean stop, when nothing is lent out.

@@ -24,8 +24,8 @@ struct Fake {
     boot: BootMs,
     fails: Option<fn() -> WriteError>,
     window: Window<Prefix>,
-    window96: TickWindow,
-    layouts: [TickWindow; 3],
+    /// By axis.
+    ticks: [TickWindow; 4],
     asked: Vec<&'static str>,
     /// Segments that masters are to be asked for.
     asks: Vec<(usize, Ask)>,
@@ -33,22 +33,9 @@ struct Fake {
 
 impl Fake {
     fn new() -> Self {
-        let (window, window96) = (Window::closed(Prefix::Void), TickWindow::closed());
-        let layouts = [TickWindow::closed(), TickWindow::closed(), TickWindow::closed()];
-        Self {
-            wall: NOON,
-            boot: BootMs(10_000),
-            fails: None,
-            window,
-            window96,
-            layouts,
-            asked: Vec::new(),
-            asks: Vec::new(),
-        }
-    }
-
-    fn ticks_of(&mut self, axis: usize) -> &mut TickWindow {
-        if axis == UNIQ96_AXIS { &mut self.window96 } else { &mut self.layouts[axis - 1] }
+        let (wall, boot, window) = (NOON, BootMs(10_000), Window::closed(Prefix::Void));
+        let ticks = [(); 4].map(|()| TickWindow::closed());
+        Self { wall, boot, fails: None, window, ticks, asked: Vec::new(), asks: Vec::new() }
     }
 
     fn pass(&mut self, ms: i64) {
@@ -112,11 +99,11 @@ impl Effects for Fake {
         self.asks.push((series, ask));
     }
     fn close_ticks(&mut self, axis: usize) -> Option<Place> {
-        self.ticks_of(axis).close()
+        self.ticks[axis].close()
     }
     fn open_ticks(&mut self, axis: usize, window: TickWindow) {
-        self.asked.push(if axis == UNIQ96_AXIS { "open uniq96" } else { "open ticks" });
-        *self.ticks_of(axis) = window;
+        self.asked.push("open ticks");
+        self.ticks[axis] = window;
     }
     fn publish(&mut self, _: &Published) {
         self.asked.push("publish");
@@ -150,6 +137,13 @@ fn with_a_lease(fake: &mut Fake) -> Engine {
     engine.set_leases(fake, lease(), false).unwrap();
     fake.asked.clear();
     engine
+}
+
+/// By its series, which is added first.
+fn refill_uniq96(fake: &mut Fake, engine: &mut Engine, n: u32) -> Result<Refilled, Refusal> {
+    let known = engine.series.iter().position(|series| series.namespace.kind() == Kind::Uniq96);
+    let at = known.unwrap_or_else(|| engine.add(&Namespace::default_of(Kind::Uniq96)).unwrap());
+    engine.refill_ticks(fake, at, n)
 }
 
 fn code<T: std::fmt::Debug>(result: Result<T, Refusal>) -> MintCode {
@@ -203,13 +197,13 @@ fn what_is_lost_ends_at_once_and_what_is_gained_when_it_is_durable() {
 fn who_has_lost_the_file_gives_nothing_more_of_the_stretch_that_was_durable() {
     let fake = &mut Fake::new();
     let mut engine = with_a_lease(fake);
-    assert!(matches!(engine.refill_uniq96(fake, 1).unwrap(), Refilled::Runs(_)));
+    assert!(matches!(refill_uniq96(fake, &mut engine, 1).unwrap(), Refilled::Runs(_)));
     // The clock was corrected, so the window has to pass the gates again; 300 ms of its stretch are left.
     engine.regate(fake, None);
     fake.pass(MARK_AHEAD.0 - 300);
     fake.fails = Some(taken);
-    assert_eq!(code(engine.refill_uniq96(fake, 1)), MintCode::SerialFileIo);
-    assert!(engine.is_ended() && fake.window96.is_closed());
+    assert_eq!(code(refill_uniq96(fake, &mut engine, 1)), MintCode::SerialFileIo);
+    assert!(engine.is_ended() && fake.ticks[0].is_closed());
     assert_eq!(fake.asked, ["write", "close", "give up"]);
 }
 
@@ -217,14 +211,14 @@ fn who_has_lost_the_file_gives_nothing_more_of_the_stretch_that_was_durable() {
 fn a_disk_that_refuses_leaves_the_stretch_that_is_durable() {
     let fake = &mut Fake::new();
     let mut engine = with_a_lease(fake);
-    engine.refill_uniq96(fake, 1).unwrap();
+    refill_uniq96(fake, &mut engine, 1).unwrap();
     engine.regate(fake, None);
     fake.pass(MARK_AHEAD.0 - 300);
     fake.fails = Some(full);
-    assert!(matches!(engine.refill_uniq96(fake, 1).unwrap(), Refilled::Runs(_)));
+    assert!(matches!(refill_uniq96(fake, &mut engine, 1).unwrap(), Refilled::Runs(_)));
     engine.regate(fake, None);
     fake.pass(300);
-    assert_eq!(code(engine.refill_uniq96(fake, 1)), MintCode::SerialFileIo, "its end is passed");
+    assert_eq!(code(refill_uniq96(fake, &mut engine, 1)), MintCode::SerialFileIo, "its end is passed");
 }
 
 #[test]
@@ -305,7 +299,7 @@ fn a_resumed_session_waits_until_its_moment_is_over() {
 fn uniq96_again(fake: &mut Fake, engine: &mut Engine) -> u64 {
     engine.regate(fake, None);
     fake.asked.clear();
-    match engine.refill_uniq96(fake, 1).unwrap() {
+    match refill_uniq96(fake, engine, 1).unwrap() {
         Refilled::Runs(runs) => runs.iter().map(|run| run.start).min().unwrap(),
         other => panic!("{other:?}"),
     }
@@ -318,16 +312,16 @@ fn a_stretch_of_uniq96_is_made_durable_when_half_of_it_is_left() {
     let mark = |engine: &Engine| engine.contents().header.uniq96_mark;
     assert_eq!((uniq96_again(fake, &mut engine), mark(&engine)), (0, NOON + MARK_AHEAD));
     assert_eq!(uniq96_again(fake, &mut engine), 1, "in the same millisecond they go on");
-    assert_eq!(fake.asked, ["open uniq96"]);
+    assert_eq!(fake.asked, ["open ticks"]);
     fake.pass(499);
     uniq96_again(fake, &mut engine);
-    assert_eq!(fake.asked, ["open uniq96"], "501 ms are left");
+    assert_eq!(fake.asked, ["open ticks"], "501 ms are left");
     fake.pass(1);
     uniq96_again(fake, &mut engine);
-    assert_eq!(fake.asked, ["write", "open uniq96"]);
+    assert_eq!(fake.asked, ["write", "open ticks"]);
     fake.pass(600);
-    engine.extend_ticks(fake, UNIQ96_AXIS).unwrap();
-    assert_eq!((&fake.asked[..], mark(&engine)), (&["write", "open uniq96"][..], fake.wall + MARK_AHEAD));
+    engine.extend_ticks(fake, 0).unwrap();
+    assert_eq!((&fake.asked[..], mark(&engine)), (&["write", "open ticks"][..], fake.wall + MARK_AHEAD));
     let before = fake.wall;
     fake.pass(MARK_AHEAD.0 - 2);
     fake.fails = Some(full);
@@ -335,7 +329,7 @@ fn a_stretch_of_uniq96_is_made_durable_when_half_of_it_is_left() {
     fake.pass(1);
     engine.forget_failure();
     engine.regate(fake, None);
-    assert_eq!(code(engine.refill_uniq96(fake, 1)), MintCode::SerialFileIo, "one is for serials that run over");
+    assert_eq!(code(refill_uniq96(fake, &mut engine, 1)), MintCode::SerialFileIo, "one is for serials that run over");
     assert_eq!(mark(&engine), before + MARK_AHEAD);
 }
 
@@ -344,13 +338,13 @@ fn a_mark_ahead_of_the_clock_is_waited_for_once_if_it_is_near() {
     for (ahead, waits) in [(0, false), (1, true), (RESTART_WAIT_MAX.0, true), (RESTART_WAIT_MAX.0 + 1, false)] {
         let fake = &mut Fake::new();
         let mut engine = with_a_lease(fake);
-        engine.axes[UNIQ96_AXIS].place.ms = NOON + SpanMs(ahead);
-        match engine.refill_uniq96(fake, 1).unwrap() {
+        engine.mark_at_start = NOON + SpanMs(ahead);
+        match refill_uniq96(fake, &mut engine, 1).unwrap() {
             Refilled::WaitFor(span) => assert!(waits && span == SpanMs(ahead), "{ahead}"),
             _ => assert!(!waits, "{ahead}"),
         }
         fake.pass(ahead);
-        assert!(matches!(engine.refill_uniq96(fake, 1).unwrap(), Refilled::Runs(_)), "{ahead}");
+        assert!(matches!(refill_uniq96(fake, &mut engine, 1).unwrap(), Refilled::Runs(_)), "{ahead}");
     }
 }
 
@@ -359,9 +353,9 @@ fn a_clean_stop_gives_back_what_was_not_used() {
     let fake = &mut Fake::new();
     let mut engine = with_a_lease(fake);
     engine.refill(fake, 0, None, 3).unwrap();
-    engine.refill_uniq96(fake, u32::MAX).unwrap();
+    refill_uniq96(fake, &mut engine, u32::MAX).unwrap();
     assert!(
-        matches!(take_ticks(&fake.window96, 1, NOON, common::kind::UNIQ96_AHEAD_MAX), TakenTicks::All { .. }),
+        matches!(take_ticks(&fake.ticks[0], 1, NOON, common::kind::UNIQ96_AHEAD_MAX), TakenTicks::All { .. }),
         "the last of its millisecond"
     );
     fake.asked.clear();

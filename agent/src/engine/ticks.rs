@@ -1,29 +1,24 @@
-//! IDs of a tick: Uniq96 and layouts. Their time is durable ahead of its use, and their serial begins anew in each tick.
+//! IDs of short ticks. Their time is durable ahead of its use, and their serial begins anew in each tick.
 //!
-//! An axis is a place in time that IDs go on from: one for Uniq96, one for each layout whose names share their numbers, one
-//! for each name whose scope is its own. All of them have one durable mark, in the header of the serial file: no tick begins at or after
+//! An axis is a place in time that IDs go on from: one for each layout whose names share their numbers, one for each name whose
+//! scope is its own. All of them have one durable mark, in the header of the serial file: no tick begins at or after
 //! it, so what goes on at the first tick that does repeats nothing, whatever was minted before. One write moves it for all.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::serials::Part;
 use super::series::Series;
 use super::{Effects, Engine, MARK_AHEAD, RESTART_WAIT_MAX, broken, complete, scaled};
-use crate::gate::{Layout, Prefix, gate_ticks, unwritten};
+use crate::gate::{Prefix, gate_ticks, unwritten};
 use crate::refusal::Refusal;
 use crate::run::{Run, Runs};
 use crate::serial::Marks;
 use crate::ticks::{Made, Place, Reach, TakeTicks, TickWindow};
-use common::kind::Kind;
 use common::layout::Ticks;
 use common::time::{SpanMs, WallMs};
-use common::token::TokenType;
 use std::sync::Arc;
 
 /// How long a request for numbers of a layout waits, in real time, for the clock to come near enough to the next tick.
 pub const TICK_WAIT_MAX: SpanMs = SpanMs::seconds(2);
-
-/// The axis of Uniq96.
-pub const UNIQ96_AXIS: usize = 0;
 
 /// What came of the long way to IDs.
 #[derive(Debug)]
@@ -91,16 +86,6 @@ struct Right {
     until: WallMs,
 }
 
-/// For whom IDs are wanted.
-struct Wanted {
-    axis: usize,
-    /// The series of the name whose block has to be there; `None` for Uniq96.
-    series: Option<usize>,
-    token_type: TokenType,
-    layout: Layout,
-    n: u32,
-}
-
 impl Axis {
     pub(super) fn new(mark: WallMs) -> Self {
         Self { place: Place { ms: mark, serial: 0 }, settled: false, open: None }
@@ -143,24 +128,15 @@ impl Engine {
         }
     }
 
-    /// Gives `n` Uniq96, at least 1, and opens a window up to the mark, which is moved if it is near.
+    /// Gives `n` IDs of a tick, at least 1, and opens a window up to the mark, which is moved if it is near. Several ticks may be used up for
+    /// one request, as far ahead of the clock as the name may go.
     ///
     /// # Errors
-    /// Any [`Refusal`]; then no ID was given.
-    pub fn refill_uniq96(&mut self, effects: &mut impl Effects, n: u32) -> Result<Refilled, Refusal> {
-        let token_type = Kind::Uniq96.default_token_type().ok_or_else(broken)?;
-        let layout = Layout::of_kind(Kind::Uniq96).ok_or_else(broken)?;
-        self.refill_ticks(effects, &Wanted { axis: UNIQ96_AXIS, series: None, token_type, layout, n })
-    }
-
-    /// The same of a name of kind layout. Several ticks may be used up for one request, as far ahead of the clock as the name
-    /// may go.
-    ///
-    /// # Errors
-    /// As [`refill_uniq96`](Self::refill_uniq96); [`Refusal::BadParameter`] if `n` are more than one request can get.
-    pub fn refill_layout(&mut self, effects: &mut impl Effects, at: usize, n: u32) -> Result<Refilled, Refusal> {
-        let series = self.series.get(at).ok_or_else(broken)?;
-        let ((_, definition), axis) = series.layout.by_ticks().zip(series.axis).ok_or_else(broken)?;
+    /// Any [`Refusal`]; then no ID was given. [`Refusal::BadParameter`] if `n` are more than one request can get.
+    pub fn refill_ticks(&mut self, effects: &mut impl Effects, of: usize, n: u32) -> Result<Refilled, Refusal> {
+        let series = self.series.get(of).ok_or_else(broken)?;
+        let layout = series.layout.clone();
+        let ((kind, definition), at) = layout.by_ticks().zip(series.axis).ok_or_else(broken)?;
         let token_type = series.namespace.token_type().ok_or_else(broken)?;
         if u64::from(n) > definition.batch_max() {
             return Err(Refusal::BadParameter(format!(
@@ -172,13 +148,6 @@ impl Engine {
                 definition.ahead_max().0
             )));
         }
-        let wanted = Wanted { axis, series: Some(at), token_type, layout: series.layout.clone(), n };
-        self.refill_ticks(effects, &wanted)
-    }
-
-    fn refill_ticks(&mut self, effects: &mut impl Effects, wanted: &Wanted) -> Result<Refilled, Refusal> {
-        let &Wanted { axis: at, token_type, ref layout, n, .. } = wanted;
-        let (kind, definition) = layout.by_ticks().ok_or_else(broken)?;
         let reach = Reach::from(&**definition);
         self.close_axis(effects, at);
         let (lease, offset) = self.lease(effects, token_type)?;
@@ -207,7 +176,7 @@ impl Engine {
             let at = if place.ms < ticks.begin { place.ms } else { last };
             return Err(unwritten(kind, definition, offset, at, &lease));
         }
-        self.move_mark(effects, last, wanted.series)?;
+        self.move_mark(effects, last, of)?;
         let made = Made { definition: Arc::clone(definition), token, random: Arc::clone(&self.random) };
         let until = lease.until;
         let window = self.window_on(at, Right { made, ticks, until }, place).ok_or_else(broken)?;
@@ -222,20 +191,20 @@ impl Engine {
 
     /// Makes a later mark durable if less than half of the stretch is left, and with it the block of a name that has none. If
     /// that fails, what is left is used, but not without the block.
-    fn move_mark(&mut self, effects: &mut impl Effects, last: WallMs, series: Option<usize>) -> Result<(), Refusal> {
+    fn move_mark(&mut self, effects: &mut impl Effects, last: WallMs, of: usize) -> Result<(), Refusal> {
         let stretch = scaled(effects, MARK_AHEAD);
         let left = self.contents.header.uniq96_mark - last;
-        let nameless = series.and_then(|at| self.series.get(at)).filter(|series| !series.has_block(&self.contents));
-        let Some((at, series)) = series.zip(nameless) else {
+        let series = self.series.get(of).ok_or_else(broken)?;
+        if !series.needs_block(&self.contents) {
             if left.0 > stretch.0 / 2 {
                 return Ok(());
             }
             let moved = self.write_mark(effects, last + stretch);
             // One millisecond more than the one at hand, for one whose serials are used up.
             return if left > SpanMs(1) && !self.ended { Ok(()) } else { moved };
-        };
+        }
         let marks = Marks { step: series.namespace.step(), ..Marks::default() };
-        let mut contents = self.contents_with(effects, at, marks)?;
+        let mut contents = self.contents_with(effects, of, marks)?;
         contents.header.uniq96_mark = contents.header.uniq96_mark.max(last + stretch);
         self.write_contents(effects, contents)
     }

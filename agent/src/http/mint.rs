@@ -180,7 +180,7 @@ impl Said<'_> {
 
 /// The addresses of that kind's IDs: without a name if there are such, and by name if there are names.
 pub(super) fn addresses(kind: Kind) -> (Option<String>, Option<String>) {
-    let nameless = kind.spec().definition.is_none() || Kind::PREDEFINED.contains(&kind);
+    let nameless = Kind::PREDEFINED.contains(&kind);
     // Whoever asks for a number of a sequence names its key, too.
     let by_name = kind.spec().definition.is_some() && !matches!(kind.spec().form, KindForm::Keyed);
     let named = by_name.then(|| format!("/{kind}/{{name}}"));

@@ -76,7 +76,7 @@ pub(crate) fn ask_blocking(
     let minted = asked
         .and_then(|asked| minter.give_blocking(asked.generator, request.n, asked.leaves(request.form), request.caller));
     minted.inspect_err(|refusal| {
-        minter.tell(request.kind.unwrap_or(Kind::Uniq64), request.name, request.n.max(1), request.caller, refusal);
+        minter.tell(request.kind.unwrap_or_default(), request.name, request.n.max(1), request.caller, refusal);
     })
 }
 
@@ -156,7 +156,7 @@ mod service {
         /// Tells of a call that gets no IDs, and counts it.
         #[cold]
         pub(crate) fn tell(self, kind: Option<Kind>, name: &str, n: u32, caller: Caller<'_>, refusal: &Refusal) {
-            let kind = kind.or_else(|| self.minter.kind_of(name)).unwrap_or(Kind::Uniq64);
+            let kind = kind.or_else(|| self.minter.kind_of(name)).unwrap_or_default();
             self.minter.tell(kind, name, n.max(1), caller, refusal);
         }
     }

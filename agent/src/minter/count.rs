@@ -74,11 +74,10 @@ impl Minter {
     /// IDs minted since the start, by kind: all that left, on whichever way, in a request or within an application. A
     /// thread's block counts when it is cut, so up to 1,023 a thread and name are counted that were not given out, or not yet.
     pub fn minted(&self) -> impl Iterator<Item = (Kind, u64)> {
-        let of = |kind: Kind| match kind {
-            Kind::Uniq96 => self.uniq96.series.minted(),
-            _ => self.generators.iter().filter(|it| it.kind() == kind).map(|it| it.series.minted()).sum(),
-        };
-        Kind::ALL.into_iter().map(move |kind| (kind, of(kind)))
+        Kind::ALL.into_iter().map(|kind| {
+            let of_kind = self.generators.iter().filter(|it| it.kind() == kind);
+            (kind, of_kind.map(|it| it.series.minted()).sum())
+        })
     }
 
     /// The same by name, with how calls fared where the plugin `stats` counts them. Names that share the series of `default` are
@@ -86,7 +85,7 @@ impl Minter {
     pub fn minted_by_name(&self) -> BTreeMap<(Kind, GeneratorName), NameTotal> {
         let total = |minted| NameTotal { minted, calls: None };
         let of = |it: &Arc<Generator>| ((it.kind(), it.namespace().name().clone()), total(it.series.minted()));
-        let mut all: BTreeMap<_, NameTotal> = self.generators.iter().map(of).collect();
+        let mut all: BTreeMap<_, NameTotal> = self.generators.iter().filter(|it| it.has_name()).map(of).collect();
         for it in self.plugins().stats(self.now().boot) {
             // What callers did wrong, and what their own quota refused, is not a failure.
             let failed = it.refused.iter().filter(|(code, _)| code.http_status() >= 500).map(|(_, n)| n).sum();

@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 #[derive(Debug)]
 pub struct Generator {
     number: u64,
+    /// That of the definition, at hand.
     kind: Kind,
-    /// Of Uniq96, which has no names and nothing to define, that of `default`.
     namespace: Arc<Namespace>,
     /// Not to be had outside but by [`unguarded`](Self::unguarded): there is no way round a name's plugins.
     pub(super) series: Series,
@@ -30,8 +30,7 @@ impl Generator {
     pub(super) fn new(namespace: Namespace, series: Series, chain: Option<Arc<Chain>>, writer: Writer) -> Arc<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let (number, ended) = (NEXT.fetch_add(1, Ordering::Relaxed), AtomicBool::new(false));
-        let kind = if series.is_uniq96() { Kind::Uniq96 } else { namespace.kind() };
-        Arc::new(Self { number, kind, namespace: Arc::new(namespace), series, chain, writer, ended })
+        Arc::new(Self { number, kind: namespace.kind(), namespace: Arc::new(namespace), series, chain, writer, ended })
     }
 
     /// A number that no other generator of this process has.
@@ -48,6 +47,11 @@ impl Generator {
     /// The kind of its IDs.
     pub fn kind(&self) -> Kind {
         self.kind
+    }
+
+    /// Tells whether it has a name, as all have but those of a kind that has none.
+    pub(super) fn has_name(&self) -> bool {
+        self.kind.spec().definition.is_some()
     }
 
     /// The encoding of its numbers when nothing else is said; `None` of strings, and of numbers in decimal.

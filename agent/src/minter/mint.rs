@@ -353,10 +353,7 @@ impl Minter {
                 }
                 refilled
             }
-            Series::Ticks(series) => match series.id {
-                Some(id) => engine.refill_layout(hands, id, n),
-                None => engine.refill_uniq96(hands, n),
-            },
+            Series::Ticks(series) => engine.refill_ticks(hands, series.id, n),
         });
         self.tell_of(answered);
         let refilled = refilled?;

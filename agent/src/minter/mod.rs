@@ -84,9 +84,7 @@ pub struct Minter {
     pub(crate) names: Names,
     /// Told when a further sequence becomes known.
     keyed_learned: Notify,
-    /// The one that has no name.
-    uniq96: Arc<Generator>,
-    /// The windows of all axes of ticks, that of Uniq96 first.
+    /// The windows of all axes of ticks.
     axes: Axes,
     state: Mutex<State>,
     /// Whoever has it is the one in the slow path; those who wait for it wait without a thread.
@@ -151,8 +149,6 @@ impl Minter {
             let at = generators.add(&mut engine, &axes, namespace, None, writer)?;
             names.serve(known, Place::Generator(at));
         }
-        let uniq96 = Namespace::default_of(Kind::Uniq64);
-        let uniq96 = Generator::new(uniq96, Series::uniq96(&axes)?, None, Writer::Decimal);
         let time = Timebase::start(clock.now());
         let published = engine.published().clone();
         let state = State { engine, file };
@@ -165,7 +161,6 @@ impl Minter {
             generators,
             names,
             keyed_learned: Notify::new(),
-            uniq96,
             axes,
             state: Mutex::new(state),
             turn: Arc::default(),
@@ -235,15 +230,13 @@ impl Minter {
         namespace.written_by(self.secrets(), self.strategies()).map(drop).map_err(Refusal::CannotWrite)
     }
 
-    /// The generator of that kind and name. Uniq96 has no names.
+    /// The generator of that kind and name; of a kind without names the one that there is.
     ///
     /// # Errors
     /// [`Refusal::UnknownGenerator`], also for what could not be a name; [`Refusal::GeneratorConflict`],
     /// [`Refusal::GeneratorRetired`].
     pub fn generator(&self, kind: Kind, name: &str) -> Result<&Arc<Generator>, Refusal> {
-        if kind == Kind::Uniq96 {
-            return Ok(&self.uniq96);
-        }
+        let name = if kind.spec().definition.is_some() { name } else { GeneratorName::DEFAULT };
         let found = match self.names.look(name, |known| known.source()).transpose()? {
             Some(Some(Place::Generator(slot))) => self.generators.at(slot).filter(|it| it.kind() == kind),
             Some(Some(Place::Keys) | None) => None,
@@ -252,16 +245,11 @@ impl Minter {
         found.ok_or_else(|| Refusal::unknown(kind, name))
     }
 
-    /// The generator of Uniq96.
-    pub fn uniq96(&self) -> &Arc<Generator> {
-        &self.uniq96
-    }
-
-    /// The kind of the generator that has this name; that of `default` is Uniq64. `None` if there is none here.
+    /// The kind of the generator that has this name. `None` if there is none here.
     pub fn kind_of(&self, name: &str) -> Option<Kind> {
         let is_known = |known: &Arc<Entry>| matches!(known.standing, Standing::Served(_) | Standing::Ended(..));
         let known = self.names.look(name, |known| is_known(known).then(|| known.namespace.kind()));
-        known.unwrap_or_else(|| (name == GeneratorName::DEFAULT).then_some(Kind::Uniq64))
+        known.unwrap_or_else(|| (name == GeneratorName::DEFAULT).then(Kind::default))
     }
 
     /// Waits for the slow path among other requests; before that, if IDs are wanted, for a lease that has to be asked for

@@ -49,8 +49,7 @@ impl Minter {
 
     /// Whether the clock has come near enough to the time that the next ID of each name would carry.
     fn in_time(&self, wanted: &BTreeSet<TokenType>, wall: WallMs) -> Result<(), Refusal> {
-        let generators = std::iter::once(&self.uniq96).chain(self.generators.iter());
-        for generator in generators.filter(|generator| !generator.has_ended()) {
+        for generator in self.generators.iter().filter(|generator| !generator.has_ended()) {
             let Some(token_type) = generator.namespace().token_type().filter(|kind| wanted.contains(kind)) else {
                 continue;
             };

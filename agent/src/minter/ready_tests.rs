@@ -1,7 +1,7 @@
 use super::kit::{Kit, in_use, set_wall};
 use super::*;
 use crate::serial_file::forget_clock;
-use common::kind::{UNIQ64, UNIQ64_SERIALS_PER_HOUR};
+use common::kind::{Kind, UNIQ64, UNIQ64_SERIALS_PER_HOUR};
 use common::namespace::Definition;
 use common::rpc::mint::MintCode;
 use common::time::{DAY_MS, HOUR_MS, SpanMs};
@@ -52,7 +52,7 @@ async fn who_minted_while_the_clock_was_ahead_is_not_ready_and_says_what_to_do()
         minter.mint(uniq64(&minter), 1).await.unwrap();
         match of_layout {
             true => minter.mint(minter.generator(Kind::Layout, "flake").unwrap(), 1).await.unwrap(),
-            false => minter.mint(minter.uniq96(), 1).await.unwrap(),
+            false => minter.mint(minter.generator(Kind::Uniq96, "default").unwrap(), 1).await.unwrap(),
         };
         assert_eq!(minter.ready(), Ok(()));
         // In one process, whose windows are open still, and in the next one.
@@ -66,7 +66,10 @@ async fn who_minted_while_the_clock_was_ahead_is_not_ready_and_says_what_to_do()
         let minter = kit.start();
         set_wall(&minter, noon);
         minter.mint(uniq64(&minter), 1).await.unwrap();
-        assert_eq!(minter.mint(minter.uniq96(), 1).await.unwrap_err().code(), MintCode::ClockBehind);
+        assert_eq!(
+            minter.mint(minter.generator(Kind::Uniq96, "default").unwrap(), 1).await.unwrap_err().code(),
+            MintCode::ClockBehind
+        );
         assert_eq!(minter.ready().unwrap_err().code(), MintCode::ClockBehind, "{of_layout}");
         let session = minter.session();
         drop(minter);
@@ -81,7 +84,7 @@ async fn who_minted_while_the_clock_was_ahead_is_not_ready_and_says_what_to_do()
         assert_ne!(session, SessionId(77));
         set_wall(&minter, noon);
         assert_eq!(minter.ready(), Ok(()));
-        minter.mint(minter.uniq96(), 1).await.unwrap();
+        minter.mint(minter.generator(Kind::Uniq96, "default").unwrap(), 1).await.unwrap();
         let id = minter
             .mint(uniq64(&minter), 1)
             .await
@@ -98,7 +101,7 @@ async fn who_minted_while_the_clock_was_ahead_is_not_ready_and_says_what_to_do()
 async fn nothing_is_forgotten_where_no_time_is_ahead() {
     let kit = Kit::new();
     let minter = kit.start();
-    minter.mint(minter.uniq96(), 1).await.unwrap();
+    minter.mint(minter.generator(Kind::Uniq96, "default").unwrap(), 1).await.unwrap();
     let (session, wall) = (minter.session(), minter.wall());
     drop(minter);
     let refused = forget_clock(&kit.path(), wall, SessionId(77)).unwrap_err().to_string();

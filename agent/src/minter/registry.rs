@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Those that always exist, and twice as many as the masters register: a name that is retired keeps its place until the next start.
-const GENERATORS_MAX: usize = Kind::NAMED.len() + 2 * NAMESPACES_MAX;
+const GENERATORS_MAX: usize = Kind::PREDEFINED.len() + 2 * NAMESPACES_MAX;
 /// Slots that are made at once.
 const PART: usize = 256;
 
@@ -103,8 +103,7 @@ pub(super) struct Axes {
 
 impl Axes {
     pub(super) fn new(mark: WallMs) -> Self {
-        // Beside those of names, that of Uniq96.
-        Self { windows: Slots::new(1 + GENERATORS_MAX), mark }
+        Self { windows: Slots::new(GENERATORS_MAX), mark }
     }
 
     /// That axis' window, a closed one if there was none; `None` if there is no room for it.
@@ -143,7 +142,7 @@ impl Registry {
 
     /// The generator of that kind that nobody has to register; they are added first.
     pub(super) fn default(&self, kind: Kind) -> Option<&Arc<Generator>> {
-        let mut first = self.iter().take(Kind::NAMED.len());
+        let mut first = self.iter().take(Kind::PREDEFINED.len());
         first.find(|it| it.kind() == kind && it.namespace().name().is_default())
     }
 

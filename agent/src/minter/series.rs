@@ -3,13 +3,12 @@
 use super::count::Tally;
 use super::registry::{Axes, AxisWindow};
 use super::segments::Fetching;
-use crate::engine::{Engine, Taken, TakenTicks, UNIQ96_AXIS, take, take_ticks};
+use crate::engine::{Engine, Taken, TakenTicks, take, take_ticks};
 use crate::gate::{Layout, Prefix};
 use crate::run::Run;
 use crate::ticks::Reach;
 use crate::window::{Ends, Window};
 use arc_swap::{ArcSwap, Guard};
-use common::kind::UNIQ96;
 use common::layout::LayoutDefinition;
 use common::namespace::Namespace;
 use common::time::WallMs;
@@ -59,8 +58,8 @@ pub(crate) struct SerialSeries {
 /// Ticks of an axis, whose window names with the same layout share.
 #[derive(Debug)]
 pub(crate) struct TickSeries {
-    /// Its place in the engine; `None` of Uniq96, whose marks are in the file's header.
-    pub(super) id: Option<usize>,
+    /// Its place in the engine.
+    pub(super) id: usize,
     pub(super) axis: usize,
     window: Arc<AxisWindow>,
     pub(super) definition: Arc<LayoutDefinition>,
@@ -80,7 +79,11 @@ impl Series {
         let layout = Layout::of(namespace);
         let layout = layout.ok_or_else(|| format!("a generator of kind {} keeps no serials", namespace.kind()))?;
         if let (Some(axis), Some((_, definition))) = (engine.axis_of(id), layout.by_ticks()) {
-            return Self::ticks(axes, Some(id), axis, definition);
+            let window = axes.window(axis).ok_or("there are more layouts than there may be")?;
+            let (definition, reach) = (Arc::clone(definition), Reach::from(&**definition));
+            // What has no block begins without one.
+            let (begun, tally) = (AtomicBool::new(!namespace.kind().has_blocks()), Tally::default());
+            return Ok(Self::Ticks(Arc::new(TickSeries { id, axis, window, definition, reach, begun, tally })));
         }
         Ok(Self::Serials(Arc::new(SerialSeries {
             id,
@@ -92,19 +95,6 @@ impl Series {
             fetching: namespace.segments().map(|_| Box::default()),
             tally: Tally::default(),
         })))
-    }
-
-    /// The milliseconds of Uniq96.
-    pub(super) fn uniq96(axes: &Axes) -> Result<Self, String> {
-        Self::ticks(axes, None, UNIQ96_AXIS, UNIQ96.definition())
-    }
-
-    fn ticks(axes: &Axes, id: Option<usize>, axis: usize, definition: &Arc<LayoutDefinition>) -> Result<Self, String> {
-        let window = axes.window(axis).ok_or("there are more layouts than there may be")?;
-        let (definition, reach) = (Arc::clone(definition), Reach::from(&**definition));
-        // What has no block begins without one.
-        let (begun, tally) = (AtomicBool::new(id.is_none()), Tally::default());
-        Ok(Self::Ticks(Arc::new(TickSeries { id, axis, window, definition, reach, begun, tally })))
     }
 
     /// The count of its windows that were ended.
@@ -157,11 +147,6 @@ impl Series {
             Self::Serials(series) => series.tally.total(|| series.window.load().taken()),
             Self::Ticks(series) => series.tally.total(|| 0),
         }
-    }
-
-    /// Tells whether it is that of Uniq96.
-    pub(super) fn is_uniq96(&self) -> bool {
-        matches!(self, Self::Ticks(series) if series.id.is_none())
     }
 
     /// The series, if it is of serials.

@@ -123,7 +123,7 @@ async fn what_the_lease_does_not_allow_is_refused_with_the_reason() {
     let kit = Kit::new();
     let minter = kit.start_bare();
     assert_eq!(code(uniq64(&minter, 1).await), MintCode::NoLease);
-    assert_eq!(code(minter.mint(minter.uniq96(), 1).await), MintCode::NoLease);
+    assert_eq!(code(minter.mint(minter.generator(Kind::Uniq96, "default").unwrap(), 1).await), MintCode::NoLease);
     minter.explain(Some("the other master is silent".to_owned()));
     assert!(minter.ready().unwrap_err().to_string().contains("the other master is silent"));
     drop(minter);
@@ -135,14 +135,14 @@ async fn what_the_lease_does_not_allow_is_refused_with_the_reason() {
     assert_eq!(minter.ready(), Ok(()));
     let Some(LeaseView::Held(lease)) = minter.leases().remove(&TokenType::Uint2) else { panic!() };
     uniq64(&minter, 1).await.unwrap();
-    minter.mint(minter.uniq96(), 1).await.unwrap();
+    minter.mint(minter.generator(Kind::Uniq96, "default").unwrap(), 1).await.unwrap();
     strings(&minter, 1).await.unwrap();
     for (wall, wanted) in [(lease.from + SpanMs(-60_000), MintCode::ClockBehind), (lease.until, MintCode::LeaseExpired)]
     {
         set_wall(&minter, wall);
         minter.regate().unwrap();
         assert_eq!(code(uniq64(&minter, 1).await), wanted);
-        assert_eq!(code(minter.mint(minter.uniq96(), 1).await), wanted);
+        assert_eq!(code(minter.mint(minter.generator(Kind::Uniq96, "default").unwrap(), 1).await), wanted);
         assert_eq!(code(strings(&minter, 1).await), wanted);
         assert_eq!(code(minter.ready()), wanted);
     }
@@ -171,7 +171,7 @@ async fn after_a_jump_only_a_renewal_that_the_holder_reports_later_counts() {
     minter.jumps.fetch_add(1, Ordering::AcqRel);
     minter.suspend().unwrap();
     assert_eq!(code(uniq64(&minter, 1).await), MintCode::ClockSkew);
-    assert_eq!(code(minter.mint(minter.uniq96(), 1).await), MintCode::ClockSkew);
+    assert_eq!(code(minter.mint(minter.generator(Kind::Uniq96, "default").unwrap(), 1).await), MintCode::ClockSkew);
     minter.set_leases(held(7), 0).unwrap();
     assert_eq!(code(uniq64(&minter, 1).await), MintCode::ClockSkew, "from before the jump");
     minter.set_leases(held(7), 1).unwrap();
@@ -208,7 +208,7 @@ async fn a_token_beyond_uniq64_serves_uniq96() {
     let minter = kit.start();
     minter.set_leases(held(4_096), 0).unwrap();
     assert_eq!(code(uniq64(&minter, 1).await), MintCode::TokenOutOfRange);
-    let ids = minter.mint(minter.uniq96(), 3).await.unwrap();
+    let ids = minter.mint(minter.generator(Kind::Uniq96, "default").unwrap(), 3).await.unwrap();
     assert!(ids.numbers().all(|id| UNIQ96.layout().parts(id).unwrap().token == TokenValue(4_096)));
 }
 
@@ -237,12 +237,16 @@ async fn a_failing_disk_keeps_the_next_hour_and_the_next_mark_shut() {
     let kit = Kit::new();
     let (minter, noon) = start_at_noon(&kit);
     uniq64(&minter, 1).await.unwrap();
-    minter.mint(minter.uniq96(), 1).await.unwrap();
+    minter.mint(minter.generator(Kind::Uniq96, "default").unwrap(), 1).await.unwrap();
     std::fs::create_dir(kit.path().with_file_name("serial.new")).unwrap();
     set_wall(&minter, noon + SpanMs(HOUR_MS));
     for _ in 0..2 {
         assert_eq!(code(uniq64(&minter, 1).await), MintCode::SerialFileIo, "the hour is not durable");
-        assert_eq!(code(minter.mint(minter.uniq96(), 1).await), MintCode::SerialFileIo, "the mark is passed");
+        assert_eq!(
+            code(minter.mint(minter.generator(Kind::Uniq96, "default").unwrap(), 1).await),
+            MintCode::SerialFileIo,
+            "the mark is passed"
+        );
     }
 }
 
@@ -256,7 +260,7 @@ async fn a_file_that_someone_touched_ends_minting_for_good() {
     assert_eq!(code(uniq64(&minter, STEP).await), MintCode::SerialFileIo);
     assert!(minter.gone().await.contains("no longer ours"));
     assert_eq!(code(uniq64(&minter, 1).await), MintCode::SerialFileIo, "what was reserved is not used either");
-    assert_eq!(code(minter.mint(minter.uniq96(), 1).await), MintCode::SerialFileIo);
+    assert_eq!(code(minter.mint(minter.generator(Kind::Uniq96, "default").unwrap(), 1).await), MintCode::SerialFileIo);
     assert_eq!(code(minter.ready()), MintCode::SerialFileIo);
 }
 
@@ -284,20 +288,20 @@ async fn uniq96_follow_the_clock_and_wait_for_the_mark_after_a_crash() {
         (parts.time, parts.serial)
     };
     let before = minter.wall();
-    let first = place(&minter.mint(minter.uniq96(), 100_000).await.unwrap());
+    let first = place(&minter.mint(minter.generator(Kind::Uniq96, "default").unwrap(), 100_000).await.unwrap());
     assert!(before <= first.0 && first.0 <= minter.wall() && first.1 == 99_999);
     let mark = minter.state.lock().unwrap().engine.contents().header.uniq96_mark;
     assert!(mark > first.0);
     drop(minter);
     let minter = kit.start();
-    let second = place(&minter.mint(minter.uniq96(), 1).await.unwrap());
+    let second = place(&minter.mint(minter.generator(Kind::Uniq96, "default").unwrap(), 1).await.unwrap());
     assert!(second.0 >= mark, "every millisecond below the mark may be in use");
     assert!(second.0 <= minter.wall(), "it waited for the clock");
     set_wall(&minter, second.0 + SpanMs(-500_000));
-    let third = place(&minter.mint(minter.uniq96(), 1).await.unwrap());
+    let third = place(&minter.mint(minter.generator(Kind::Uniq96, "default").unwrap(), 1).await.unwrap());
     assert_eq!(third, (second.0, second.1 + 1), "the clock went back, the time in the IDs does not");
     set_wall(&minter, second.0 + SpanMs(-700_000));
-    assert_eq!(code(minter.mint(minter.uniq96(), 1).await), MintCode::ClockBehind);
+    assert_eq!(code(minter.mint(minter.generator(Kind::Uniq96, "default").unwrap(), 1).await), MintCode::ClockBehind);
     minter.end().unwrap();
     assert_eq!(minter.state.lock().unwrap().engine.contents().header.uniq96_mark, third.0 + SpanMs(1));
 }
@@ -446,7 +450,7 @@ proptest! {
                     Step::Uniq96(n) => {
                         // Not waited for: a clock set back far would make the first one after a start wait.
                         minter.state.lock().unwrap().engine.settle();
-                        for id in minter.mint(minter.uniq96(), n).await.unwrap_or_default().numbers() {
+                        for id in minter.mint(minter.generator(Kind::Uniq96, "default").unwrap(), n).await.unwrap_or_default().numbers() {
                             assert!(wide.insert(id), "{id:?} came twice");
                         }
                     }
@@ -492,7 +496,7 @@ async fn a_resumed_session_without_masters_waits_for_a_moment_and_writes_its_fil
         assert_eq!(code(minter.ready()), MintCode::NoLease);
         match kind {
             Kind::Uniq64 => drop(uniq64(&minter, 1).await.unwrap()),
-            Kind::Uniq96 => drop(minter.mint(minter.uniq96(), 1).await.unwrap()),
+            Kind::Uniq96 => drop(minter.mint(minter.generator(Kind::Uniq96, "default").unwrap(), 1).await.unwrap()),
             _ => drop(strings(&minter, 1).await.unwrap()),
         }
         assert!(began.elapsed() >= RESUME_WAIT.to_std(), "it came at once");

@@ -2,7 +2,6 @@
 
 use super::series::Series;
 use super::{Generator, Minter};
-use crate::engine::broken;
 use crate::refusal::Refusal;
 use crate::segments::View;
 use crate::years::WARN_AHEAD;
@@ -196,10 +195,10 @@ impl Minter {
         let wall = self.wall();
         let view = |generator: &Arc<Generator>| {
             let (id, lent) = match &generator.series {
-                Series::Serials(series) => (Some(series.id), series.window.load().left()),
+                Series::Serials(series) => (series.id, series.window.load().left()),
                 Series::Ticks(series) => (series.id, 0),
             };
-            let serial = state.engine.serial_view(id.ok_or_else(broken)?, wall, lent)?;
+            let serial = state.engine.serial_view(id, wall, lent)?;
             Ok(GeneratorView {
                 serial: serial.segments.is_none().then_some(serial.next),
                 step: serial.step,
@@ -208,6 +207,6 @@ impl Minter {
                 ..GeneratorView::of_unused(generator.namespace())
             })
         };
-        self.generators.all().map(view).collect()
+        self.generators.all().filter(|generator| generator.has_name()).map(view).collect()
     }
 }

@@ -29,7 +29,6 @@ pub const BLOCK_LEN: usize = 68;
 pub const NUM_BLOCKS: std::ops::RangeInclusive<u32> = 2..=20_000;
 /// Blocks of a new file when nothing else is said (seed design).
 pub const NUM_BLOCKS_DEFAULT: u32 = 100;
-const _: () = assert!(Kind::PREDEFINED.len() == *NUM_BLOCKS.start() as usize);
 const _: () = assert!(Kind::PREDEFINED.len() + NAMESPACES_MAX <= *NUM_BLOCKS.end() as usize);
 /// The longest file, in bytes; nothing beyond it is ever read.
 pub const FILE_LEN_MAX: usize = HEADER_LEN + *NUM_BLOCKS.end() as usize * BLOCK_LEN;
@@ -195,7 +194,8 @@ impl Contents {
         if !NUM_BLOCKS.contains(&num_blocks) {
             return Err(LayoutError::Blocks { found: num_blocks.into() });
         }
-        let mut blocks: Vec<_> = Kind::PREDEFINED.map(|kind| Some(Block::default_of(kind, now))).into();
+        let defaults = Kind::PREDEFINED.into_iter().filter(|kind| kind.has_blocks());
+        let mut blocks: Vec<_> = defaults.map(|kind| Some(Block::default_of(kind, now))).collect();
         blocks.resize(num_blocks as usize, None);
         Ok(Self { header, blocks })
     }

@@ -244,3 +244,10 @@ proptest! {
         prop_assert!(decode(&bytes).is_err());
     }
 }
+
+/// A file has room for those that nobody has to register.
+#[test]
+fn the_fewest_blocks_are_those_of_the_defaults() {
+    let with_blocks = Kind::PREDEFINED.into_iter().filter(|kind| kind.has_blocks()).count();
+    assert_eq!(with_blocks, *NUM_BLOCKS.start() as usize);
+}

@@ -51,11 +51,12 @@ use std::fmt;
 use std::str::FromStr;
 
 /// A kind of ID. Those that have names come first: records keep a kind by its place here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Kind {
-    /// Numbers of 64 bits.
+    /// Numbers of 64 bits, which `default` gives unless another kind is said.
+    #[default]
     Uniq64,
     /// Characters by a template.
     String,
@@ -159,8 +160,8 @@ impl Kind {
     pub const ALL: [Self; 6] = [Self::Uniq64, Self::Uniq96, Self::String, Self::Layout, Self::Segment, Self::Sequence];
     /// Those that have names.
     pub const NAMED: [Self; 5] = [Self::Uniq64, Self::String, Self::Layout, Self::Segment, Self::Sequence];
-    /// Those of which there is a generator `default` that nobody has to register.
-    pub const PREDEFINED: [Self; 2] = [Self::Uniq64, Self::String];
+    /// Those of which there is a generator that nobody has to register: `default` where there are names.
+    pub const PREDEFINED: [Self; 3] = [Self::Uniq64, Self::String, Self::Uniq96];
 
     /// What it is.
     pub const fn spec(self) -> &'static Spec {

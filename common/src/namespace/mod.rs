@@ -19,7 +19,7 @@ pub use preview::{At, Preview};
 pub use used_up::SHARED_MIN;
 
 use crate::encoding::{Encoding, EncodingForm, EncodingSource, InvalidEncoding, Secrets, WrittenAs};
-use crate::kind::{Kind, UNIQ64_SERIALS_PER_HOUR};
+use crate::kind::{Form, Kind};
 use crate::layout::{InvalidDefinition, InvalidLayout, LayoutDefinition};
 use crate::parameters::ClusterId;
 use crate::plugin::{self, PluginSpec};
@@ -45,8 +45,8 @@ pub struct Namespace {
 /// The definition by kind.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Of {
-    /// Uniq64, and how its numbers are written, if not in decimal.
-    Uniq64(Serials, Option<Box<WrittenAs>>),
+    /// Numbers of the kind's own, and how they are written, if not in decimal.
+    Number(Kind, Serials, Option<Box<WrittenAs>>),
     String(Serials, Box<Template>),
     Layout(TokenType, Box<LayoutDefinition>),
     Segment(Box<SegmentDefinition>),
@@ -86,11 +86,12 @@ impl Serials {
 }
 
 impl Of {
-    fn uniq64(name: &GeneratorName, said: &Uniq64Spec) -> Result<Self, NamespaceError> {
-        let token_type = checked_token_type(Kind::Uniq64, said.token_type.as_ref(), None)?;
-        let written = checked_encoding(name, said.encoding.as_ref())?;
-        let capacity = UNIQ64_SERIALS_PER_HOUR;
-        Ok(Self::Uniq64(Serials::new(Kind::Uniq64, token_type, said.everyday_reset, said.step, capacity)?, written))
+    fn number(kind: Kind, name: &GeneratorName, said: &Uniq64Spec) -> Result<Self, NamespaceError> {
+        let token_type = checked_token_type(kind, said.token_type.as_ref(), None)?;
+        let written = checked_encoding(kind, name, said.encoding.as_ref())?;
+        let capacity = kind.numbers().map_or(0, |numbers| numbers.layout().serials_per_tick());
+        let serials = Serials::new(kind, token_type, said.everyday_reset, said.step, capacity)?;
+        Ok(Self::Number(kind, serials, written))
     }
 
     fn string(said: &StringSpec) -> Result<Self, NamespaceError> {
@@ -114,7 +115,8 @@ impl Of {
     fn definition(&self, scope: Scope, plugins: Vec<PluginSpec>) -> Definition {
         let (named, scope) = (|token_type: TokenType| Some(token_type.name().to_owned()), Some(scope));
         match self {
-            Self::Uniq64(Serials { token_type, everyday_reset, step }, written) => Definition::Uniq64(Uniq64Spec {
+            // Of Uniq96, of which no name and no record is, what it has in common with it.
+            Self::Number(_, Serials { token_type, everyday_reset, step }, written) => Definition::Uniq64(Uniq64Spec {
                 token_type: named(*token_type),
                 everyday_reset: Some(*everyday_reset),
                 step: Some(*step),
@@ -141,7 +143,7 @@ impl Of {
     /// The text that a checksum stands for.
     fn checked(&self) -> String {
         match self {
-            Self::Uniq64(_, written) => written.as_ref().map(|written| json(written.source())).unwrap_or_default(),
+            Self::Number(_, _, written) => written.as_ref().map(|written| json(written.source())).unwrap_or_default(),
             Self::String(_, template) => template.source().to_owned(),
             Self::Layout(_, definition) => json(&definition.checked()),
             Self::Segment(definition) => json(&definition.spec()),
@@ -170,12 +172,13 @@ fn checked_token_type(
 
 /// The form of numbers without a layout, if not decimal.
 fn checked_encoding(
+    kind: Kind,
     name: &GeneratorName,
     said: Option<&EncodingSource>,
 ) -> Result<Option<Box<WrittenAs>>, NamespaceError> {
     let Some(source) = said else { return Ok(None) };
     if name.is_default() {
-        return Err(NamespaceError::Superfluous { kind: Kind::Uniq64, what: "encoding" });
+        return Err(NamespaceError::Superfluous { kind, what: "encoding" });
     }
     if source.form() == EncodingForm::Strategy {
         return Err(InvalidEncoding::OnlyLayouts.into());
@@ -227,7 +230,7 @@ impl Namespace {
             return Err(NamespaceError::PluginsOfDefault);
         }
         let of = match definition {
-            Definition::Uniq64(said) => Of::uniq64(&name, said)?,
+            Definition::Uniq64(said) => Of::number(definition.kind(), &name, said)?,
             Definition::String(said) => Of::string(said)?,
             Definition::Layout(said) => Of::layout(said)?,
             Definition::Segment(said) => Of::Segment(Box::new(SegmentDefinition::new(said)?)),
@@ -239,7 +242,7 @@ impl Namespace {
                 return Err(NamespaceError::OwnNumbers { kind });
             }
             Of::Segment(_) | Of::Sequence(_) => Scope::Own,
-            Of::Uniq64(Serials { everyday_reset: true, .. }, _) if said != Some(Scope::Own) => {
+            Of::Number(_, Serials { everyday_reset: true, .. }, _) if said != Some(Scope::Own) => {
                 return Err(NamespaceError::SharedReset { kind });
             }
             _ => said.unwrap_or_default(),
@@ -250,11 +253,11 @@ impl Namespace {
     /// The namespace `default` of one of the [`Kind::PREDEFINED`].
     pub fn default_of(kind: Kind) -> Self {
         let (token_type, step) = (TokenType::Uint2, Self::STEP_DEFAULT);
-        let uniq64 = Of::Uniq64(Serials { token_type, everyday_reset: false, step }, None);
-        let of = match kind {
+        let number = Of::Number(kind, Serials { token_type, everyday_reset: false, step }, None);
+        let of = match kind.spec().form {
             // A test shows that its template is none that is refused.
-            Kind::String => Of::string(&StringSpec::of(DEFAULT_TEMPLATE)).unwrap_or(uniq64),
-            _ => uniq64,
+            Form::Template { default } => Of::string(&StringSpec::of(default)).unwrap_or(number),
+            _ => number,
         };
         Self { name: GeneratorName::default(), scope: Scope::Kind, plugins: Box::default(), of }
     }
@@ -312,10 +315,10 @@ impl Namespace {
         self.layout().map(LayoutDefinition::encoding).or_else(own)
     }
 
-    /// How its Uniq64 are written, if not in decimal; `None` for all other kinds.
+    /// How numbers of its kind's own are written, if not in decimal.
     pub fn written(&self) -> Option<&WrittenAs> {
         match &self.of {
-            Of::Uniq64(_, written) => written.as_deref(),
+            Of::Number(_, _, written) => written.as_deref(),
             _ => None,
         }
     }
@@ -331,7 +334,7 @@ impl Namespace {
     ) -> Result<Option<Arc<Encoding>>, InvalidEncoding> {
         match &self.of {
             Of::Layout(_, definition) => definition.written_by(secrets, strategies).map(Some),
-            Of::Uniq64(_, Some(written)) => written.plain(secrets).map(Some),
+            Of::Number(_, _, Some(written)) => written.plain(secrets).map(Some),
             _ => Ok(None),
         }
     }
@@ -344,7 +347,7 @@ impl Namespace {
     /// What it mints.
     pub fn kind(&self) -> Kind {
         match self.of {
-            Of::Uniq64(..) => Kind::Uniq64,
+            Of::Number(kind, ..) => kind,
             Of::String(..) => Kind::String,
             Of::Layout(..) => Kind::Layout,
             Of::Segment(_) => Kind::Segment,
@@ -355,7 +358,7 @@ impl Namespace {
     /// The type of token it needs; `None`: its numbers come in ranges that masters grant.
     pub fn token_type(&self) -> Option<TokenType> {
         match &self.of {
-            Of::Uniq64(serials, _) | Of::String(serials, _) => Some(serials.token_type),
+            Of::Number(_, serials, _) | Of::String(serials, _) => Some(serials.token_type),
             Of::Layout(token_type, _) => Some(*token_type),
             Of::Segment(_) | Of::Sequence(_) => None,
         }
@@ -374,6 +377,15 @@ impl Namespace {
         match &self.of {
             Of::Layout(_, definition) => Some(definition),
             _ => None,
+        }
+    }
+
+    /// The definition of its numbers, which its kind or its name has; `None` of texts and plain numbers.
+    pub fn numbers(&self) -> Option<&LayoutDefinition> {
+        match &self.of {
+            Of::Number(kind, ..) => kind.numbers().map(|numbers| &**numbers.definition()),
+            Of::Layout(_, definition) => Some(definition),
+            Of::String(..) | Of::Segment(_) | Of::Sequence(_) => None,
         }
     }
 
@@ -404,16 +416,15 @@ impl Namespace {
     pub fn everyday_reset(&self) -> bool {
         matches!(
             self.of,
-            Of::Uniq64(Serials { everyday_reset: true, .. }, _) | Of::String(Serials { everyday_reset: true, .. }, _)
+            Of::Number(_, Serials { everyday_reset: true, .. }, _) | Of::String(Serials { everyday_reset: true, .. }, _)
         )
     }
 
     /// How many IDs one token can give in the kind's unit of time.
     pub fn capacity(&self) -> u64 {
         match &self.of {
-            Of::Uniq64(..) => UNIQ64_SERIALS_PER_HOUR,
+            Of::Number(..) | Of::Layout(..) => self.numbers().map_or(0, |numbers| numbers.layout().serials_per_tick()),
             Of::String(_, template) => template.capacity(),
-            Of::Layout(_, definition) => definition.layout().serials_per_tick(),
             Of::Segment(definition) => definition.axis().len(),
             Of::Sequence(definition) => definition.width().last(),
         }
@@ -422,7 +433,7 @@ impl Namespace {
     /// How many serials are reserved at once at first.
     pub fn step(&self) -> u32 {
         match &self.of {
-            Of::Uniq64(serials, _) | Of::String(serials, _) => serials.step,
+            Of::Number(_, serials, _) | Of::String(serials, _) => serials.step,
             // Nothing in it goes by steps.
             Of::Layout(..) => Self::STEP_DEFAULT,
             Of::Segment(definition) => definition.step(),
@@ -433,7 +444,9 @@ impl Namespace {
     /// Whether both give the same IDs: all is equal but perhaps the step and the plugins.
     pub fn same_ids(&self, other: &Self) -> bool {
         let same = match (&self.of, &other.of) {
-            (Of::Uniq64(mine, written), Of::Uniq64(its, other)) => mine.same_ids(its) && written == other,
+            (Of::Number(kind, mine, written), Of::Number(other_kind, its, other)) => {
+                kind == other_kind && mine.same_ids(its) && written == other
+            },
             (Of::String(mine, template), Of::String(its, other)) => mine.same_ids(its) && template == other,
             (Of::Layout(mine, layout), Of::Layout(its, other)) => mine == its && layout.same_ids(other),
             (Of::Segment(mine), Of::Segment(its)) => mine.same_ids(its),

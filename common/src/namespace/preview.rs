@@ -4,7 +4,7 @@
 use super::{Definition, GeneratorName, Namespace, Of};
 use crate::calendar::UtcOffset;
 use crate::encoding::Secrets;
-use crate::kind::{Bucket, Form, TextForm, UNIQ64};
+use crate::kind::{Bucket, Form};
 use crate::strategy::Strategies;
 use crate::template::YEARS;
 use crate::time::{DAY_MS, HOUR_MS, SpanMs, WallMs};
@@ -87,8 +87,9 @@ impl Namespace {
             per: self.kind().spec().unit.name().to_owned(),
             per_day: self.per_day(),
             last_day: self.end(at.offset).map(|end| {
-                // Layouts are read by those who know of no offset.
-                let offset = if self.layout().is_some() { UtcOffset::default() } else { at.offset };
+                // Ticks are read by those who know of no offset.
+                let is_utc = self.numbers().is_some_and(|numbers| numbers.layout().calendar().is_none());
+                let offset = if is_utc { UtcOffset::default() } else { at.offset };
                 offset.day_text(end + SpanMs(-1))
             }),
             key_per_hour: self.sequences().and_then(|definition| definition.width().per_hour()),
@@ -110,7 +111,7 @@ impl Namespace {
                 return numbers.map(|number| number.to_string()).collect();
             }
             Of::Layout(..) => LAYOUT_TOKENS,
-            Of::Uniq64(..) | Of::String(..) => TEXT_TOKENS,
+            Of::Number(..) | Of::String(..) => TEXT_TOKENS,
         };
         let serial = u32::try_from(self.capacity().saturating_sub(2)).map_or(SERIAL, |last| last.min(SERIAL));
         let of = [(one, serial), (one, serial + 1), (other, serial)];
@@ -119,21 +120,15 @@ impl Namespace {
 
     /// An ID of that token and serial; `None` if they do not fit, or it cannot be written there.
     fn example(&self, at: &At<'_>, token: TokenValue, serial: u32) -> Option<String> {
-        let (offset, encoding) = (at.offset, self.written_by(at.secrets, at.strategies).ok()?);
-        let template = match &self.of {
-            Of::Uniq64(..) => {
-                let number = UNIQ64.layout().fill(UNIQ64.prefix(offset, at.now, token).ok()?, serial, 0);
-                let Some(encoding) = encoding else { return Some(UNIQ64.text(number, TextForm::Decimal)) };
-                return encoding.text(number);
-            }
-            Of::Layout(_, definition) => {
-                let layout = definition.layout();
-                let prefix = layout.prefix(layout.tick(at.now)?, token)?;
-                return encoding?.text(layout.fill(prefix, serial, 0));
-            }
-            Of::String(_, template) => template,
-            Of::Segment(_) | Of::Sequence(_) => return None,
-        };
+        let offset = at.offset;
+        if let Some(numbers) = self.numbers() {
+            let layout = numbers.layout();
+            let prefix = layout.prefix(layout.ticks(offset).number(at.now)?, token)?;
+            let number = layout.fill(prefix, serial, 0);
+            let encoding = self.written_by(at.secrets, at.strategies).ok()?;
+            return encoding.map_or_else(|| Some(number.to_string()), |encoding| encoding.text(number));
+        }
+        let template = self.template()?;
         let token = TokenKey { family: template.family(), value: token };
         let bound = template.bind(offset, offset.day_bucket(at.now), token).ok()?;
         let letters = |len: Option<u32>| len.map(|len| "A".repeat(len as usize));
@@ -156,11 +151,10 @@ impl Namespace {
 
     /// The first instant that its IDs cannot carry.
     pub fn end(&self, offset: UtcOffset) -> Option<WallMs> {
-        match (&self.of, &self.kind().spec().form) {
-            (Of::Layout(_, definition), _) => Some(definition.layout().end()),
-            (_, Form::Number(numbers)) => Some(numbers().end(offset)),
-            (_, Form::Template { .. }) => offset.new_year(YEARS.end().saturating_add(1)),
-            (_, Form::Layout { .. } | Form::Plain | Form::Keyed) => None,
+        match self.kind().spec().form {
+            Form::Number(_) | Form::Layout { .. } => Some(self.numbers()?.layout().ticks(offset).end),
+            Form::Template { .. } => offset.new_year(YEARS.end().saturating_add(1)),
+            Form::Plain | Form::Keyed => None,
         }
     }
 }

@@ -1,6 +1,7 @@
 use super::*;
 use crate::calendar::UtcOffset;
 use crate::kind::UNIQ64;
+use crate::setting::predefined;
 use crate::template::DEFAULT_TEMPLATE;
 
 fn name(text: &str) -> GeneratorName {
@@ -37,11 +38,11 @@ fn names_are_short_and_of_few_characters() {
 
 #[test]
 fn the_defaults_are_what_their_definitions_define() {
-    let defaults = Kind::PREDEFINED.map(Namespace::default_of);
+    let defaults: Vec<_> = predefined().collect();
     for namespace in &defaults {
         assert_eq!(Namespace::define(namespace.name().clone(), &namespace.definition()).as_ref(), Ok(namespace));
     }
-    let [number, text] = defaults;
+    let [number, text] = <[_; 2]>::try_from(defaults).unwrap();
     assert_eq!((number.token_type(), number.template()), (Some(TokenType::Uint2), None));
     assert_eq!(text.token_type(), Some(TokenType::String2IncludeLetter));
     assert_eq!(text.template().map(Template::source), Some(DEFAULT_TEMPLATE));
@@ -105,7 +106,7 @@ fn the_checksum_is_stable_and_tells_definitions_apart() {
 #[test]
 fn golden_checksums_of_the_defaults() {
     assert_eq!(
-        Kind::PREDEFINED.map(|kind| Namespace::default_of(kind).checksum()),
+        predefined().map(|namespace| namespace.checksum()).collect::<Vec<_>>(),
         [0x5457_d825_34a3_0a6f, 0xde23_656b_a35c_c656]
     );
 }
@@ -332,7 +333,7 @@ fn what_a_record_says_is_what_was_registered() {
     ];
     let defined =
         definitions.map(|json| Namespace::define(name("orders"), &serde_json::from_str(json).unwrap()).unwrap());
-    for namespace in Kind::PREDEFINED.map(Namespace::default_of).iter().chain(&defined) {
+    for namespace in predefined().collect::<Vec<_>>().iter().chain(&defined) {
         let back: Namespace = bincode::deserialize(&record(namespace)).unwrap();
         assert_eq!((&back, back.checksum()), (namespace, namespace.checksum()));
     }

@@ -71,9 +71,9 @@ pub fn collision<'a>(wanted: &Namespace, others: impl IntoIterator<Item = &'a Na
     Some(Outcome::Collides { name: other.name().clone(), template, example })
 }
 
-/// The namespaces that exist without being registered.
+/// The names that exist without being registered.
 pub fn predefined() -> impl Iterator<Item = Namespace> {
-    Kind::PREDEFINED.into_iter().map(Namespace::default_of)
+    Kind::PREDEFINED.into_iter().filter(|kind| kind.spec().definition.is_some()).map(Namespace::default_of)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use common::clock::Clock;
 use common::kind::Kind;
 use common::layout::Numbers;
 use common::lease::{Generation, Grant};
-use common::namespace::Namespace;
+use common::namespace::{GeneratorName, Namespace};
 use common::parameters::{ClusterId, ClusterParameters, SessionId};
 use common::rpc::mint::MintCode;
 use common::template::CallerParts;
@@ -415,7 +415,8 @@ impl Agent {
             Op::Reserve => self.mint(&minter, Kind::Uniq64, (self.left() / 4 * 3).max(1)),
             Op::Mark | Op::Extend => {
                 self.set_time(wall + if op == Op::Mark { PAST_MARK } else { PAST_HALF });
-                let runs = minter.mint_blocking(minter.uniq96(), FEW);
+                let uniq96 = minter.generator(Kind::Uniq96, GeneratorName::DEFAULT);
+                let runs = uniq96.and_then(|uniq96| minter.mint_blocking(uniq96, FEW));
                 runs.map(|runs| self.received(&runs))
             }
             Op::Format | Op::FormatAgain | Op::StartFresh | Op::StartResumed => Ok(()),

@@ -7,9 +7,7 @@ use super::mutation::{Mutation, Mutations};
 use super::rng::Rng;
 use super::views::{bent, long_over, unbent, views};
 use crate::plain_ids;
-use agent::engine::{
-    Effects, Engine, Part, Published, RESUME_WAIT, Refilled, Taken, TakenTicks, UNIQ96_AXIS, take, take_ticks,
-};
+use agent::engine::{Effects, Engine, Part, Published, RESUME_WAIT, Refilled, Taken, TakenTicks, take, take_ticks};
 use agent::gate::Prefix;
 use agent::holder::{LeaseView, Leases};
 use agent::refusal::Refusal;
@@ -92,7 +90,7 @@ pub(super) struct Own {
     file: SerialFile,
     pub(super) kinds: Vec<Kind>,
     pub(super) windows: Vec<Window<Prefix>>,
-    /// By axis: that of Uniq96 first.
+    /// By axis.
     axes: Vec<TickWindow>,
     /// The names of layouts by which something was minted.
     begun: BTreeSet<usize>,
@@ -313,19 +311,16 @@ impl Minter {
     /// # Errors
     /// Any [`Refusal`]; what is in `out` counts all the same.
     pub fn mint(&mut self, shell: &mut Shell<'_>, at: usize, n: u32, out: &mut Vec<Run>) -> Result<(), Refusal> {
-        if at == self.own.windows.len() {
-            return self.mint96(shell, n, out);
-        }
         if self.membership().is_none() {
             return Err(Refusal::Overloaded("no cluster was joined yet"));
         }
         let wall = self.now(shell.os).wall;
         if let Some(axis) = self.engine.axis_of(at) {
-            return self.mint_layout(shell, (at, axis), n, out);
+            return self.mint_ticks(shell, (at, axis), n, out);
         }
         let part = match take(&self.own.windows[at], n, wall) {
             Taken::All { run, half_used } => {
-                self.leave(Some(at), run.into(), out);
+                self.leave(at, run.into(), out);
                 // In the agent another thread does this, or comes too late; if it fails, the window goes on to its end.
                 if half_used && shell.rng.chance(0.8) {
                     let _ = self.decide(shell, |engine, hands| engine.reserve(hands, at));
@@ -338,40 +333,43 @@ impl Minter {
         };
         self.forget_bucket(at, wall);
         let runs = self.decide(shell, |engine, hands| engine.refill(hands, at, part, n))?;
-        self.answered(shell, Some(at), runs, out);
+        self.answered(shell, at, runs, out);
         Ok(())
     }
 
-    fn mint96(&mut self, shell: &mut Shell<'_>, n: u32, out: &mut Vec<Run>) -> Result<(), Refusal> {
-        if self.take_ticks(shell, (None, UNIQ96_AXIS), n, UNIQ96_AHEAD_MAX, out) {
-            return Ok(());
-        }
-        let refilled = self.decide(shell, |engine, hands| engine.refill_uniq96(hands, n))?;
-        self.refilled(shell, None, refilled, out)
-    }
-
-    fn mint_layout(
+    fn mint_ticks(
         &mut self,
         shell: &mut Shell<'_>,
         (at, axis): (usize, usize),
         n: u32,
         out: &mut Vec<Run>,
     ) -> Result<(), Refusal> {
-        let ahead_max = self.own.kinds[at].namespace.layout().map_or(SpanMs(0), LayoutDefinition::ahead_max);
+        let kind = self.own.kinds.get(at);
+        let ahead_max =
+            kind.and_then(|kind| kind.namespace.numbers()).map_or(UNIQ96_AHEAD_MAX, LayoutDefinition::ahead_max);
         // As in the agent: before a name's first ID the engine looks after its block.
-        if self.own.begun.contains(&at) && self.take_ticks(shell, (Some(at), axis), n, ahead_max, out) {
+        let has_begun = kind.is_none() || self.own.begun.contains(&at);
+        if has_begun && self.take_ticks(shell, (at, axis), n, ahead_max, out) {
             return Ok(());
         }
-        let refilled = self.decide(shell, |engine, hands| engine.refill_layout(hands, at, n))?;
+        let refilled = self.decide(shell, |engine, hands| engine.refill_ticks(hands, at, n))?;
         self.own.begun.insert(at);
-        self.refilled(shell, Some(at), refilled, out)
+        match refilled {
+            Refilled::Runs(runs) => self.answered(shell, at, runs, out),
+            // The next client comes later.
+            Refilled::Pending(_) => return Err(Refusal::Overloaded("a segment has to come first")),
+            Refilled::WaitFor(_) => {
+                return Err(Refusal::Overloaded("the clock has to pass the mark of the former run"));
+            }
+        }
+        Ok(())
     }
 
     /// Whether an open window had them.
     fn take_ticks(
         &mut self,
         shell: &mut Shell<'_>,
-        (at, axis): (Option<usize>, usize),
+        (at, axis): (usize, usize),
         n: u32,
         ahead_max: SpanMs,
         out: &mut Vec<Run>,
@@ -388,26 +386,8 @@ impl Minter {
         true
     }
 
-    fn refilled(
-        &mut self,
-        shell: &mut Shell<'_>,
-        at: Option<usize>,
-        refilled: Refilled,
-        out: &mut Vec<Run>,
-    ) -> Result<(), Refusal> {
-        match refilled {
-            Refilled::Runs(runs) => self.answered(shell, at, runs, out),
-            // The next client comes later.
-            Refilled::Pending(_) => return Err(Refusal::Overloaded("a segment has to come first")),
-            Refilled::WaitFor(_) => {
-                return Err(Refusal::Overloaded("the clock has to pass the mark of the former run"));
-            }
-        }
-        Ok(())
-    }
-
     /// A request that needed the disk is answered, if the process still lives.
-    fn answered(&mut self, shell: &mut Shell<'_>, at: Option<usize>, runs: Runs, out: &mut Vec<Run>) {
+    fn answered(&mut self, shell: &mut Shell<'_>, at: usize, runs: Runs, out: &mut Vec<Run>) {
         if shell.ended.is_none() {
             self.leave(at, runs, out);
         }
@@ -415,11 +395,11 @@ impl Minter {
     }
 
     /// IDs leave: what is in them is read from them.
-    fn leave(&self, at: Option<usize>, runs: Runs, out: &mut Vec<Run>) {
+    fn leave(&self, at: usize, runs: Runs, out: &mut Vec<Run>) {
         let offset = self.own.offset;
         for agent::run::Run { prefix, start, len } in runs.iter().cloned() {
             let lease = self.own.lease.clone().expect("nothing is minted without a lease");
-            let of = at.map_or(Of::Uniq96, |at| self.own.kinds[at].of());
+            let of = self.own.kinds.get(at).map_or(Of::Uniq96, Kind::of);
             // The first and the last number: what is in them is read from them, and between them lie serials alone.
             let ends = || match &prefix {
                 Prefix::Number(numbers) => [start, start + u64::from(len) - 1].map(|counter| numbers.number(counter)),
@@ -447,7 +427,7 @@ impl Minter {
                 }
                 Of::Plain => (0, None),
             };
-            let capacity = at.map_or(1 << 32, |at| self.own.kinds[at].rules.capacity);
+            let capacity = self.own.kinds.get(at).map_or(1 << 32, |kind| kind.rules.capacity);
             let time = time.expect("a time that was");
             out.push(Run { of, prefix, high, capacity, start, len: len.into(), time, lease });
         }
@@ -571,6 +551,9 @@ fn add_kinds(engine: &mut Engine, from: usize, kinds: &[Kind]) {
     let joined = engine.published().membership.cluster.is_some();
     for kind in kinds.iter().skip(from).filter(|kind| joined || kind.namespace.name().is_default()) {
         engine.add(&kind.namespace).expect("a file of ours");
+    }
+    if joined {
+        engine.add(&common::namespace::Namespace::default_of(common::kind::Kind::Uniq96)).expect("a file of ours");
     }
 }
 

@@ -25,7 +25,7 @@ fn seconds(name: &str) -> Namespace {
 }
 
 fn numbers(engine: &mut Engine, fake: &mut Fake, at: usize, n: u32) -> Vec<u128> {
-    match engine.refill_layout(fake, at, n).unwrap() {
+    match engine.refill_ticks(fake, at, n).unwrap() {
         Refilled::Runs(runs) => runs.numbers().collect(),
         other => panic!("{other:?}"),
     }
@@ -37,7 +37,6 @@ fn with_layouts(fake: &mut Fake, names: &[Namespace], mark: WallMs) -> Engine {
     engine.contents.header.uniq96_mark = mark;
     engine.contents.blocks = vec![None; 4];
     engine.mark_at_start = mark;
-    engine.axes = vec![Axis::new(mark)];
     for name in names {
         engine.add(name).unwrap();
     }
@@ -51,7 +50,7 @@ fn names_with_one_layout_share_their_numbers_unless_one_is_on_its_own() {
     let discord = layout("discord", r#"{"kind":"layout","layout":"discord"}"#);
     let leaf = layout("leaf", r#"{"kind":"layout","layout":"leaf"}"#);
     let mut engine = with_layouts(fake, &[snowflake("one"), leaf, own, discord], WallMs(0));
-    assert_eq!([0, 1, 2, 3, 4].map(|at| engine.axis_of(at)), [None, Some(1), Some(1), Some(2), Some(3)]);
+    assert_eq!([0, 1, 2, 3, 4].map(|at| engine.axis_of(at)), [None, Some(0), Some(0), Some(1), Some(2)]);
     let one = numbers(&mut engine, fake, 1, 3);
     let two = numbers(&mut engine, fake, 2, 3);
     assert_eq!((two[0], one[0] & 0xfff), (one[2] + 1, 0), "they count on");
@@ -78,10 +77,10 @@ fn a_spread_begins_each_tick_elsewhere_and_no_number_comes_twice_or_before_anoth
         }
         // A tick and more of it now and then, and by both ways.
         let n = if nth % 40 == 0 { 5_000 } else { 1 };
-        let open = take_ticks(&fake.layouts[0], n, fake.wall, reach);
+        let open = take_ticks(&fake.ticks[0], n, fake.wall, reach);
         let all: Vec<u128> = match open {
             TakenTicks::All { run, .. } if nth % 2 == 0 => Runs::from(run).numbers().collect(),
-            _ => match engine.refill_layout(fake, 1, n).unwrap() {
+            _ => match engine.refill_ticks(fake, 1, n).unwrap() {
                 Refilled::Runs(runs) => runs.numbers().collect(),
                 Refilled::WaitFor(span) => {
                     fake.pass(span.0);
@@ -101,14 +100,14 @@ fn a_spread_begins_each_tick_elsewhere_and_no_number_comes_twice_or_before_anoth
     // All that a request may ask for comes, wherever the tick began.
     fake.pass(60_000);
     assert_eq!(numbers(&mut engine, fake, 1, 2 * 4_096 - 15).len(), 2 * 4_096 - 15);
-    assert_eq!(code(engine.refill_layout(fake, 1, 2 * 4_096 - 14)), MintCode::BadParameter);
+    assert_eq!(code(engine.refill_ticks(fake, 1, 2 * 4_096 - 14)), MintCode::BadParameter);
 }
 
 #[test]
 fn the_first_id_of_a_name_needs_its_block_and_the_mark_in_one_write() {
     let fake = &mut Fake::new();
     let mut engine = with_layouts(fake, &[snowflake("one"), snowflake("two")], WallMs(0));
-    engine.refill_uniq96(fake, 1).unwrap();
+    refill_uniq96(fake, &mut engine, 1).unwrap();
     fake.asked.clear();
     numbers(&mut engine, fake, 1, 1);
     assert_eq!(fake.asked, ["write", "open ticks"], "though the mark is far enough");
@@ -116,7 +115,7 @@ fn the_first_id_of_a_name_needs_its_block_and_the_mark_in_one_write() {
     numbers(&mut engine, fake, 1, 1);
     assert_eq!(fake.asked, ["open ticks"]);
     fake.fails = Some(full);
-    assert_eq!(code(engine.refill_layout(fake, 2, 1)), MintCode::SerialFileIo, "nothing without the block");
+    assert_eq!(code(engine.refill_ticks(fake, 2, 1)), MintCode::SerialFileIo, "nothing without the block");
     fake.fails = None;
     engine.forget_failure();
     numbers(&mut engine, fake, 2, 1);
@@ -134,7 +133,7 @@ fn the_first_id_of_a_name_needs_its_block_and_the_mark_in_one_write() {
         .map(|n| Some(Block { name: BlockName::from(&format!("n{n}").parse().unwrap()), ..one.clone() }));
     engine.contents.blocks.extend(others);
     let fourth = engine.add(&snowflake("four")).unwrap();
-    let refused = engine.refill_layout(fake, fourth, 1).unwrap_err();
+    let refused = engine.refill_ticks(fake, fourth, 1).unwrap_err();
     assert_eq!(refused, Refusal::SerialFileFull { blocks: 20_000 });
     engine.retire(&snowflake("two"));
     numbers(&mut engine, fake, fourth, 1);
@@ -152,7 +151,7 @@ fn after_a_restart_ids_go_on_in_the_first_tick_that_begins_at_the_mark() {
         if first > 0 {
             // Of a second that may be in use there is nothing.
             assert!(
-                matches!(engine.refill_layout(fake, 1, 1), Ok(Refilled::WaitFor(span)) if span == SpanMs(first)),
+                matches!(engine.refill_ticks(fake, 1, 1), Ok(Refilled::WaitFor(span)) if span == SpanMs(first)),
                 "{mark}"
             );
             fake.pass(first);
@@ -173,25 +172,25 @@ fn what_is_used_up_is_waited_for_and_what_never_fits_is_refused() {
     let fake = &mut Fake::new();
     let js = layout("js", r#"{"kind":"layout","layout":"js53","ahead_max_ms":200}"#);
     let mut engine = with_layouts(fake, &[js, seconds("s")], WallMs(0));
-    let refused = engine.refill_layout(fake, 1, 3_073).unwrap_err().to_string();
+    let refused = engine.refill_ticks(fake, 1, 3_073).unwrap_err().to_string();
     assert!(refused.contains("at most 3072 by this name at once"), "{refused}");
     let first = numbers(&mut engine, fake, 1, 3_072);
     assert_eq!(first.iter().collect::<BTreeSet<_>>().len(), 3_072);
-    assert!(matches!(engine.refill_layout(fake, 1, 1), Ok(Refilled::WaitFor(SpanMs(100)))), "three ticks ahead");
+    assert!(matches!(engine.refill_ticks(fake, 1, 1), Ok(Refilled::WaitFor(SpanMs(100)))), "three ticks ahead");
     fake.pass(100);
     assert!(numbers(&mut engine, fake, 1, 1)[0] > first[3_071]);
     numbers(&mut engine, fake, 2, 1 << 17);
     assert!(
-        matches!(engine.refill_layout(fake, 2, 1), Ok(Refilled::WaitFor(SpanMs(400)))),
+        matches!(engine.refill_ticks(fake, 2, 1), Ok(Refilled::WaitFor(SpanMs(400)))),
         "nothing is ahead of the clock"
     );
     fake.wall = fake.wall + SpanMs(-1_600);
     assert!(
-        matches!(engine.refill_layout(fake, 2, 1), Ok(Refilled::WaitFor(SpanMs(2_000)))),
+        matches!(engine.refill_ticks(fake, 2, 1), Ok(Refilled::WaitFor(SpanMs(2_000)))),
         "it was set back a little"
     );
     fake.wall = fake.wall + SpanMs(-1);
-    let far = engine.refill_layout(fake, 2, 1).unwrap_err();
+    let far = engine.refill_ticks(fake, 2, 1).unwrap_err();
     assert_eq!(far, Refusal::ClockBehind { behind: SpanMs(2_001), retry: SpanMs(1) }, "it was set back further");
 }
 
@@ -201,7 +200,7 @@ fn tokens_and_times_that_do_not_fit_are_refused() {
     let narrow = r#"{"kind":"layout","bits":64,"epoch":"2024-01-01T00:00:00Z","unit_ms":1,
         "fields":["zero:1","time:41","token:2","serial:20"]}"#;
     let mut engine = with_layouts(fake, &[layout("narrow", narrow), snowflake("one")], WallMs(0));
-    let refused = engine.refill_layout(fake, 1, 1).unwrap_err();
+    let refused = engine.refill_ticks(fake, 1, 1).unwrap_err();
     assert_eq!(refused.code(), MintCode::TokenOutOfRange);
     assert!(refused.to_string().contains("has room for 4 tokens (0 to 3)"), "{refused}");
     let end = snowflake("one").layout().unwrap().layout().end();
@@ -213,9 +212,9 @@ fn tokens_and_times_that_do_not_fit_are_refused() {
     engine.set_leases(fake, leases, false).unwrap();
     fake.wall = end + SpanMs(-1);
     numbers(&mut engine, fake, 2, 1);
-    assert_eq!(code(engine.refill_layout(fake, 2, 4_096)), MintCode::ClockSkew, "its last one does not fit");
+    assert_eq!(code(engine.refill_ticks(fake, 2, 4_096)), MintCode::ClockSkew, "its last one does not fit");
     fake.wall = end;
-    assert_eq!(code(engine.refill_layout(fake, 2, 1)), MintCode::ClockSkew);
+    assert_eq!(code(engine.refill_ticks(fake, 2, 1)), MintCode::ClockSkew);
     // Before the epoch, by a calendar that all the cluster was given.
     let fake = &mut Fake::new();
     let mut engine = with_layouts(fake, &[seconds("s")], WallMs(0));
@@ -226,7 +225,7 @@ fn tokens_and_times_that_do_not_fit_are_refused() {
     }
     engine.set_leases(fake, leases, false).unwrap();
     fake.wall = WallMs(seconds("s").layout().unwrap().layout().epoch().0 - 1);
-    assert_eq!(code(engine.refill_layout(fake, 1, 1)), MintCode::ClockSkew);
+    assert_eq!(code(engine.refill_ticks(fake, 1, 1)), MintCode::ClockSkew);
     fake.pass(1);
     numbers(&mut engine, fake, 1, 1);
 }
@@ -237,7 +236,7 @@ fn no_tick_begins_before_its_lease_or_at_its_end() {
     let mut engine = with_layouts(fake, &[seconds("s")], WallMs(0));
     // The lease begins at midnight, in the middle of a tick.
     fake.wall = WallMs(20_000 * DAY_MS);
-    assert!(matches!(engine.refill_layout(fake, 1, 1), Ok(Refilled::WaitFor(SpanMs(500)))));
+    assert!(matches!(engine.refill_ticks(fake, 1, 1), Ok(Refilled::WaitFor(SpanMs(500)))));
     fake.pass(500);
     let definition = seconds("s");
     let id = numbers(&mut engine, fake, 1, 1)[0];
@@ -245,5 +244,5 @@ fn no_tick_begins_before_its_lease_or_at_its_end() {
     fake.wall = WallMs(20_007 * DAY_MS - 1);
     numbers(&mut engine, fake, 1, 1);
     fake.pass(1);
-    assert_eq!(code(engine.refill_layout(fake, 1, 1)), MintCode::LeaseExpired);
+    assert_eq!(code(engine.refill_ticks(fake, 1, 1)), MintCode::LeaseExpired);
 }

@@ -5,11 +5,10 @@
 use super::ticks::{layout, snowflake};
 use super::*;
 use crate::run::Runs;
-use common::kind::UNIQ96_AHEAD_MAX;
 use common::namespace::Scope;
 
 /// What is asked of each name at once: three times uses up a second of the last one.
-const ASKED: [u32; 3] = [1, 3, 50];
+const ASKED: [u32; 4] = [1, 3, 50, 2];
 
 /// By the second, with 128 IDs in each and nothing ahead of the clock.
 fn seconds() -> Namespace {
@@ -33,7 +32,6 @@ enum Twin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Deed {
     Ask(usize),
-    AskUniq96,
     Pass(i64),
     /// The calendar alone.
     Set(i64),
@@ -47,7 +45,7 @@ const DEEDS: [Deed; 12] = [
     Deed::Ask(0),
     Deed::Ask(1),
     Deed::Ask(2),
-    Deed::AskUniq96,
+    Deed::Ask(3),
     Deed::Pass(1),
     Deed::Pass(MARK_AHEAD.0 - 400),
     Deed::Set(-1_500),
@@ -95,7 +93,7 @@ impl Machine {
             }
             _ => snowflake("two"),
         };
-        for name in [snowflake("one"), two, seconds()] {
+        for name in [snowflake("one"), two, seconds(), Namespace::default_of(Kind::Uniq96)] {
             engine.add(&name).unwrap();
         }
         let parameters = ClusterParameters::new(7, UtcOffset::default(), 65_535).unwrap();
@@ -118,12 +116,9 @@ impl Machine {
     }
 
     /// As the minter does: of the window if that has it, else the long way, with the waiting that it asks for.
-    fn mint(&mut self, engine: &mut Engine, at: Option<usize>) -> Option<Runs> {
-        let axis = at.map_or(UNIQ96_AXIS, |at| engine.axis_of(at).unwrap());
-        let (n, ahead_max) = match at {
-            Some(at) => (ASKED[at], [snowflake("one"), snowflake("two"), seconds()][at].layout().unwrap().ahead_max()),
-            None => (2, UNIQ96_AHEAD_MAX),
-        };
+    fn mint(&mut self, engine: &mut Engine, at: usize) -> Option<Runs> {
+        let (axis, n) = (engine.axis_of(at).unwrap(), ASKED[at]);
+        let ahead_max = engine.series[at].namespace.numbers().unwrap().ahead_max();
         if let TakenTicks::All { run, half_used, .. } = take_ticks(&self.windows[axis], n, self.wall, ahead_max) {
             if half_used {
                 let _ = engine.extend_ticks(self, axis);
@@ -131,11 +126,7 @@ impl Machine {
             return Some(run.into());
         }
         for _ in 0..4 {
-            let refilled = match at {
-                Some(at) => engine.refill_layout(self, at, n),
-                None => engine.refill_uniq96(self, n),
-            };
-            match refilled {
+            match engine.refill_ticks(self, at, n) {
                 Ok(Refilled::Runs(runs)) => return Some(runs),
                 Ok(Refilled::WaitFor(span)) => self.pass(span),
                 Ok(Refilled::Pending(_)) => unreachable!("no plain numbers"),
@@ -191,8 +182,8 @@ impl Effects for Machine {
 fn walk(deeds: &[Deed], twin: Twin) -> Result<usize, u128> {
     let mut machine = Machine::new(twin);
     let mut engine = machine.start();
-    // The last number of each layout, and the last Uniq96. Names with one layout share their numbers.
-    let (mut last, mut answers) = ([None; 3], 0);
+    // The last number of each layout. The first two names share theirs.
+    let (mut last, mut answers) = ([None; 4], 0);
     let mut grows = |which: usize, number: u128| {
         let grows = last[which].is_none_or(|last| last < number);
         last[which] = Some(number);
@@ -201,15 +192,9 @@ fn walk(deeds: &[Deed], twin: Twin) -> Result<usize, u128> {
     for deed in deeds {
         match *deed {
             Deed::Ask(at) => {
-                if let Some(runs) = machine.mint(&mut engine, Some(at)) {
+                if let Some(runs) = machine.mint(&mut engine, at) {
                     answers += 1;
-                    runs.numbers().try_for_each(|number| grows(at / 2, number))?;
-                }
-            }
-            Deed::AskUniq96 => {
-                if let Some(runs) = machine.mint(&mut engine, None) {
-                    answers += 1;
-                    runs.numbers().try_for_each(|id| grows(2, id))?;
+                    runs.numbers().try_for_each(|number| grows(at.max(1), number))?;
                 }
             }
             Deed::Pass(ms) => machine.pass(SpanMs(ms)),
