@@ -94,17 +94,10 @@ impl Layout {
         if let Some(definition) = namespace.segments() {
             return Some(Self::Plain(*definition));
         }
-        let kind = namespace.kind();
-        match (namespace.template(), namespace.layout()) {
-            (Some(template), _) => Some(Self::Text(Arc::new(template.clone()))),
-            (None, Some(layout)) => Some(Self::Number(kind, Arc::new(layout.clone()))),
-            (None, None) => Self::of_kind(kind),
+        if let Some(template) = namespace.template() {
+            return Some(Self::Text(Arc::new(template.clone())));
         }
-    }
-
-    /// The same of a kind's own numbers.
-    pub fn of_kind(kind: Kind) -> Option<Self> {
-        Some(Self::Number(kind, Arc::clone(kind.numbers()?.definition())))
+        Some(Self::Number(namespace.kind(), Arc::new(namespace.numbers()?.clone())))
     }
 
     /// The kind and the definition of its numbers, if their mark is of the time.
@@ -136,41 +129,37 @@ impl Layout {
         kind.spec().unit
     }
 
-    /// The bucket that an instant lies in.
+    /// Its buckets in time.
+    fn ticks(&self, offset: UtcOffset) -> Ticks {
+        match self {
+            Self::Number(_, definition) => definition.layout().ticks(offset),
+            Self::Text(_) | Self::Plain(_) => Ticks::endless(self.unit().span(), offset),
+        }
+    }
+
+    /// The bucket that an instant lies in. Those of a layout have the number of the ten seconds in which they begin.
     pub fn bucket_at(&self, offset: UtcOffset, t: WallMs) -> u32 {
-        offset.bucket(t, self.unit().span())
+        offset.bucket(self.ticks(offset).floor(t), self.unit().span())
     }
 
     /// The end of a bucket.
     pub fn end(&self, offset: UtcOffset, number: u32) -> WallMs {
-        self.start(offset, number.saturating_add(1))
+        self.start(offset, number) + self.ticks(offset).unit
     }
 
     fn start(&self, offset: UtcOffset, number: u32) -> WallMs {
-        offset.bucket_start(number, self.unit().span())
+        self.ticks(offset).ceil(offset.bucket_start(number, self.unit().span()))
     }
 
     /// Whether IDs may be minted now, and of which bucket: the clock's, or `last` if that is later.
     ///
     /// # Errors
-    /// [`Refusal::LeaseExpired`] or [`Refusal::ClockBehind`]; their wording is the caller's to complete.
+    /// As [`gate_ticks`].
     pub fn gate(&self, offset: UtcOffset, lease: &Grant, last: u32, wall: WallMs) -> Result<Bucket, Refusal> {
-        let number = last.max(self.bucket_at(offset, wall));
-        let (start, end) = (self.start(offset, number), self.end(offset, number));
-        if wall >= lease.until {
-            return Err(expired(lease));
-        }
-        if start < lease.from {
-            return Err(behind(lease.from, wall, lease.from));
-        }
-        // Before the lease is blamed: no renewal reaches a bucket that is far ahead of the clock.
-        if start - wall > BUCKET_AHEAD_MAX {
-            return Err(behind(start, wall, start + SpanMs(-BUCKET_AHEAD_MAX.0)));
-        }
-        if start >= lease.until {
-            return Err(expired(lease));
-        }
-        Ok(Bucket { number, valid_until: end.min(lease.until), end })
+        let (ticks, last) = (self.ticks(offset), self.start(offset, last));
+        let start = gate_ticks(&ticks, lease, last, wall, BUCKET_AHEAD_MAX)?;
+        let end = start + ticks.unit;
+        Ok(Bucket { number: self.bucket_at(offset, start), valid_until: end.min(lease.until), end })
     }
 
     /// The prefix of that bucket's IDs under that lease.
@@ -205,7 +194,7 @@ impl Layout {
 /// if that is later. It begins within the lease: a tick that began before may have been another holder's.
 ///
 /// # Errors
-/// As [`Layout::gate`].
+/// [`Refusal::LeaseExpired`] or [`Refusal::ClockBehind`]; their wording is the caller's to complete.
 pub fn gate_ticks(
     ticks: &Ticks,
     lease: &Grant,
@@ -221,6 +210,7 @@ pub fn gate_ticks(
         return Err(behind(lease.from, wall, lease.from));
     }
     let ms = reached.max(ticks.ceil(lease.from));
+    // Before the lease is blamed: no renewal reaches a tick that is far ahead of the clock.
     if ms - wall > ahead_max {
         return Err(behind(ms, wall, ms + SpanMs(-ahead_max.0)));
     }

@@ -3,6 +3,7 @@
 
 use super::ticks::Axis;
 use super::{Effects, Engine, WRITE_RETRY, broken, series};
+use crate::gate::Layout;
 use crate::refusal::Refusal;
 use crate::serial::Marks;
 use crate::serial_file::{Block, Contents, Holdings, WriteError};
@@ -25,8 +26,8 @@ impl Engine {
         let (cluster, now) = (self.holdings.cluster, effects.wall());
         let offset = self.published.membership.parameters.map(|parameters| parameters.utc_offset()).unwrap_or_default();
         let gives_way = |block: &Block| {
-            self.retired.contains(&(block.kind, block.name))
-                && offset.bucket(now, block.kind.spec().unit.span()) > block.bucket
+            let retired = self.retired.get(&(block.kind, block.name));
+            retired.is_some_and(|layout| layout.bucket_at(offset, now) > block.bucket)
         };
         let with = series.contents_with(&self.contents, cluster, marks, now, gives_way);
         with.ok_or(Refusal::SerialFileFull { blocks: self.contents.blocks.len() })
@@ -34,8 +35,10 @@ impl Engine {
 
     /// Nothing is minted any more by a name that was retired. Its block is another's once the hour or day of its last IDs is over.
     pub fn retire(&mut self, namespace: &Namespace) {
-        if series::has_block_of(&self.contents, namespace, self.holdings.cluster) {
-            self.retired.insert((namespace.kind(), namespace.name().into()));
+        let layout = Layout::of(namespace);
+        if let Some(layout) = layout.filter(|_| series::has_block_of(&self.contents, namespace, self.holdings.cluster))
+        {
+            self.retired.insert((namespace.kind(), namespace.name().into()), layout);
         }
     }
 

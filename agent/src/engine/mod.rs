@@ -22,7 +22,7 @@ pub use segments::Answer;
 pub use serials::{Part, Taken, take};
 pub use ticks::{Refilled, TICK_WAIT_MAX, TakenTicks, take_ticks};
 
-use crate::gate::Prefix;
+use crate::gate::{Layout, Prefix};
 use crate::holder::Leases;
 use crate::refusal::Refusal;
 use crate::segments::Ask;
@@ -37,7 +37,7 @@ use common::parameters::SessionId;
 use common::time::{BootMs, SpanMs, WallMs};
 use common::token::TokenKey;
 use series::Series;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use ticks::Axis;
@@ -132,8 +132,8 @@ pub struct Engine {
     failed: Option<(BootMs, String)>,
     /// Segments of a resumed session wait until a master has renewed one of these leases; none: they do not wait.
     unconfirmed: Vec<(TokenKey, Generation)>,
-    /// Names that were retired and have blocks.
-    retired: BTreeSet<(Kind, BlockName)>,
+    /// Names that were retired and have blocks, with what says when their last hour or day is over.
+    retired: BTreeMap<(Kind, BlockName), Layout>,
     /// Segments that are still durable are given up: no write says them again, and nothing goes on with them.
     segments_given_up: bool,
     /// Whether there is no second segment.
@@ -151,7 +151,7 @@ impl Engine {
         let mark_at_start = contents.header.uniq96_mark;
         let published = Published::new(&holdings, leases, resumed_until);
         let (series, axes, random) = (Vec::new(), Vec::new(), Arc::default());
-        let (retired, one_segment, failed, ended) = (BTreeSet::new(), false, None, false);
+        let (retired, one_segment, failed, ended) = (BTreeMap::new(), false, None, false);
         let kept = holdings.leases.iter().map(|grant| (grant.key, grant.g));
         let has_segments = holdings.segments.values().any(|segments| !segments.record.held.is_empty());
         let unconfirmed: Vec<_> = kept.filter(|_| has_segments).collect();

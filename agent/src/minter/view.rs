@@ -174,8 +174,9 @@ impl Minter {
 
     /// The names whose layout ends soon after `now`, or has ended, and when it does.
     pub fn layouts_ending(&self, now: WallMs) -> Vec<(GeneratorName, WallMs)> {
+        let offset = self.membership().parameters.map(|parameters| parameters.utc_offset()).unwrap_or_default();
         let ending = |generator: &Arc<Generator>| {
-            let end = generator.namespace().layout()?.layout().end();
+            let end = generator.namespace().layout()?.layout().ticks(offset).end;
             (end - now <= WARN_AHEAD).then(|| (generator.namespace().name().clone(), end))
         };
         self.generators.iter().filter_map(ending).collect()

@@ -24,7 +24,7 @@ pub(super) const SPEC: Spec = Spec {
         wanted: "the uint types",
     }),
     unit: Bucket::Tick,
-    // The block has no serials: it says by which definition the name was minted. Time is durable in the header.
+    // Of ticks of at most 10 s the block has no serials: it says by which definition the name was minted. Time is durable in the header.
     durable: Durable::Block { number: 3 },
     form: Form::Layout { example: Preset::Snowflake },
     definition: Some(Definable { everyday_reset: false, shared_serials: false }),
@@ -120,6 +120,6 @@ fn reading(read: &Read, namespace: &Namespace, definition: &LayoutDefinition, en
             has_spellings: form == EncodingForm::Uuid && is_plain,
             strategy: encoding.own().map(|own| own.name().to_owned()),
         }),
-        ..Reading::of_number(Kind::Layout, &parts, parts.time.to_string(), TextForms::of(plain))
+        ..Reading::of_number(Kind::Layout, &parts, layout.time_text(parts.time), TextForms::of(plain))
     })
 }

@@ -10,7 +10,7 @@
 //! |---|---|---|---|---|
 //! | [`Kind::Uniq64`] | a `uint2` token up to 4095 | hour | a block for all names, or for one whose scope is its own | no template |
 //! | [`Kind::String`] | a token of a string type | day | a block for each name | a template |
-//! | [`Kind::Layout`] | a `uint1` or `uint2` token that fits its bits | a tick of 1 ms to 10 s | the time mark in the header, and a block that says which definition it is | a layout ([`crate::layout`]), an encoding |
+//! | [`Kind::Layout`] | a `uint1` or `uint2` token that fits its bits | a tick | the time mark in the header, and a block that says which definition it is; where ticks are longer than 10 s, serials in that block | a layout ([`crate::layout`]), an encoding |
 //! | [`Kind::Uniq96`] | a `uint2` token | millisecond | the time mark in the header | none: it has no names |
 //! | [`Kind::Segment`] | a segment of the name's axis | none | segments and their marks, in the lineage file | an axis and steps ([`crate::segment`]) |
 //! | [`Kind::Sequence`] | a section of the name's keys | none | bounds of sections, in `F.bounds` beside the serial file `F` | keys and steps ([`crate::sequence`]) |
@@ -43,7 +43,7 @@ pub use crate::calendar::{CalendarError, Ymd};
 pub use crate::encoding::{TextForm, UnknownTextForm};
 
 use crate::digits::shown;
-use crate::layout::{Preset, YEAR_FIRST};
+use crate::layout::{Preset, TICK_MAX, YEAR_FIRST};
 use crate::time::{DAY_MS, HOUR_MS, SpanMs};
 use crate::token::TokenType;
 use serde::{Deserialize, Serialize};
@@ -240,7 +240,7 @@ pub enum Bucket {
     Hour,
     /// Uniq96.
     Millisecond,
-    /// Layouts: as long as the definition says, 1 ms to 10 s.
+    /// Layouts: as long as the definition says.
     Tick,
     /// Plain numbers carry no time: they are counted once and for all.
     Ever,
@@ -258,14 +258,15 @@ impl Bucket {
         }
     }
 
-    /// How long it is; of a tick the shortest that there is.
+    /// How long it is; of a tick the shortest whose beginning stands in the serial file.
     pub const fn span(self) -> SpanMs {
-        SpanMs(match self {
-            Self::Day => DAY_MS,
-            Self::Hour => HOUR_MS,
-            Self::Millisecond | Self::Tick => 1,
-            Self::Ever => i64::MAX,
-        })
+        match self {
+            Self::Day => SpanMs(DAY_MS),
+            Self::Hour => SpanMs(HOUR_MS),
+            Self::Millisecond => SpanMs(1),
+            Self::Tick => TICK_MAX,
+            Self::Ever => SpanMs(i64::MAX),
+        }
     }
 }
 

@@ -334,9 +334,7 @@ impl Numbers {
 
     fn reading(&self, number: u128) -> Option<Reading> {
         let parts = self.layout().parts(number)?;
-        // As far as the time goes: no milliseconds of an hour, and no zone, as that of the cluster is not known here.
-        let mut time = parts.time.to_string();
-        time.truncate(if self.is_hourly() { "2026-11-20T13:00:00".len() } else { "2026-11-20T13:05:06.999".len() });
+        let time = self.layout().time_text(parts.time);
         Some(Reading::of_number(self.kind, &parts, time, TextForms::of(|form| self.text(number, form))))
     }
 }

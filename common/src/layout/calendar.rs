@@ -1,7 +1,7 @@
 //! Calendars: a tick written as year, month, day and so on in fields of their own, and not as one number.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::{Field, Part};
+use super::{Field, InvalidLayout, Part};
 use crate::calendar::{Civil, UtcOffset};
 use crate::time::{DAY_MS, HOUR_MS, SECOND_MS, SpanMs, WallMs};
 use std::fmt;
@@ -39,6 +39,11 @@ const UNITS: [(Unit, u32, i64); 6] = [
     (Unit::Millisecond, 10, 1),
 ];
 
+/// The most bits of a year.
+const YEAR_BITS_MAX: u32 = 12;
+/// Units of the calendars that definitions may have: shorter ticks are counted.
+const DEFINABLE: [i64; 3] = [60 * SECOND_MS, HOUR_MS, DAY_MS];
+
 /// Dates that stand for ticks, from the year down to the field of a tick's unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Calendar {
@@ -49,6 +54,24 @@ pub struct Calendar {
 }
 
 impl Calendar {
+    /// The calendar whose fields these are, joined, if some of them are a calendar's. A definition has one to the minute, the hour or the day.
+    ///
+    /// # Errors
+    /// [`InvalidLayout::Calendar`] if they are not all of them, in their order, side by side, and instead of a time.
+    pub(super) fn of(fields: &[Field], unit: SpanMs) -> Result<Option<Self>, InvalidLayout> {
+        let is_its = |field: &&Field| matches!(field.part, Part::Calendar(_) | Part::Time);
+        let at = fields.iter().position(|field| matches!(field.part, Part::Calendar(_)));
+        let Some(at) = at else { return Ok(None) };
+        let years = fields.get(at).filter(|field| field.bits <= YEAR_BITS_MAX).map_or(0, |field| field.bits);
+        let calendar = Self::new(years, unit);
+        let (own, said) = (calendar.fields().collect::<Vec<_>>(), fields.get(at..).unwrap_or_default());
+        let fits = DEFINABLE.contains(&unit.0) && said.starts_with(&own);
+        match fits && fields.iter().filter(is_its).count() == own.len() {
+            true => Ok(Some(calendar)),
+            false => Err(InvalidLayout::Calendar),
+        }
+    }
+
     /// The calendar with so many bits for the year, at most 12, and ticks of a day, an hour, a minute, a second or a millisecond.
     pub fn new(year_bits: u32, unit: SpanMs) -> Self {
         let cut = UNITS.iter().filter(|(.., span)| *span < unit.0).map(|(_, bits, _)| bits).sum();
@@ -111,6 +134,14 @@ impl Calendar {
             second: field(10, 6),
             millisecond: (all & 0x3ff) as u16,
         }
+    }
+}
+
+impl Unit {
+    /// The one of that name.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        let units = std::iter::once(Self::Year).chain(UNITS.iter().map(|(unit, ..)| *unit));
+        units.into_iter().find(|unit| unit.to_string() == name)
     }
 }
 

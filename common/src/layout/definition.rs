@@ -1,16 +1,19 @@
 //! What a name of kind `layout` stands for: a layout, how far it may run ahead of the clock, and how its numbers are written.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::{InvalidLayout, Layout, LayoutSpec, Part, Preset, Spread};
+use super::{InvalidLayout, Layout, LayoutSpec, Mark, Part, Preset, Spread};
 use crate::encoding::{Encoding, EncodingForm, EncodingSource, InvalidEncoding, Secrets, WrittenAs};
 use crate::strategy::Strategies;
-use crate::time::{SECOND_MS, SpanMs};
+use crate::time::{HOUR_MS, SECOND_MS, SpanMs};
 use crate::token::TokenType;
 use std::sync::Arc;
 
-/// The longest tick of a name, in milliseconds. After a restart a name goes on with the next tick, so it may have to wait for
-/// one; what is counted by the hour or the day is Uniq64 and strings.
+/// The longest tick whose time is durable ahead of its use: after a restart a name goes on with the next one, so it may have to wait for it. In
+/// longer ticks the serials are.
 pub const TICK_MAX: SpanMs = SpanMs::seconds(10);
+/// The longest tick without a calendar. It may begin at any time of the day, and a lease begins with a day: what of a tick lies before that is
+/// not used, and an ID carries a tick that is at most so far ahead of the clock.
+const LONG_TICK_MAX: SpanMs = SpanMs(HOUR_MS);
 /// The furthest that a name may be told to run ahead of the clock.
 pub const AHEAD_MAX_LIMIT: SpanMs = SpanMs::seconds(10);
 /// How far a name may run ahead of the clock when nothing else is said, or one tick if that is longer.
@@ -37,16 +40,15 @@ pub enum InvalidDefinition {
     /// The encoding is refused.
     #[error("the encoding cannot be taken: {0}")]
     Encoding(#[from] InvalidEncoding),
-    /// A tick longer than [`TICK_MAX`].
-    #[error(
-        "a unit of {unit_ms} ms is too long: at most {max}, because a restart may have to wait for the next one; numbers by the \
-         hour are kind uniq64, and texts by the day kind string",
-        max = TICK_MAX.0
-    )]
+    /// A tick longer than [`LONG_TICK_MAX`].
+    #[error("a unit of {unit_ms} ms is too long: at most {max}, or a calendar by the day", max = LONG_TICK_MAX.0)]
     TickTooLong {
         /// The unit.
         unit_ms: i64,
     },
+    /// A part of a definition that goes with ticks of at most [`TICK_MAX`].
+    #[error("{0} is for ticks of at most {max} ms, and the serials of longer ones go on from tick to tick: leave it out", max = TICK_MAX.0)]
+    OnlyShortTicks(&'static str),
     /// A spread of more serials than a tick can spare, or of fewer than two.
     #[error(
         "a spread of {spread} does not fit: 2 to {max}, at most half of the IDs that a token has in a tick, and no more than the lowest bits of the serial count, or leave it out"
@@ -72,10 +74,17 @@ impl LayoutDefinition {
     /// [`InvalidDefinition`], with the reason.
     pub fn new(said: &LayoutSpec) -> Result<Self, InvalidDefinition> {
         let layout = Layout::of(said)?;
-        if layout.unit() > TICK_MAX {
+        if layout.unit() > LONG_TICK_MAX && layout.calendar().is_none() {
             return Err(InvalidDefinition::TickTooLong { unit_ms: layout.unit().0 });
         }
+        let has_short_ticks = layout.mark() == Mark::Time;
+        for (what, is_said) in [("ahead_max_ms", said.ahead_max_ms.is_some()), ("spread", said.spread.is_some())] {
+            if is_said && !has_short_ticks {
+                return Err(InvalidDefinition::OnlyShortTicks(what));
+            }
+        }
         let ahead_max = match said.ahead_max_ms {
+            _ if !has_short_ticks => SpanMs(0),
             Some(ms) if SpanMs(ms.into()) > AHEAD_MAX_LIMIT => return Err(InvalidDefinition::TooFarAhead(ms)),
             Some(ms) => SpanMs(ms.into()),
             None => AHEAD_MAX_DEFAULT.max(layout.unit()),
@@ -120,7 +129,7 @@ impl LayoutDefinition {
         TokenType::fitting(self.layout.token_bits()).unwrap_or(TokenType::Uint5Bit)
     }
 
-    /// How far the time in an ID may lie ahead of the clock when ticks are used up; 0: minting waits for the clock.
+    /// How far the time in an ID may lie ahead of the clock when short ticks are used up; 0: minting waits for the clock.
     pub fn ahead_max(&self) -> SpanMs {
         self.ahead_max
     }
@@ -184,7 +193,7 @@ impl LayoutDefinition {
     /// The parts of it that say which IDs come: not by which name it was asked for. Checksums are of its text.
     pub(crate) fn checked(&self) -> LayoutSpec {
         LayoutSpec {
-            ahead_max_ms: u32::try_from(self.ahead_max.0).ok(),
+            ahead_max_ms: u32::try_from(self.ahead_max.0).ok().filter(|_| self.layout.mark() == Mark::Time),
             spread: self.spread.places(),
             encoding: Some(self.encoding().clone()),
             ..self.layout.spec()
@@ -266,7 +275,12 @@ mod tests {
         let leaf = || LayoutSpec::of("leaf");
         let fields = ["zero:1", "time:25", "token:16", "serial:22"];
         for (refused, said) in [
-            (custom(60_000, &fields), "at most 10000"),
+            (custom(7_200_000, &fields), "at most 3600000, or a calendar"),
+            (
+                LayoutSpec { ahead_max_ms: Some(0), ..custom(3_600_000, &fields) },
+                "ahead_max_ms is for ticks of at most 10000 ms",
+            ),
+            (LayoutSpec { spread: Some(16), ..custom(3_600_000, &fields) }, "spread is for ticks of at most 10000 ms"),
             (LayoutSpec { ahead_max_ms: Some(10_001), ..leaf() }, "0 to 10000"),
             (LayoutSpec { encoding: Some(EncodingSource::Name(EncodingForm::Uuid)), ..leaf() }, "a uuid has 128 bits"),
         ] {

@@ -13,7 +13,7 @@ pub enum Part {
     Const(u64),
     /// Ticks since the epoch.
     Time,
-    /// A field of the calendar that stands for ticks. No definition can say it.
+    /// A field of the calendar that stands for ticks.
     Calendar(Unit),
     /// The leased token.
     Token,
@@ -36,7 +36,9 @@ pub struct Field {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FieldError {
     /// Not written like one.
-    #[error("'{0}' is not a field: write zero:N, const:N=V, time:N, token:N, serial:N or random:N")]
+    #[error(
+        "'{0}' is not a field: write zero:N, const:N=V, time:N, token:N, serial:N, random:N, or year:N and what follows it in a calendar"
+    )]
     Form(String),
     /// No such width.
     #[error("'{0}' has no width that fits: 1 to {BITS_MAX} bits")]
@@ -94,6 +96,7 @@ impl FromStr for Field {
             ("token", None) => Part::Token,
             ("serial", None) => Part::Serial,
             ("random", None) => Part::Random,
+            (name, None) => Part::Calendar(Unit::named(name).ok_or_else(form)?),
             _ => return Err(form()),
         };
         let bits = crate::digits::read_decimal(width).and_then(|bits| u32::try_from(bits).ok());

@@ -17,9 +17,9 @@
 //! UUID's version stands between them; the first piece has the most significant bits. Pieces that continue each other are one
 //! field, however they are written, and constants side by side are one constant: two layouts are equal if they write all numbers alike.
 //!
-//! Times are UTC, whatever the cluster's offset is: those who take such a number apart know of none. But a layout that no definition can
-//! say may have a [`Calendar`] where others have one field `time`: its ticks are counted from 1970 on in the cluster's offset, so whoever
-//! asks for the tick of an instant hands over [the local one](crate::calendar::UtcOffset::to_local).
+//! Times are UTC, whatever the cluster's offset is: those who take such a number apart know of none. But a layout may have a [`Calendar`]
+//! where others have one field `time`, e.g. `year:7 month:4 day:5 hour:5`: its ticks are counted from 1970 on in the cluster's offset, so
+//! whoever asks for the tick of an instant hands over [the local one](crate::calendar::UtcOffset::to_local).
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod calendar;
@@ -82,14 +82,14 @@ pub struct LayoutSpec {
     /// The instant that the time counts from, RFC 3339. A preset has its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub epoch: Option<String>,
-    /// The length of a tick in milliseconds, 1 to 10,000; it divides a day.
+    /// The length of a tick in milliseconds; it divides a day. At most an hour, or a day by a calendar.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unit_ms: Option<u32>,
     /// The fields, the most significant first, e.g. `zero:1`, `time:41`, `token:10`, `serial:12`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fields: Option<Vec<String>>,
     /// Distance that the time in an ID may lie ahead of the clock when a tick is used up, in milliseconds, 0 to 10,000;
-    /// 0 waits for the clock. A second, or a tick if that is longer, when nothing is said.
+    /// 0 waits for the clock. A second, or a tick if that is longer, when nothing is said. Only for ticks of at most 10 s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ahead_max_ms: Option<u32>,
     /// Begins the serials of a tick at one of so many places, which changes from tick to tick, so that `id % spread` is even where a tick
@@ -143,6 +143,15 @@ pub enum InvalidLayout {
     /// Not an instant, or one before 1970 or in less than milliseconds.
     #[error("'{0}' is not an instant from 1970 on: write it as 2024-01-01T00:00:00Z, with milliseconds at most")]
     Epoch(String),
+    /// Fields of a calendar that are none.
+    #[error(
+        "a calendar is year:N of 1 to 12 bits, month:4, day:5 and, by the hour or the minute, hour:5, minute:6, in this order and side by \
+         side, with a unit_ms of 86400000, 3600000 or 60000, and no field time beside it"
+    )]
+    Calendar,
+    /// An epoch of a calendar, which counts from none.
+    #[error("a calendar has no epoch of its own: leave epoch out")]
+    EpochOfCalendar,
     /// A tick that does not divide a day.
     #[error("a unit of {0} ms does not divide a day: take 1, 10, 100, 1000, or another that does")]
     Unit(u32),
@@ -252,16 +261,17 @@ impl Layout {
                 }
             }
             let preset: Preset = name.parse()?;
-            return Ok(Self { epoch: epoch.unwrap_or(preset.epoch()), ..preset.layout()? });
+            return preset.layout_since(epoch.unwrap_or(preset.epoch()));
         }
         let bits = bits.ok_or(InvalidLayout::Incomplete("bits"))?;
-        let epoch = epoch.ok_or(InvalidLayout::Incomplete("epoch"))?;
         let unit_ms = unit_ms.ok_or(InvalidLayout::Incomplete("unit_ms"))?;
         let fields = fields.as_ref().ok_or(InvalidLayout::Incomplete("fields"))?;
         if fields.len() > FIELDS_MAX {
             return Err(InvalidLayout::TooManyFields(fields.len()));
         }
-        let fields = fields.iter().map(|field| field.parse()).collect::<Result<Vec<_>, _>>()?;
+        let fields = fields.iter().map(|field| field.parse()).collect::<Result<Vec<Field>, _>>()?;
+        let has_calendar = fields.iter().any(|field| matches!(field.part, Part::Calendar(_)));
+        let epoch = epoch.or(has_calendar.then_some(WallMs(0))).ok_or(InvalidLayout::Incomplete("epoch"))?;
         Self::new(bits, epoch, unit_ms, fields)
     }
 
@@ -285,6 +295,11 @@ impl Layout {
             return Err(InvalidLayout::Sum { sum, bits });
         }
         let layout = Self::placed(bits, epoch, unit, fields);
+        let layout = match Calendar::of(&layout.fields, unit)? {
+            Some(_) if epoch != WallMs(0) => return Err(InvalidLayout::EpochOfCalendar),
+            Some(calendar) => layout.written_by(calendar),
+            None => layout,
+        };
         for (part, bits, max) in [
             (Part::Time, layout.time.bits(), TIME_BITS_MAX),
             (Part::Token, layout.token.bits(), TOKEN_BITS_MAX),
@@ -309,8 +324,11 @@ impl Layout {
         let behind = [(Part::Token, token_bits), (Part::Serial, serial_bits)].map(|(part, bits)| Field { part, bits });
         let fields: Vec<_> = calendar.fields().chain(behind).collect();
         let bits = fields.iter().map(|field| field.bits).sum();
-        let ticks = calendar.ticks();
-        Self { ticks, calendar: Some(calendar), ..Self::placed(bits, WallMs(0), calendar.unit(), fields) }
+        Self::placed(bits, WallMs(0), calendar.unit(), fields).written_by(calendar)
+    }
+
+    fn written_by(self, calendar: Calendar) -> Self {
+        Self { ticks: calendar.ticks(), calendar: Some(calendar), ..self }
     }
 
     /// The fields in their places, whether they go together or not.
@@ -486,6 +504,19 @@ impl Layout {
             serial: u32::try_from(self.serial.get(id)).ok()?,
             random: self.random.get(id),
         })
+    }
+
+    /// The beginning of a tick as it stands in a number: by a calendar without a zone, which the number does not say, and as far as it goes.
+    pub(crate) fn time_text(&self, time: WallMs) -> String {
+        let mut text = time.to_string();
+        if self.calendar.is_some() {
+            text.truncate(if self.unit.0 < SECOND_MS {
+                "2026-11-20T13:05:06.999".len()
+            } else {
+                "2026-11-20T13:00:00".len()
+            });
+        }
+        text
     }
 
     /// As a person writes it, with nothing left out.

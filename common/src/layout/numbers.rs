@@ -6,7 +6,7 @@ use crate::token::TokenValue;
 use std::sync::Arc;
 
 /// The numbers of a token from a tick on, by a counter: the serials of that tick, and behind them those of the ticks that follow. By a
-/// calendar there are none behind them, and the serial begins at 0 again.
+/// calendar, and in ticks so long that the serials have a mark, there are none behind them, and the serial begins at 0 again.
 #[derive(Clone, Debug)]
 pub enum Numbers {
     /// Of at most 64 bits, with time and serial in one piece each.
@@ -27,7 +27,7 @@ pub enum Numbers {
 pub struct Narrow {
     /// The number with serial 0.
     base: u64,
-    /// The sum that one tick more adds; 0 by a calendar.
+    /// The sum that one tick more adds; 0 if none follows.
     tick: u64,
     serial_bits: u8,
     /// The lowest bit of the serial.
@@ -39,7 +39,7 @@ pub struct Narrow {
 pub struct Wide {
     high: u64,
     low: u64,
-    /// The lowest bit of the tick; `None` by a calendar.
+    /// The lowest bit of the tick; `None` if none follows.
     tick: Option<u8>,
     serial_bits: u8,
     serial: u8,
@@ -51,6 +51,7 @@ pub struct Mixed {
     layout: Layout,
     token: TokenValue,
     random: Arc<RandomBits>,
+    counts_on: bool,
 }
 
 /// Numbers that are equally far from each other.
@@ -70,10 +71,10 @@ impl Layout {
         let base = self.prefix(tick, token)?;
         let (Some(time), Some(serial @ ..u64::BITS), 0) = (self.time.shift(), self.serial.shift(), self.random.bits())
         else {
-            let of = Mixed { layout: self.clone(), token, random: Arc::clone(random) };
+            let of = Mixed { layout: self.clone(), token, random: Arc::clone(random), counts_on: self.counts_on() };
             return Some(Numbers::Mixed { tick, of: Arc::new(of) });
         };
-        let counts_on = self.calendar.is_none();
+        let counts_on = self.counts_on();
         // All of them are below 128.
         let (time, serial, serial_bits) = (time as u8, serial as u8, self.serial_bits() as u8);
         Some(match u64::try_from(base) {
@@ -121,7 +122,8 @@ impl Mixed {
     fn number(&self, tick: u64, counter: u64) -> u128 {
         let (layout, bits) = (&self.layout, self.layout.serial_bits());
         // Whoever counts ends where the time does not fit any more.
-        let prefix = layout.prefix(tick + (counter >> bits), self.token).unwrap_or_default();
+        let ticks = if self.counts_on { counter >> bits } else { 0 };
+        let prefix = layout.prefix(tick + ticks, self.token).unwrap_or_default();
         let number = layout.fill(prefix, (counter & ones(bits as u8)) as u32, 0);
         if layout.random_bits() == 0 { number } else { layout.fill(number, 0, self.random.of(number)) }
     }
@@ -138,7 +140,7 @@ impl Numbers {
         }
     }
 
-    /// The same from a later tick on; `None` by a calendar, which has to be asked for each tick.
+    /// The same from a later tick on; `None` where a counter does not go on to it, and the layout has to be asked for each tick.
     #[inline]
     pub fn later(&self, ticks: u64) -> Option<Self> {
         if ticks == 0 {
@@ -153,6 +155,7 @@ impl Numbers {
                 let base = wide.number(ticks << wide.serial_bits);
                 Some(Self::Wide(Wide { high: (base >> u64::BITS) as u64, low: base as u64, ..*wide }))
             }
+            Self::Mixed { of, .. } if !of.counts_on => None,
             Self::Mixed { tick, of } => Some(Self::Mixed { tick: tick + ticks, of: Arc::clone(of) }),
         }
     }

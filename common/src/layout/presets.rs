@@ -111,9 +111,14 @@ impl Preset {
     /// # Errors
     /// None of those that there are is refused, which a test shows.
     pub fn layout(self) -> Result<Layout, InvalidLayout> {
-        let Row { bits, epoch, unit_ms, fields, .. } = self.row();
+        self.layout_since(self.epoch())
+    }
+
+    /// The same with that epoch.
+    pub(super) fn layout_since(self, epoch: WallMs) -> Result<Layout, InvalidLayout> {
+        let Row { bits, unit_ms, fields, .. } = self.row();
         let fields = fields.iter().map(|field| field.parse::<Field>()).collect::<Result<Vec<_>, _>>()?;
-        Layout::new(bits, WallMs(epoch), unit_ms, fields)
+        Layout::new(bits, epoch, unit_ms, fields)
     }
 
     /// The preset that this layout is, if it is one but for its epoch.

@@ -84,7 +84,7 @@ fn what_is_of_no_use_is_refused_with_the_reason() {
         (source(96, 1, &["time:40", "token:16", "serial:20", "serial:20"]), "serial has 40 bits: at most 32"),
         (source(64, 1, &["time", "token:10"]), "'time' is not a field"),
         (source(64, 1, &["time:41=3"]), "is not a field"),
-        (source(64, 1, &["year:7"]), "'year:7' is not a field"),
+        (source(64, 1, &["week:7"]), "'week:7' is not a field"),
         (source(64, 1, &["const:2=4"]), "does not fit its bits"),
         (source(64, 1, &["const:2=0"]), "written zero:N"),
         (source(64, 1, &["time:+4"]), "no width that fits"),
@@ -100,6 +100,50 @@ fn what_is_of_no_use_is_refused_with_the_reason() {
     ] {
         let refusal = refusal(&source);
         assert!(refusal.contains(said), "{refusal}, and not: {said}");
+    }
+}
+
+#[test]
+fn a_calendar_has_all_fields_down_to_its_unit_in_their_order_and_side_by_side() {
+    let of = |unit_ms, fields: &[&str]| LayoutSpec { epoch: None, ..source(64, unit_ms, fields) };
+    let day = ["year:12", "month:4", "day:5"];
+    let (hour, minute) = ([&day[..], &["hour:5"]].concat(), [&day[..], &["hour:5", "minute:6"]].concat());
+    let rest = |bits: u32| [format!("token:{}", bits - 29), "serial:29".to_owned()];
+    let with = |calendar: &[&str], bits| {
+        let rest: [String; 2] = rest(64 - bits);
+        [calendar, &rest.each_ref().map(String::as_str)].concat().into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    for (unit_ms, calendar, bits) in [(DAY_MS, &day[..], 21_u32), (HOUR_MS, &hour, 26), (60 * SECOND_MS, &minute, 32)] {
+        let fields = with(calendar, bits);
+        let fields: Vec<&str> = fields.iter().map(String::as_str).collect();
+        let layout = Layout::of(&of(unit_ms as u32, &fields)).unwrap();
+        assert_eq!((layout.calendar(), layout.mark()), (Some(&Calendar::new(12, SpanMs(unit_ms))), Mark::Serial));
+        assert_eq!(Layout::of(&layout.spec()).unwrap(), layout, "written out, it reads back");
+        let mut behind = fields.clone();
+        behind.rotate_left(calendar.len());
+        assert!(Layout::of(&of(unit_ms as u32, &behind)).is_ok(), "it may stand anywhere");
+        assert_eq!(refusal(&source(64, unit_ms as u32, &fields)), InvalidLayout::EpochOfCalendar.to_string());
+        for other in [1, 1_000, 3_600_000 / 4, DAY_MS, HOUR_MS, 60 * SECOND_MS].into_iter().filter(|it| *it != unit_ms)
+        {
+            assert_eq!(refusal(&of(other as u32, &fields)), InvalidLayout::Calendar.to_string(), "{other}");
+        }
+        let swap = |one, other| {
+            let mut fields = fields.clone();
+            fields.swap(one, other);
+            fields
+        };
+        for fields in [swap(0, 1), swap(1, 2), swap(2, calendar.len())] {
+            assert_eq!(refusal(&of(unit_ms as u32, &fields)), InvalidLayout::Calendar.to_string(), "{fields:?}");
+        }
+    }
+    for fields in [
+        ["year:12", "month:4", "day:4", "token:15", "serial:29"].as_slice(),
+        &["year:13", "month:4", "day:5", "token:13", "serial:29"],
+        &["month:4", "day:5", "token:26", "serial:29"],
+        &["year:10", "month:4", "day:5", "time:2", "token:14", "serial:29"],
+        &["year:10", "month:4", "day:5", "token:7", "year:2", "token:7", "serial:29"],
+    ] {
+        assert_eq!(refusal(&of(DAY_MS as u32, fields)), InvalidLayout::Calendar.to_string(), "{fields:?}");
     }
 }
 
@@ -187,7 +231,7 @@ fn any_layout() -> impl Strategy<Value = Layout> {
         (1u32..=12).prop_map(|bits| Field { part: Part::Serial, bits }),
         (1u32..=20).prop_map(|bits| Field { part: Part::Random, bits }),
     ];
-    let filled = |(mut fields, bits): (Vec<Field>, u32)| {
+    let filled = |(mut fields, bits, unit_ms): (Vec<Field>, u32, u32)| {
         let mut left = bits;
         fields.retain(|field: &Field| {
             let fits = field.bits <= left;
@@ -195,10 +239,11 @@ fn any_layout() -> impl Strategy<Value = Layout> {
             fits
         });
         (left > 0).then(|| fields.push(Field { part: Part::Random, bits: left }));
-        Layout::new(bits, WallMs(0), 1, fields).ok()
+        Layout::new(bits, WallMs(0), unit_ms, fields).ok()
     };
     let bits = proptest::sample::select(WIDTHS.to_vec());
-    (proptest::collection::vec(pieces, 4..12), bits).prop_filter_map("no layout", filled)
+    let unit_ms = proptest::sample::select(vec![1, 1, 60_000]);
+    (proptest::collection::vec(pieces, 4..12), bits, unit_ms).prop_filter_map("no layout", filled)
 }
 
 /// Layouts of every calendar that ends with a unit of fixed length.
@@ -225,14 +270,14 @@ fn respelled(layout: &Layout) -> Layout {
         fields.push(*field);
     }
     fields.retain(|field: &Field| field.bits > 0);
-    Layout::new(layout.bits(), layout.epoch(), 1, fields).unwrap()
+    Layout::new(layout.bits(), layout.epoch(), layout.unit().0 as u32, fields).unwrap()
 }
 
 #[test]
 fn those_of_databases_have_a_fast_way_and_others_none() {
     for preset in Preset::ALL {
         let layout = preset.layout().unwrap();
-        let numbers = layout.numbers(1, TokenValue(5), &Arc::default()).unwrap();
+        let numbers = layout.numbers(layout.ticks.start, TokenValue(5), &Arc::default()).unwrap();
         assert_eq!(numbers.are_narrow(), layout.bits() <= u64::BITS, "{preset:?}");
         assert_eq!(matches!(numbers, Numbers::Wide(_)), matches!(preset, Preset::ObjectId | Preset::Xid), "{preset:?}");
     }
@@ -273,7 +318,8 @@ proptest! {
         // Near the last one, or anywhere.
         let tick = if nth % 2 == 0 { (end - 1).saturating_sub(before_end % 3).max(start) } else { start + nth % (end - start) };
         let (token, serials) = (TokenValue((u64::from(token) % layout.tokens()) as u32), layout.serials_per_tick());
-        let (random, spans) = (Arc::new(RandomBits::default()), layout.calendar().is_none());
+        let spans = layout.calendar().is_none() && layout.unit() <= TICK_MAX;
+        let random = Arc::new(RandomBits::default());
         let numbers = layout.numbers(tick, token, &random).unwrap();
         // Near the end of its tick, or anywhere.
         let serial = if serial % 2 == 0 { serials - 1 - u64::from(serial) % serials.min(20) } else { u64::from(serial) % serials };
@@ -318,7 +364,7 @@ proptest! {
         }
         cut.retain(|field| field.bits > 0);
         prop_assume!(cut.len() <= FIELDS_MAX);
-        prop_assert_eq!(Layout::new(layout.bits(), layout.epoch(), 1, cut).unwrap(), layout);
+        prop_assert_eq!(Layout::new(layout.bits(), layout.epoch(), layout.unit().0 as u32, cut).unwrap(), layout);
     }
 
     /// Two layouts that differ write another number for some tick, token, serial and random bits: those that are counted apart
@@ -330,7 +376,7 @@ proptest! {
             let prefix = |tick, token| layout.prefix(tick, TokenValue(token)).unwrap();
             let zero = prefix(0, 0);
             let mut numbers = vec![zero];
-            numbers.extend((0..layout.end().0.ilog2()).map(|bit| prefix(1 << bit, 0)));
+            numbers.extend((0..layout.ticks.end.ilog2()).map(|bit| prefix(1 << bit, 0)));
             numbers.extend((0..layout.token_bits()).map(|bit| prefix(0, 1 << bit)));
             numbers.extend((0..layout.serial_bits()).map(|bit| layout.fill(zero, 1 << bit, 0)));
             numbers.extend((0..layout.random_bits()).map(|bit| layout.fill(zero, 0, 1 << bit)));

@@ -27,7 +27,7 @@ pub struct Ticks {
     pub end: WallMs,
     /// A token has 2 to the power of this many IDs in each, at most 2^32.
     pub serial_bits: u32,
-    /// Tells whether the IDs of one request may lie in more than one tick: by a calendar they do not.
+    /// Tells whether the IDs of one request may lie in more than one tick.
     pub spanning: bool,
 }
 
@@ -35,6 +35,11 @@ impl Layout {
     /// The part that is durable ahead of use, which follows from the length of a tick.
     pub fn mark(&self) -> Mark {
         if self.unit() <= TICK_MAX { Mark::Time } else { Mark::Serial }
+    }
+
+    /// Tells whether a counter goes on from tick to tick in its numbers: by a calendar, and where the serials have a mark, it begins anew.
+    pub(super) fn counts_on(&self) -> bool {
+        self.calendar.is_none() && self.mark() == Mark::Time
     }
 
     /// The ticks in a cluster of that offset, in which only calendars are written.
@@ -46,12 +51,18 @@ impl Layout {
             begin: at(self.starts_at(self.ticks.start)),
             end: at(self.end()),
             serial_bits: self.serial_bits(),
-            spanning: self.calendar.is_none(),
+            spanning: self.counts_on(),
         }
     }
 }
 
 impl Ticks {
+    /// Ticks of that length from the beginning of 1970 on in a cluster of that offset, which IDs without bits carry.
+    pub fn endless(unit: SpanMs, offset: UtcOffset) -> Self {
+        let (epoch, end) = (offset.from_local(WallMs(0)), WallMs(i64::MAX));
+        Self { unit, epoch, begin: epoch, end, serial_bits: 0, spanning: false }
+    }
+
     /// The beginning of the tick of `t`.
     pub fn floor(&self, t: WallMs) -> WallMs {
         if self.unit.0 == 1 {
@@ -123,7 +134,8 @@ mod tests {
             }
             for preset in Preset::ALL {
                 let layout = preset.layout().unwrap();
-                assert_eq!(layout.ticks(offset), layout.ticks(UtcOffset::default()), "{preset}");
+                let is_same = layout.ticks(offset) == layout.ticks(UtcOffset::default());
+                assert_eq!(is_same, minutes == 0 || layout.calendar().is_none(), "{preset}");
             }
         }
     }
@@ -132,7 +144,8 @@ mod tests {
     fn what_goes_on_for_hours_has_a_mark_of_its_serials_and_all_else_of_the_time() {
         assert_eq!((UNIQ64.layout().unit(), UNIQ64.layout().mark()), (SpanMs(HOUR_MS), Mark::Serial));
         assert_eq!(UNIQ96.layout().mark(), Mark::Time);
-        assert!(Preset::ALL.iter().all(|preset| preset.layout().unwrap().mark() == Mark::Time));
+        let long = Preset::ALL.into_iter().filter(|preset| preset.layout().unwrap().mark() == Mark::Serial);
+        assert_eq!(long.collect::<Vec<_>>(), []);
         // What an agent keeps of a kind goes by its list of kinds.
         for kind in Kind::ALL {
             let Some(numbers) = kind.numbers() else { continue };

@@ -20,7 +20,7 @@ pub use used_up::SHARED_MIN;
 
 use crate::encoding::{Encoding, EncodingForm, EncodingSource, InvalidEncoding, Secrets, WrittenAs};
 use crate::kind::{Form, Kind};
-use crate::layout::{InvalidDefinition, InvalidLayout, LayoutDefinition};
+use crate::layout::{InvalidDefinition, InvalidLayout, LayoutDefinition, Mark};
 use crate::parameters::ClusterId;
 use crate::plugin::{self, PluginSpec};
 use crate::segment::SegmentDefinition;
@@ -242,6 +242,10 @@ impl Namespace {
                 return Err(NamespaceError::OwnNumbers { kind });
             }
             Of::Segment(_) | Of::Sequence(_) => Scope::Own,
+            Of::Layout(_, definition) if definition.layout().mark() == Mark::Serial => match said {
+                Some(Scope::Kind) => return Err(InvalidDefinition::OnlyShortTicks("scope kind").into()),
+                _ => Scope::Own,
+            },
             Of::Number(_, Serials { everyday_reset: true, .. }, _) if said != Some(Scope::Own) => {
                 return Err(NamespaceError::SharedReset { kind });
             }
@@ -416,7 +420,8 @@ impl Namespace {
     pub fn everyday_reset(&self) -> bool {
         matches!(
             self.of,
-            Of::Number(_, Serials { everyday_reset: true, .. }, _) | Of::String(Serials { everyday_reset: true, .. }, _)
+            Of::Number(_, Serials { everyday_reset: true, .. }, _)
+                | Of::String(Serials { everyday_reset: true, .. }, _)
         )
     }
 
@@ -434,8 +439,8 @@ impl Namespace {
     pub fn step(&self) -> u32 {
         match &self.of {
             Of::Number(_, serials, _) | Of::String(serials, _) => serials.step,
-            // Nothing in it goes by steps.
-            Of::Layout(..) => Self::STEP_DEFAULT,
+            // In short ticks nothing goes by steps.
+            Of::Layout(..) => Self::STEP_DEFAULT.min(Self::step_bounds(self.capacity(), Self::STEP_MAX).1),
             Of::Segment(definition) => definition.step(),
             Of::Sequence(definition) => definition.step(),
         }
@@ -446,7 +451,7 @@ impl Namespace {
         let same = match (&self.of, &other.of) {
             (Of::Number(kind, mine, written), Of::Number(other_kind, its, other)) => {
                 kind == other_kind && mine.same_ids(its) && written == other
-            },
+            }
             (Of::String(mine, template), Of::String(its, other)) => mine.same_ids(its) && template == other,
             (Of::Layout(mine, layout), Of::Layout(its, other)) => mine == its && layout.same_ids(other),
             (Of::Segment(mine), Of::Segment(its)) => mine.same_ids(its),

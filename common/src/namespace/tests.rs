@@ -326,6 +326,7 @@ fn what_a_record_says_is_what_was_registered() {
         r#"{"kind":"string","template":"{date:%Y%m%d}-{biz:2}{token}{serial:6}{check:luhn}","token_type":"string3-only-number"}"#,
         r#"{"kind":"layout","layout":"leaf","epoch":"2024-01-01T00:00:00Z","ahead_max_ms":0,"encoding":"base62"}"#,
         r#"{"kind":"layout","layout":"typeid"}"#,
+        r#"{"kind":"layout","bits":53,"unit_ms":86400000,"fields":["year:7","month:4","day:5","token:8","serial:29"]}"#,
         r#"{"kind":"layout","layout":"snowflake","spread":16,"token_type":"uint1","scope":"own"}"#,
         r#"{"kind":"layout","layout":"js53","encoding":{"form":"strategy","strategy":"own","parameters":{"a":1}}}"#,
         r#"{"kind":"segment","first":"9223372036854775000","last":"9223372036854775807","step":5,"step_max":7}"#,
@@ -507,4 +508,25 @@ fn a_preview_shows_three_ids_and_how_many_there_are_and_until_when() {
     let tokens_and_serials = fields.iter().map(|of| (of.token.0, of.serial)).collect::<Vec<_>>();
     assert_eq!(tokens_and_serials, [(38, 42), (38, 43), (39, 42)]);
     assert_eq!(layout(r#"{"kind":"sequence","width":32}"#).unwrap().preview(&at).key_per_hour, Some(67_108_863));
+}
+
+/// 2^53 is what JavaScript counts to.
+#[test]
+fn names_with_long_ticks_count_each_by_itself_and_by_the_clusters_hours() {
+    let of = |json: &str| Namespace::define(name("orders"), &serde_json::from_str(json).unwrap());
+    let hours = r#""bits":53,"unit_ms":3600000,"fields":["year:7","month:4","day:5","hour:5","token:8","serial:24"]"#;
+    let orders = of(&format!(r#"{{"kind":"layout",{hours}}}"#)).unwrap();
+    assert_eq!((orders.scope(), orders.token_type(), orders.capacity()), (Scope::Own, Some(TokenType::Uint1), 1 << 24));
+    assert!(!orders.shares_serials());
+    let refusal = of(&format!(r#"{{"kind":"layout",{hours},"scope":"kind"}}"#)).unwrap_err().to_string();
+    assert!(refusal.starts_with("scope kind is for ticks of at most 10000 ms"), "{refusal}");
+    // 2026-11-27T17:30:00Z, 23:15 there.
+    let offset = UtcOffset::from_minutes(345).unwrap();
+    let preview = orders.preview(&At::keyless(WallMs(1_795_800_600_000), offset));
+    let hour = ((26_u64 << 4 | 11) << 5 | 27) << 5 | 23;
+    let expected = [(1, 42), (1, 43), (2, 42)].map(|(token, serial)| (hour << 32 | token << 24 | serial).to_string());
+    assert_eq!(preview.examples, expected);
+    assert_eq!((preview.per.as_str(), preview.per_day), ("tick", Some(24 << 24)));
+    assert_eq!(preview.last_day.as_deref(), Some("2127-12-31"));
+    assert!(expected.iter().all(|id| id.parse::<u64>().unwrap() < 1 << 53));
 }

@@ -2,7 +2,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::Namespace;
-use crate::kind::Form;
+use crate::layout::Mark;
 
 /// Of an hour's or a day's IDs the last ones are given to callers in shares if there are as many as this; fewer are used up in some calls,
 /// whoever makes them.
@@ -20,8 +20,8 @@ impl Namespace {
                 "callers of one network can use up all {capacity} numbers in {hours} hours, for ever: take a larger `last`"
             ));
         }
-        let has_buckets = matches!(self.kind().spec().form, Form::Number { .. } | Form::Template { .. });
-        if !has_buckets || capacity >= SHARED_MIN || self.plugins().iter().any(|it| it.plugin.as_str() == QUOTA) {
+        let has_serials = self.numbers().map_or(self.template().is_some(), |it| it.layout().mark() == Mark::Serial);
+        if !has_serials || capacity >= SHARED_MIN || self.plugins().iter().any(|it| it.plugin.as_str() == QUOTA) {
             return None;
         }
         Some(format!(
@@ -54,6 +54,10 @@ mod tests {
         }
         assert_eq!(warning(r#"{"kind":"sequence","width":32}"#), None);
         assert_eq!(warning(r#"{"kind":"layout","layout":"snowflake"}"#), None);
+        let minutes =
+            r#""bits":63,"epoch":"2024-01-01T00:00:00Z","unit_ms":60000,"fields":["time:31","token:16","serial:16"]"#;
+        let minute = warning(&format!(r#"{{"kind":"layout",{minutes}}}"#)).unwrap();
+        assert!(minute.contains("65536 IDs") && minute.contains("a tick"), "{minute}");
         let small = warning(r#"{"kind":"segment","last":100000}"#).unwrap();
         assert!(small.contains("hours, for ever"), "{small}");
     }
