@@ -9,17 +9,16 @@ use crate::serial_file::{AfterReboot, NUM_BLOCKS};
 use crate::workers::THREADS_MAX;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
-use clap::{CommandFactory, FromArgMatches, Parser};
-use common::clock::TestClock;
+use clap::{ArgMatches, Parser};
 use common::namespace::GeneratorName;
 use common::parameters::AgentId;
+use common::process::program::{CommandLine, Flags, Wrong};
 use common::rpc::mint::BATCH_MAX_LIMIT;
 use common::rpc::ranges::SETS_MAX;
 use common::sequence::SET_DEFAULT;
-use common::settings::{self, LogFormat};
+use common::settings;
 use common::time::SpanMs;
 use common::token::TokenType;
-use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -106,12 +105,6 @@ pub struct Args {
     /// Where IDs are served over RPC (tarpc)
     #[arg(long, env = "UNIQ_RPC_LISTEN", default_value = "127.0.0.1:6201", value_name = "IP:PORT", value_parser = settings::ip_port)]
     pub rpc_listen: SocketAddr,
-
-    /// Names under which this agent is asked over HTTP, comma-separated, beside plain addresses, localhost and this machine's
-    /// own name; * for any. Requests for other names are refused, because a web page in somebody's browser may have made them
-    #[arg(long, env = "UNIQ_HOST_NAMES", value_delimiter = ',', value_name = "NAME",
-          value_parser = settings::host_name)]
-    pub host_names: Vec<String>,
 
     /// The types of token to lease, comma-separated: uint2 for Uniq64 and Uniq96, the others for strings
     #[arg(
@@ -200,27 +193,9 @@ pub struct Args {
           help = "The same over RPC [default: --rpc-listen, with this machine's name for 0.0.0.0 and [::]]")]
     pub advertise_rpc: Option<String>,
 
-    /// Listen on addresses that are not loopback, without TLS: anybody who reaches them can take IDs
-    #[arg(long, env = "UNIQ_INSECURE", value_parser = settings::switch)]
-    pub insecure: bool,
-
-    /// A TOML file with further settings
-    #[arg(long, env = "UNIQ_CONFIG", value_name = "FILE")]
-    pub config: Option<PathBuf>,
-
-    /// How log lines look
-    #[arg(long, env = "UNIQ_LOG_FORMAT", default_value = "text", value_name = "FORMAT")]
-    pub log_format: LogFormat,
-
-    /// What is logged to stderr: error, warn, info, debug, trace, or a filter such as info,agent=debug. SIGHUP reads it anew
-    /// from --config. Of each kind of line above debug at most ten are written at once and then one every 10 s; those left out are
-    /// counted
-    #[arg(long, env = "UNIQ_LOG", default_value = "info", value_name = "LEVEL", value_parser = settings::log_filter)]
-    pub log: String,
-
-    /// Tests only: time runs SCALE times faster from EPOCH_MS on
-    #[arg(long, env = "UNIQ_TEST_CLOCK", hide = true, value_name = "SCALE@EPOCH_MS")]
-    pub test_clock: Option<TestClock>,
+    /// Those of every program
+    #[command(flatten)]
+    pub flags: Flags,
 }
 
 /// What the program is to do.
@@ -240,20 +215,41 @@ pub enum Mode {
     Serve,
 }
 
-impl Args {
-    /// Parses the command line, the environment and the configuration file.
-    ///
-    /// # Errors
-    /// clap's, for `--help` and `--version` too.
-    pub fn layered(argv: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
-        let mut command = Self::command();
-        let matches = common::settings::parse(command.clone(), argv)?;
-        let args = Self::from_arg_matches(&matches).map_err(|e| e.format(&mut command))?;
-        let file_said = matches.value_source("serial_file") != Some(ValueSource::DefaultValue);
-        args.check_dev(file_said).and_then(|()| args.check()).map_err(|(kind, why)| command.error(kind, why))?;
-        Ok(args)
+impl CommandLine for Args {
+    fn flags(&self) -> &Flags {
+        &self.flags
     }
 
+    fn check(&self, said: &ArgMatches) -> Result<(), Wrong> {
+        self.check_dev(said.value_source("serial_file") != Some(ValueSource::DefaultValue))?;
+        if matches!(self.mode(), Mode::History(_)) && self.history_dir.is_none() {
+            let why = "--history-dir FOLDER is missing: say where the agent keeps its history";
+            return Err((ErrorKind::MissingRequiredArgument, why.to_owned()));
+        }
+        if self.mode() != Mode::Serve {
+            return Ok(());
+        }
+        if self.num_blocks.is_some() {
+            let why = "--num-blocks (UNIQ_NUM_BLOCKS, num_blocks) is for --format alone: leave it out at a start, the serial file grows \
+                       by itself";
+            return Err((ErrorKind::ArgumentConflict, why.to_owned()));
+        }
+        if self.masters.is_empty() && !self.dev {
+            let why = "--masters HOST:PORT,HOST:PORT is missing: name the --agent-listen addresses of both masters, or try without any \
+                       by --dev";
+            return Err((ErrorKind::MissingRequiredArgument, why.to_owned()));
+        }
+        if self.masters.len() > MASTERS_MAX {
+            return Err((ErrorKind::TooManyValues, format!("--masters takes at most {MASTERS_MAX} addresses")));
+        }
+        if self.sets.len() > SETS_MAX {
+            return Err((ErrorKind::TooManyValues, format!("--sets takes at most {SETS_MAX} names")));
+        }
+        self.flags.check_listening(&[self.http_listen, self.rpc_listen])
+    }
+}
+
+impl Args {
     /// What the program is to do.
     pub fn mode(&self) -> Mode {
         if let Some(id) = &self.history {
@@ -283,7 +279,7 @@ impl Args {
     }
 
     /// Checks that what is said beside `--dev` goes with it, and that nothing needs it that has it not.
-    fn check_dev(&self, file_said: bool) -> Result<(), (ErrorKind, String)> {
+    fn check_dev(&self, file_said: bool) -> Result<(), Wrong> {
         let conflict = |why: &str| Err((ErrorKind::ArgumentConflict, why.to_owned()));
         match self.dev {
             false if self.dev_dir.is_some() => {
@@ -304,44 +300,6 @@ impl Args {
             true => Ok(()),
         }
     }
-
-    /// Checked here and not by clap, which would look before the configuration file is read.
-    fn check(&self) -> Result<(), (ErrorKind, String)> {
-        if matches!(self.mode(), Mode::History(_)) && self.history_dir.is_none() {
-            let why = "--history-dir FOLDER is missing: say where the agent keeps its history";
-            return Err((ErrorKind::MissingRequiredArgument, why.to_owned()));
-        }
-        if self.mode() != Mode::Serve {
-            return Ok(());
-        }
-        if self.num_blocks.is_some() {
-            let why = "--num-blocks (UNIQ_NUM_BLOCKS, num_blocks) is for --format alone: leave it out at a start, the serial file grows \
-                       by itself";
-            return Err((ErrorKind::ArgumentConflict, why.to_owned()));
-        }
-        if self.masters.is_empty() && !self.dev {
-            let why = "--masters HOST:PORT,HOST:PORT is missing: name the --agent-listen addresses of both masters, or try without any \
-                       by --dev";
-            return Err((ErrorKind::MissingRequiredArgument, why.to_owned()));
-        }
-        if self.masters.len() > MASTERS_MAX {
-            return Err((ErrorKind::TooManyValues, format!("--masters takes at most {MASTERS_MAX} addresses")));
-        }
-        if self.sets.len() > SETS_MAX {
-            return Err((ErrorKind::TooManyValues, format!("--sets takes at most {SETS_MAX} names")));
-        }
-        let open = [self.http_listen, self.rpc_listen].into_iter().find(|address| !address.ip().is_loopback());
-        match open {
-            Some(address) if !self.insecure => Err((
-                ErrorKind::ValueValidation,
-                format!(
-                    "{address} is not loopback, and without TLS anybody who reaches it can take IDs: listen on 127.0.0.1 \
-                     or [::1], or say --insecure if the network is closed"
-                ),
-            )),
-            _ => Ok(()),
-        }
-    }
 }
 
 fn parse_interval(text: &str) -> Result<Duration, String> {
@@ -352,6 +310,8 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::CommandFactory as _;
+    use std::ffi::OsString;
 
     fn parse(flags: &[&str]) -> Result<Args, clap::Error> {
         Args::layered(std::iter::once("uniq_generator").chain(flags.iter().copied()).map(OsString::from))
@@ -433,7 +393,7 @@ mod tests {
             ["--masters", "a:1, b:2", "--token-types", "uint2, uint1", "--sets", "default, x", "--host-names", "a, b"];
         let args = parse(&lists).unwrap();
         assert_eq!(
-            (args.masters, args.host_names),
+            (args.masters, args.flags.host_names),
             (vec!["a:1".to_owned(), "b:2".to_owned()], vec!["a".to_owned(), "b".to_owned()])
         );
         assert_eq!((args.token_types.len(), args.sets.len()), (2, 2));

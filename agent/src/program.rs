@@ -28,7 +28,7 @@ use common::kind::{self, Known, TextForm, UNIQ64};
 use common::parameters::{AgentId, SessionId};
 use common::process::descriptors::{self, Port};
 use common::process::tasks::Watch;
-use common::process::{dump, end, log, signals};
+use common::process::{dump, end, program};
 use common::sequence::ServedAt;
 use common::setting::predefined;
 use common::settings;
@@ -56,49 +56,24 @@ const DESCRIPTORS_RESERVED_A_THREAD: usize = 12;
 const RPC_LEAST: usize = 8;
 /// What it is called in its log, also as a part of another program.
 const PROGRAM: &str = "uniq_generator";
-const USAGE: u8 = 2;
 /// Lines that one search of the history shows.
 const FOUND_MAX: usize = 1_000;
 
 /// Does what the command line says, with these extensions: serves until it is told to end, or one of `--format`, `--inspect`,
 /// `--explain`, `--history`. To be called once, from `main`.
 pub fn main(extensions: Extensions) -> ExitCode {
-    let args = match Args::layered(std::env::args_os()) {
-        Ok(args) => args,
-        Err(e) if e.exit_code() == 0 => {
-            // `--help`. Where stdout is closed there is nobody to tell.
-            let _ = e.print();
-            return ExitCode::SUCCESS;
-        }
-        Err(e) => {
-            end::say(&format!("uniq_generator: {}", settings::one_line(&e, "uniq_generator")));
-            return ExitCode::from(USAGE);
-        }
-    };
-    let done = match args.mode() {
+    program::main(|args: Args| match args.mode() {
         Mode::Format => format(&args),
         Mode::Inspect => inspect(&args),
         Mode::ForgetClock => forget_clock(&args),
         Mode::Explain(id) => explain(&id, &args, &extensions),
         Mode::History(id) => find(&id, &args),
-        Mode::Serve => {
-            log::start(&args.log, args.log_format).map_err(anyhow::Error::msg).and_then(|()| run(&args, extensions))
-        }
-    };
-    match done {
-        Ok(()) => {
-            log::flush();
-            ExitCode::SUCCESS
-        }
-        Err(e) => {
-            end::say(&format!("uniq_generator: {e:#}"));
-            ExitCode::FAILURE
-        }
-    }
+        Mode::Serve => run(&args, extensions),
+    })
 }
 
 fn format(args: &Args) -> anyhow::Result<()> {
-    let now = Clock::new(args.test_clock).wall();
+    let now = args.flags.clock().wall();
     let num_blocks = args.num_blocks.unwrap_or(NUM_BLOCKS_DEFAULT);
     serial_file::format(&args.serial_file, num_blocks, now, SessionId(rand::random()))?;
     end::say(&format!("made the serial file {} with {num_blocks} blocks", args.serial_file.display()));
@@ -106,7 +81,7 @@ fn format(args: &Args) -> anyhow::Result<()> {
 }
 
 fn forget_clock(args: &Args) -> anyhow::Result<()> {
-    let now = Clock::new(args.test_clock).wall();
+    let now = args.flags.clock().wall();
     let Forgotten { mark } = serial_file::forget_clock(&args.serial_file, now, SessionId(rand::random()))?;
     let file = args.serial_file.display();
     end::say(&format!(
@@ -134,7 +109,7 @@ fn explain(id: &str, args: &Args, extensions: &Extensions) -> anyhow::Result<()>
         Err(why) => end::say(&format!("uniq_generator: {why}")),
     }
     let names: Vec<_> = names.iter().collect();
-    let (secrets, strategies, now) = (&secrets, &extensions.strategies, Clock::new(args.test_clock).wall());
+    let (secrets, strategies, now) = (&secrets, &extensions.strategies, args.flags.clock().wall());
     let explained = kind::explain(id, &Known { names: &names, secrets, strategies, now })?;
     if args.json { print(&serde_json::to_string_pretty(&explained)?) } else { print(&explained.to_string()) }
 }
@@ -181,29 +156,13 @@ fn print(text: &str) -> anyhow::Result<()> {
     end::print(text).map_err(anyhow::Error::msg)
 }
 
-/// What SIGHUP does: the configuration is read again, and the log follows it. All else needs a restart.
-fn reload() {
-    let args = Args::layered(std::env::args_os()).map_err(|e| settings::one_line(&e, "uniq_generator"));
-    match args.and_then(|args| log::set_level(&args.log).map(|()| args.log)) {
-        Ok(level) => {
-            tracing::info!(target: PROGRAM, %level, "the configuration was read again for the log; all else needs a restart")
-        }
-        Err(why) => tracing::error!(target: PROGRAM, %why, "the configuration could not be read again"),
-    }
-}
-
 fn run(args: &Args, extensions: Extensions) -> anyhow::Result<()> {
-    let stop = CancellationToken::new();
-    signals::start(stop.clone(), reload).context("cannot listen to signals")?;
-    let clock = Clock::new(args.test_clock);
+    let (stop, clock) = program::start(args).map_err(anyhow::Error::msg)?;
     let mut base = match args.dev {
         true => Base::alone(args.dev_dir.as_deref(), args.after_reboot, clock)?,
         false => Base::with_masters(&args.serial_file, args.masters.clone(), args.after_reboot)?,
     };
     let opened = &base.opened;
-    if let Some(test) = args.test_clock {
-        tracing::warn!(target: PROGRAM, "TEST CLOCK {test}: time is not what it seems; never use this for real IDs");
-    }
     let (file, session) = (opened.file.path().display(), opened.contents.header.session);
     tracing::info!(target: PROGRAM, %file, %session, start = %opened.start, "serial file opened");
     // For the masters, signals and the disk; clients are served by threads of their own.
@@ -386,7 +345,7 @@ fn bind(address: SocketAddr, threads: usize, flag: &str) -> anyhow::Result<(Vec<
 /// The names under which clients ask: also that which routes lead to.
 fn host_names(args: &Args) -> Vec<String> {
     let advertised = args.advertise_http.iter().filter_map(|at| Some(at.rsplit_once(':')?.0.to_owned()));
-    args.host_names.iter().cloned().chain(advertised).collect()
+    args.flags.host_names.iter().cloned().chain(advertised).collect()
 }
 
 /// Addresses where other agents are told to ask for keys of sections that are served here.

@@ -27,7 +27,7 @@ const CONFIG: &str = "config";
 ///
 /// # Errors
 /// clap's, for `--help` and `--version` too: print it and end with its exit code.
-pub fn parse(mut command: Command, argv: impl IntoIterator<Item = OsString>) -> Result<ArgMatches, clap::Error> {
+pub(crate) fn parse(mut command: Command, argv: impl IntoIterator<Item = OsString>) -> Result<ArgMatches, clap::Error> {
     let argv: Vec<OsString> = argv.into_iter().collect();
     let matches = command.try_get_matches_from_mut(argv.clone())?;
     no_act_in_environment(&command)?;

@@ -3,15 +3,14 @@
 use crate::lease::Limits;
 use crate::lease::cursor::SOLO_SPANS;
 use clap::error::ErrorKind;
-use clap::{CommandFactory, FromArgMatches, Parser};
+use clap::{ArgMatches, Parser};
 use common::calendar::UtcOffset;
-use common::clock::TestClock;
 use common::parameters::{ClusterParameters, MasterId};
+use common::process::program::{CommandLine, Flags, Wrong};
 use common::rpc::peer::JoinToken;
-use common::settings::{self, LogFormat};
+use common::settings;
 use common::time::SpanMs;
 use ipnet::IpNet;
-use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -122,12 +121,6 @@ pub struct Args {
     #[arg(long, env = "UNIQ_WEB_LISTEN", default_value = "127.0.0.1:7301", value_name = "IP:PORT", value_parser = settings::ip_port)]
     pub web_listen: SocketAddr,
 
-    /// Names under which the console is asked over HTTP, comma-separated, beside plain addresses, localhost and this machine's
-    /// own name; * for any. Requests for other names are refused, because a web page in somebody's browser may have made them
-    #[arg(long, env = "UNIQ_HOST_NAMES", value_delimiter = ',', value_name = "NAME",
-          value_parser = settings::host_name)]
-    pub host_names: Vec<String>,
-
     /// Networks from which agents may ask for leases, comma-separated, until the ledger has a whitelist of its own
     #[arg(long, env = "UNIQ_ALLOW", default_value = "127.0.0.0/8,::1/128", value_delimiter = ',', value_name = "CIDR",
           value_parser = settings::item(common::setting::network))]
@@ -185,52 +178,17 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["format", "join", "verify_audit"])]
     pub vouch_untouched: bool,
 
-    /// Listen on addresses that are not loopback, without TLS: anybody who reaches them can read and send
-    #[arg(long, env = "UNIQ_INSECURE", value_parser = settings::switch)]
-    pub insecure: bool,
-
-    /// A TOML file with further settings
-    #[arg(long, env = "UNIQ_CONFIG", value_name = "FILE")]
-    pub config: Option<PathBuf>,
-
-    /// How log lines look
-    #[arg(long, env = "UNIQ_LOG_FORMAT", default_value = "text", value_name = "FORMAT")]
-    pub log_format: LogFormat,
-
-    /// What is logged to stderr: error, warn, info, debug, trace, or a filter such as info,master=debug. SIGHUP reads it anew
-    /// from --config. Of each kind of line above debug at most ten are written at once and then one every 10 s; those left out are
-    /// counted
-    #[arg(long, env = "UNIQ_LOG", default_value = "info", value_name = "LEVEL", value_parser = settings::log_filter)]
-    pub log: String,
-
-    /// Tests only: time runs SCALE times faster from EPOCH_MS on
-    #[arg(long, env = "UNIQ_TEST_CLOCK", hide = true, value_name = "SCALE@EPOCH_MS")]
-    pub test_clock: Option<TestClock>,
+    /// Those of every program
+    #[command(flatten)]
+    pub flags: Flags,
 }
 
-const VOUCH: &str = "--vouch-untouched";
-
-impl Args {
-    /// Parses the command line, the environment and the configuration file.
-    ///
-    /// # Errors
-    /// clap's: print it and end with its exit code (2, or 0 for `--help`).
-    pub fn layered(argv: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
-        let mut command = Self::command();
-        let argv: Vec<OsString> = argv.into_iter().collect();
-        let vouched = argv.iter().any(|arg| arg == VOUCH);
-        let matches = common::settings::parse(command.clone(), argv)?;
-        let args = Self::from_arg_matches(&matches).map_err(|e| e.format(&mut command))?;
-        if args.vouch_untouched && !vouched {
-            let why = format!("{VOUCH} is for one start, by somebody who has looked: give it on the command line");
-            return Err(command.error(ErrorKind::ArgumentConflict, why));
-        }
-        args.check().map_err(|(kind, why)| command.error(kind, why))?;
-        Ok(args)
+impl CommandLine for Args {
+    fn flags(&self) -> &Flags {
+        &self.flags
     }
 
-    /// What belongs together. Checked here and not by clap, which would look before the configuration file is read.
-    fn check(&self) -> Result<(), (ErrorKind, String)> {
+    fn check(&self, _: &ArgMatches) -> Result<(), Wrong> {
         let missing = |why: &str| Err((ErrorKind::MissingRequiredArgument, why.to_owned()));
         let remedy = self.after_revert || self.forget_clock;
         let joins = self.join.is_some() || self.join_file.is_some();
@@ -268,19 +226,14 @@ impl Args {
                        formatted with";
             return Err((ErrorKind::ArgumentConflict, why.to_owned()));
         }
-        let open = [self.agent_listen, self.peer_listen, self.web_listen].into_iter().find(|a| !a.ip().is_loopback());
-        match open {
-            Some(address) if runs && !self.insecure => Err((
-                ErrorKind::ValueValidation,
-                format!(
-                    "{address} is not loopback: without TLS anybody who reaches it could take leases or read them. \
-                     Listen on 127.0.0.1 or [::1], or say --insecure if the network is closed"
-                ),
-            )),
-            _ => Ok(()),
+        match runs {
+            true => self.flags.check_listening(&[self.agent_listen, self.peer_listen, self.web_listen]),
+            false => Ok(()),
         }
     }
+}
 
+impl Args {
     /// How much one network may have.
     pub fn limits(&self) -> Limits {
         Limits {
@@ -328,6 +281,8 @@ fn solo_span(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::CommandFactory as _;
+    use std::ffi::OsString;
 
     fn parse(flags: &[&str]) -> Result<Args, clap::Error> {
         Args::layered(std::iter::once("uniq_master").chain(flags.iter().copied()).map(OsString::from))

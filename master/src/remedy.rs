@@ -6,7 +6,6 @@ use crate::lease::remedy::{self, floor_of};
 use crate::lease::{Caution, Loaded, Write};
 use crate::store::{self, Store as _, StoreError};
 use common::audit::{Action, Actor, Entry};
-use common::clock::Clock;
 use common::lease::Floor;
 use common::parameters::ClusterParameters;
 use common::time::WallMs;
@@ -53,7 +52,7 @@ fn granted(floor: &Floor) -> String {
 
 /// The writes of a store that is formatted after both stores of its cluster were lost, and what they mean.
 pub fn total_loss(args: &Args, parameters: &ClusterParameters) -> (Vec<Write>, String) {
-    let now = Clock::new(args.test_clock).wall();
+    let now = args.flags.clock().wall();
     let floor = floor_of(parameters, now, args.above.map(TokenValue));
     let actor = Actor::new("operator", "uniq_master --format --after-total-loss");
     let said = granted(&floor);
@@ -70,7 +69,7 @@ pub fn revert(args: &Args) -> Result<String, RemedyError> {
                 this lets them grant again, but nothing that such an agent may hold, before all of it is over";
     confirmed(args, CONFIRM_REVERT, does)?;
     let (mut store, mut loaded) = store::open(&args.data_dir)?;
-    let now = Clock::new(args.test_clock).wall();
+    let now = args.flags.clock().wall();
     let mut writes = Vec::new();
     if args.vouch_untouched {
         let actor = Actor::new("operator", "uniq_master --vouch-untouched");
@@ -124,7 +123,7 @@ pub fn forget_clock(args: &Args) -> Result<WallMs, RemedyError> {
                 were promised by it keep their ends";
     confirmed(args, CONFIRM_CLOCK, does)?;
     let (mut store, loaded) = store::open(&args.data_dir)?;
-    let (now, was) = (Clock::new(args.test_clock).wall(), loaded.observed.clock_high);
+    let (now, was) = (args.flags.clock().wall(), loaded.observed.clock_high);
     let actor = Actor::new("operator", "uniq_master --forget-clock");
     store.commit(&remedy::forget_clock(&loaded, actor, now), loaded.lsn)?;
     Ok(was)

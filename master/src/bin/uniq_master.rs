@@ -8,7 +8,7 @@ use common::clock::Clock;
 use common::parameters::{ClusterId, EpochId, MasterId};
 use common::process::descriptors::{self, Port};
 use common::process::tasks::Watch;
-use common::process::{end, log, signals};
+use common::process::{end, program};
 use common::rpc::peer::JoinToken;
 use common::segment::MasterRun;
 use common::setting::SettingValue;
@@ -45,7 +45,6 @@ use web::{Accounts, Auth, AuthSettings, FlagRow};
 /// Who was logged in when this master ended.
 type Logins = Vec<(SecretHash, Login)>;
 
-const USAGE: u8 = 2;
 /// What is read of a file with a join token, in bytes.
 const TOKEN_FILE_LEN_MAX: u64 = 1_024;
 /// Descriptors that connections of agents and operators do not get: the store's files, the log, the other master's connections
@@ -59,45 +58,25 @@ const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(3);
 fn main() -> ExitCode {
     // Everything that a master writes is its own: hashes of passwords, the first password, who holds what.
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
-    let args = match Args::layered(std::env::args_os()) {
-        Ok(args) => args,
-        Err(e) if e.exit_code() == 0 => {
-            // `--help`. Where stdout is closed there is nobody to tell.
-            let _ = e.print();
-            return ExitCode::SUCCESS;
+    program::main(|args: Args| {
+        if args.format {
+            format(&args)
+        } else if args.peer_lost {
+            peer_lost(&args)
+        } else if args.after_revert {
+            after_revert(&args)
+        } else if args.forget_clock {
+            forget_clock(&args)
+        } else if args.verify_audit {
+            verify_audit(&args)
+        } else if args.check_store {
+            check_store(&args)
+        } else if args.join.is_some() || args.join_file.is_some() {
+            join(&args)
+        } else {
+            run(args)
         }
-        Err(e) => {
-            end::say(&format!("uniq_master: {}", settings::one_line(&e, "uniq_master")));
-            return ExitCode::from(USAGE);
-        }
-    };
-    let done = if args.format {
-        format(&args)
-    } else if args.peer_lost {
-        peer_lost(&args)
-    } else if args.after_revert {
-        after_revert(&args)
-    } else if args.forget_clock {
-        forget_clock(&args)
-    } else if args.verify_audit {
-        verify_audit(&args)
-    } else if args.check_store {
-        check_store(&args)
-    } else if args.join.is_some() || args.join_file.is_some() {
-        join(&args)
-    } else {
-        log::start(&args.log, args.log_format).map_err(anyhow::Error::msg).and_then(|()| run(args))
-    };
-    match done {
-        Ok(()) => {
-            log::flush();
-            ExitCode::SUCCESS
-        }
-        Err(e) => {
-            end::say(&format!("uniq_master: {e:#}"));
-            ExitCode::FAILURE
-        }
-    }
+    })
 }
 
 fn format(args: &Args) -> anyhow::Result<()> {
@@ -170,7 +149,7 @@ fn peer_lost(args: &Args) -> anyhow::Result<()> {
     vouch(&mut store, &mut loaded, args)?;
     let token = JoinToken(rand::random());
     let actor = Actor::new("operator", "uniq_master --peer-lost");
-    let now = Clock::new(args.test_clock).wall();
+    let now = args.flags.clock().wall();
     let writes = declare_lost(&loaded, EpochId(rand::random()), link::hash(&token), actor, now);
     store.commit(&writes, loaded.lsn.saturating_add(1))?;
     let other = loaded.identity.master.other();
@@ -194,7 +173,7 @@ fn peer_lost(args: &Args) -> anyhow::Result<()> {
 /// Writes down an operator's word for the store, if it was given and is needed.
 fn vouch(store: &mut impl Store, loaded: &mut Loaded, args: &Args) -> anyhow::Result<()> {
     let actor = Actor::new("operator", "uniq_master --vouch-untouched");
-    let given = args.vouch_untouched.then(|| vouched(loaded, actor, Clock::new(args.test_clock).wall())).flatten();
+    let given = args.vouch_untouched.then(|| vouched(loaded, actor, args.flags.clock().wall())).flatten();
     let (Some(writes), Err(why)) = (given, &loaded.proven) else { return Ok(()) };
     tracing::warn!("the operator vouches for this store, which is not proven to be the one it last wrote: {why}");
     store.commit(&writes, loaded.lsn)?;
@@ -255,18 +234,8 @@ fn join(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What SIGHUP does: the configuration is read again, and the log follows it. All else needs a restart.
-fn reload() {
-    let args = Args::layered(std::env::args_os()).map_err(|e| settings::one_line(&e, "uniq_master"));
-    match args.and_then(|args| log::set_level(&args.log).map(|()| args.log)) {
-        Ok(level) => tracing::info!(%level, "the configuration was read again for the log; all else needs a restart"),
-        Err(why) => tracing::error!(%why, "the configuration could not be read again"),
-    }
-}
-
 fn run(args: Args) -> anyhow::Result<()> {
-    let stop = CancellationToken::new();
-    signals::start(stop.clone(), reload).context("cannot listen to signals")?;
+    let (stop, clock) = program::start(&args).map_err(anyhow::Error::msg)?;
     let (mut store, mut loaded) = store::open(&args.data_dir)?;
     vouch(&mut store, &mut loaded, &args)?;
     if let Err(why) = &loaded.proven {
@@ -276,17 +245,13 @@ fn run(args: Args) -> anyhow::Result<()> {
         );
     }
     let logins = std::mem::take(&mut loaded.logins);
-    let clock = Clock::new(args.test_clock);
-    if let Some(test) = args.test_clock {
-        tracing::warn!("TEST CLOCK {test}: time is not what it seems; never use this for real IDs");
-    }
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let first_admin = first_admin(&args, &loaded)?;
     let ledger = Ledger::start(
         loaded,
         clock.link_now(),
         Salt { mark: rand::random(), run: MasterRun(rand::random()) },
-        args.test_clock,
+        args.flags.test_clock,
         version,
     )
     .with_first_whitelist(args.allow.clone())
@@ -362,7 +327,7 @@ async fn serve(
             cookie: format!("uniq_master_{id}"),
             tls: false,
             loopback: args.web_listen.ip().is_loopback(),
-            hosts: settings::host_names(&args.host_names),
+            hosts: settings::host_names(&args.flags.host_names),
             logins,
         },
     );
@@ -414,7 +379,7 @@ fn connections() -> anyhow::Result<[usize; 2]> {
 
 /// The flags that operators see in the console: where things are, nothing secret.
 fn shown(args: &Args) -> Vec<FlagRow> {
-    let test_clock = args.test_clock.map(|clock| ("--test-clock", clock.to_string()));
+    let test_clock = args.flags.test_clock.map(|clock| ("--test-clock", clock.to_string()));
     let flags = [
         ("--data-dir", args.data_dir.display().to_string()),
         ("--agent-listen", args.agent_listen.to_string()),
@@ -428,8 +393,8 @@ fn shown(args: &Args) -> Vec<FlagRow> {
         ("--network-grants-per-hour", args.network_grants_per_hour.to_string()),
         ("--solo-span", humantime::format_duration(args.solo_span).to_string()),
         ("--sequence-lease", args.sequence_lease.to_string()),
-        ("--insecure", args.insecure.to_string()),
-        ("--log", args.log.clone()),
+        ("--insecure", args.flags.insecure.to_string()),
+        ("--log", args.flags.log.clone()),
     ];
     flags.into_iter().chain(test_clock).map(|(flag, value)| FlagRow { flag, value }).collect()
 }

@@ -1,0 +1,152 @@
+//! A program from its command line to its exit status, and the flags that every program has.
+
+use super::{end, log, signals};
+use crate::clock::{Clock, TestClock};
+use crate::settings::{self, LogFormat};
+use clap::error::ErrorKind;
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
+use std::ffi::OsString;
+use std::fmt::Display;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use tokio_util::sync::CancellationToken;
+
+/// The exit status of who does not say what a program can do.
+const USAGE: u8 = 2;
+
+/// Flags of every program; they follow its own.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Flags {
+    /// Names under which this program is asked over HTTP, comma-separated, beside plain addresses, localhost and this machine's
+    /// own name; * for any. Requests for other names are refused, because a web page in somebody's browser may have made them
+    #[arg(long, env = "UNIQ_HOST_NAMES", value_delimiter = ',', value_name = "NAME",
+          value_parser = settings::host_name)]
+    pub host_names: Vec<String>,
+
+    /// Listen on addresses that are not loopback, without TLS: anybody who reaches them can read and send
+    #[arg(long, env = "UNIQ_INSECURE", value_parser = settings::switch)]
+    pub insecure: bool,
+
+    /// A TOML file with further settings
+    #[arg(long, env = "UNIQ_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// How log lines look
+    #[arg(long, env = "UNIQ_LOG_FORMAT", default_value = "text", value_name = "FORMAT")]
+    pub log_format: LogFormat,
+
+    /// What is logged to stderr: error, warn, info, debug, trace, or a filter such as info,common=debug. SIGHUP reads it anew
+    /// from --config. Of each kind of line above debug at most ten are written at once and then one every 10 s; those left out are
+    /// counted
+    #[arg(long, env = "UNIQ_LOG", default_value = "info", value_name = "LEVEL", value_parser = settings::log_filter)]
+    pub log: String,
+
+    /// Tests only: time runs SCALE times faster from EPOCH_MS on
+    #[arg(long, env = "UNIQ_TEST_CLOCK", hide = true, value_name = "SCALE@EPOCH_MS")]
+    pub test_clock: Option<TestClock>,
+}
+
+impl Flags {
+    /// The time by which the program goes.
+    pub fn clock(&self) -> Clock {
+        Clock::new(self.test_clock)
+    }
+
+    /// Checks that a program which listens there is not within everybody's reach, unless it is told to be.
+    ///
+    /// # Errors
+    /// As [`CommandLine::check`].
+    pub fn check_listening(&self, at: &[SocketAddr]) -> Result<(), Wrong> {
+        match at.iter().find(|address| !address.ip().is_loopback()) {
+            Some(address) if !self.insecure => Err((
+                ErrorKind::ValueValidation,
+                format!(
+                    "{address} is not loopback, and without TLS anybody who reaches it can read and send: listen on 127.0.0.1 or [::1], \
+                     or say --insecure if the network is closed"
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Why flags do not go together.
+pub type Wrong = (ErrorKind, String);
+
+/// The command line of a program.
+pub trait CommandLine: CommandFactory + FromArgMatches + 'static {
+    /// The flags that every program has.
+    fn flags(&self) -> &Flags;
+
+    /// Checks what belongs together. clap would look before the configuration file is read. `said` tells where each value is from.
+    ///
+    /// # Errors
+    /// A text that names the remedy.
+    fn check(&self, said: &ArgMatches) -> Result<(), Wrong>;
+
+    /// Parses the command line, the environment and the configuration file.
+    ///
+    /// # Errors
+    /// clap's, for `--help` and `--version` too.
+    fn layered(argv: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let mut command = Self::command();
+        let matches = settings::parse(command.clone(), argv)?;
+        let args = Self::from_arg_matches(&matches).map_err(|e| e.format(&mut command))?;
+        args.check(&matches).map_err(|(kind, why)| command.error(kind, why))?;
+        Ok(args)
+    }
+}
+
+/// Does with the command line of this process what `run` does, and says how that ended.
+pub fn main<A: CommandLine, E: Display>(run: impl FnOnce(A) -> Result<(), E>) -> ExitCode {
+    let command = A::command();
+    let program = command.get_name();
+    let args = match A::layered(std::env::args_os()) {
+        Ok(args) => args,
+        Err(e) if e.exit_code() == 0 => {
+            // `--help`. Where stdout is closed there is nobody to tell.
+            let _ = e.print();
+            return ExitCode::SUCCESS;
+        }
+        Err(e) => {
+            end::say(&format!("{program}: {}", settings::one_line(&e, program)));
+            return ExitCode::from(USAGE);
+        }
+    };
+    match run(args) {
+        Ok(()) => {
+            log::flush();
+            ExitCode::SUCCESS
+        }
+        Err(e) => {
+            end::say(&format!("{program}: {e:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Starts the log, and the thread that hears signals: the token is cancelled when the program is told to stop.
+///
+/// # Errors
+/// A text for the operator.
+pub fn start<A: CommandLine>(args: &A) -> Result<(CancellationToken, Clock), String> {
+    let flags = args.flags();
+    log::start(&flags.log, flags.log_format)?;
+    let stop = CancellationToken::new();
+    signals::start(stop.clone(), reload::<A>).map_err(|e| format!("cannot listen to signals: {e}"))?;
+    if let Some(test) = flags.test_clock {
+        tracing::warn!("TEST CLOCK {test}: time is not what it seems; never use this for real IDs");
+    }
+    Ok((stop, flags.clock()))
+}
+
+/// Reads the configuration again, at SIGHUP, and the log follows it. All else needs a restart.
+fn reload<A: CommandLine>() {
+    let args = A::layered(std::env::args_os()).map_err(|e| settings::one_line(&e, A::command().get_name()));
+    let set = args.and_then(|args| log::set_level(&args.flags().log).map(|()| args.flags().log.clone()));
+    match set {
+        Ok(level) => tracing::info!(%level, "the configuration was read again for the log; all else needs a restart"),
+        Err(why) => tracing::error!(%why, "the configuration could not be read again"),
+    }
+}
