@@ -246,7 +246,7 @@ fn counted(texts: &[String]) -> (usize, Form) {
         return one;
     }
     // The last digit of a counter changes with every step, and what is before it only grows to the left.
-    let Some(last_digit) = first.bytes().zip(second.bytes()).rposition_differs() else { return one };
+    let Some(last_digit) = first.bytes().zip(second.bytes()).rposition(|(a, b)| a != b) else { return one };
     let to = last_digit + 1;
     let mut best = one;
     for radix in RADIXES {
@@ -262,17 +262,6 @@ fn counted(texts: &[String]) -> (usize, Form) {
         }
     }
     best
-}
-
-trait Differ {
-    /// The last place at which two texts of one length differ.
-    fn rposition_differs(self) -> Option<usize>;
-}
-
-impl<I: Iterator<Item = (u8, u8)>> Differ for I {
-    fn rposition_differs(self) -> Option<usize> {
-        self.enumerate().filter(|(_, (a, b))| a != b).map(|(place, _)| place).last()
-    }
 }
 
 #[cfg(test)]
