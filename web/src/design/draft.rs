@@ -350,7 +350,9 @@ impl Draft {
         LayoutDefinition::new(&said).map(|_| said).map_err(|refused| match &refused {
             InvalidDefinition::Layout(layout) => self.fault(layout),
             InvalidDefinition::TickTooLong { .. } => Fault { place: Place::Unit, why: refused.to_string() },
-            InvalidDefinition::TooFarAhead(_) => Fault { place: Place::Ahead, why: refused.to_string() },
+            InvalidDefinition::TooFarAhead(_) | InvalidDefinition::OnlyShortTicks(_) => {
+                Fault { place: Place::Ahead, why: refused.to_string() }
+            }
             InvalidDefinition::Encoding(_) => Fault { place: Place::Encoding, why: refused.to_string() },
             _ => Fault { place: Place::Fields, why: refused.to_string() },
         })
@@ -365,7 +367,10 @@ impl Draft {
         let place = match refused {
             InvalidLayout::UnknownPreset(_) | InvalidLayout::PresetChanged(_) => Place::Preset,
             InvalidLayout::Width(_) | InvalidLayout::Incomplete("bits") => Place::Bits,
-            InvalidLayout::Epoch(_) | InvalidLayout::NotYet { .. } | InvalidLayout::EndsSoon { .. } => Place::Epoch,
+            InvalidLayout::Epoch(_)
+            | InvalidLayout::EpochOfCalendar
+            | InvalidLayout::NotYet { .. }
+            | InvalidLayout::EndsSoon { .. } => Place::Epoch,
             InvalidLayout::Unit(_) => Place::Unit,
             InvalidLayout::TooWide { part, .. } => row_of(*part),
             InvalidLayout::SerialTooSmall { .. } => row_of(Part::Serial),
@@ -502,6 +507,11 @@ mod tests {
             let fault = read(&query).layout().unwrap_err();
             assert!(fault.place == place && fault.why.contains(said), "{fault:?}, and not {said}");
         }
+        let days = "year:7,month:4,day:5,token:16,serial:32";
+        let days = |epoch| [("bits", "64"), ("epoch", epoch), ("unit_ms", "86400000"), ("fields", days)];
+        assert_eq!(read(&days("2024-01-01T00:00:00Z")).layout().unwrap_err().place, Place::Epoch);
+        let days = read(&[&days("1970-01-01T00:00:00Z")[..], &[("ahead_max_ms", "0")]].concat());
+        assert_eq!(days.definition(&days.layout().unwrap()).unwrap_err().place, Place::Ahead);
         let slow = [("bits", "64"), ("epoch", "2024-01-01T00:00:00Z"), ("unit_ms", "1000")];
         let slow = read(&[&slow[..], &[("fields", "zero:8,time:40,token:10,serial:6")]].concat());
         assert_eq!(slow.layout().unwrap_err().place, Place::Row(3));

@@ -373,7 +373,7 @@ mod tests {
             assert!(!html.contains("id=\"definition\"") && html.contains("aria-invalid"), "{html}");
             assert!(html.contains(place), "{place}: {html}");
         }
-        let days = [("bits", "64"), ("epoch", "2024-01-01T00:00:00Z"), ("unit_ms", "3600000")];
+        let days = [("bits", "64"), ("epoch", "2024-01-01T00:00:00Z"), ("unit_ms", "43200000")];
         let days = part(&[&days[..], &[("fields", "zero:1,time:25,token:6,serial:32")]].concat());
         assert!(!days.contains("id=\"definition\"") && days.contains("is too long"), "agents would refuse it: {days}");
     }

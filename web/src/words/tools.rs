@@ -52,7 +52,7 @@ macro_rules! tools {
     layout_unit: "Unit of time in ms", "时间单位（毫秒）";
     layout_unit_hint: "it divides a day: 1, 10, 100, 1000, …", "须能整除一天：1、10、100、1000……";
     layout_ahead: "Ahead of the clock, in ms", "可领先时钟（毫秒）";
-    layout_ahead_hint: "when a tick is used up; empty: 1000 or a tick, 0: wait for the clock", "用于一个时间单位用尽时；留空为 1000 或一个单位，0 为等待时钟";
+    layout_ahead_hint: "when a tick of up to 10 s is used up; empty: 1000 or a tick, 0: wait for the clock", "用于不超过 10 秒的时间单位用尽时；留空为 1000 或一个单位，0 为等待时钟";
     encoding_usual: "as usual", "默认";
     only_agents_read: "It may be of a name that hides its numbers from masters: {0}. Those of a strategy are read by GET /explain/ID at an agent that has it, encrypted ones by uniq_generator --explain ID with --serial-file and --secret-file.", "它可能来自对主控隐藏数字的名称：{0}。由策略生成的文本，请在具有该策略的代理上访问 GET /explain/ID；加密的文本，请用 --serial-file 和 --secret-file 运行 uniq_generator --explain ID。";
     layout_show: "Show", "查看";
