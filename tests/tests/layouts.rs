@@ -7,12 +7,13 @@ use tests::client::{Answer, Media};
 use tests::cluster::{Cluster, until, until_status};
 
 /// What is registered, and IDs a request at most that it gives at once.
-const NAMES: [(&str, &str, u32); 14] = [
+const NAMES: [(&str, &str, u32); 15] = [
     ("snow", r#"{"kind":"layout","layout":"snowflake"}"#, 5_000),
     ("snow2", r#"{"kind":"layout","layout":"leaf","encoding":"base62"}"#, 5_000),
     ("seconds", r#"{"kind":"layout","layout":"uidgenerator","epoch":"2024-01-01T00:00:00Z"}"#, 500),
     ("sony", r#"{"kind":"layout","layout":"sonyflake","ahead_max_ms":5000}"#, 500),
     ("js", r#"{"kind":"layout","layout":"js53","ahead_max_ms":10000}"#, 500),
+    ("hours", r#"{"kind":"layout","layout":"hour53"}"#, 5_000),
     ("uuid", r#"{"kind":"layout","layout":"uuid7"}"#, 5_000),
     ("ulid", r#"{"kind":"layout","layout":"ulid"}"#, 5_000),
     (

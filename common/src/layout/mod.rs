@@ -72,7 +72,7 @@ pub const LIFE_MIN: SpanMs = SpanMs::days(365);
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct LayoutSpec {
-    /// The name of a preset, such as `snowflake`, `js53`, `uuid7` or `ulid` (docs/kinds.md has them all); without it, `bits`, `epoch`,
+    /// The name of a preset, such as `snowflake`, `hour53`, `uuid7` or `ulid` (docs/kinds.md has them all); without it, `bits`, `epoch`,
     /// `unit_ms` and `fields`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layout: Option<String>,
@@ -105,7 +105,8 @@ pub struct LayoutSpec {
     /// The name of the token type; the widest one whose values it can write if nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_type: Option<String>,
-    /// Among which IDs its own are unique: `kind` (the default), so that no other name of this kind gives equal ones, or `own`: others may.
+    /// Among which IDs its own are unique: `kind` (the default), so that no other name of this kind gives equal ones, or `own`: others may. With ticks of
+    /// more than 10 s it is `own`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub scope: Option<Scope>,

@@ -1,4 +1,4 @@
-//! Layouts that people already run, bit for bit as their originals, and one for JavaScript.
+//! Layouts that people already run, bit for bit as their originals, and two for JavaScript.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{Field, InvalidLayout, Layout};
@@ -54,6 +54,7 @@ macro_rules! presets {
 const TWITTER_EPOCH: i64 = 1_288_834_974_657;
 const SNOWFLAKE: &[&str] = &["zero:1", "time:41", "token:10", "serial:12"];
 const UUID7: &[&str] = &["time:48", "const:4=7", "serial:12", "const:2=2", "serial:14", "token:16", "random:32"];
+const HOUR53: &[&str] = &["year:7", "month:4", "day:5", "hour:5", "token:8", "serial:24"];
 const OBJECT_ID: &[&str] = &["time:32", "zero:24", "token:16", "serial:24"];
 
 // The name, bits, epoch and unit in milliseconds, fields, and the encoding.
@@ -73,6 +74,8 @@ presets! {
     Discord = "discord", 64, 1_420_070_400_000, 1, &["time:42", "token:10", "serial:12"], Decimal;
     /// Numbers below 2^53, which JavaScript and JSON hold exactly: 35 bits of 100 ms since 2024-01-01, 8 of token, 10 of serial.
     Js53 = "js53", 53, 1_704_067_200_000, 100, &["time:35", "token:8", "serial:10"], Decimal;
+    /// Numbers below 2^53 by the hour of a calendar, as Uniq64: 8 bits of token, 24 of serial.
+    Hour53 = "hour53", 53, 0, 3_600_000, HOUR53, Decimal;
     /// UUIDs of version 7 (RFC 9562): 48 bits of milliseconds, a serial where the RFC has its counter (6.2, method 1), then the
     /// token, the rest random.
     Uuid7 = "uuid7", 128, 0, 1, UUID7, Uuid;

@@ -44,6 +44,7 @@ fn what_a_preset_says_of_itself() {
         ("instagram", 8_192, 1_024_000, "2081-04-30"),
         ("discord", 1_024, 4_096_000, "2154-05-15"),
         ("js53", 256, 10_240, "2132-11-18"),
+        ("hour53", 256, 4_660, "2128-01-01"),
         ("uuid7", 65_536, 67_108_864_000, "281474976710656 ms"),
         ("ulid", 65_536, 67_108_864_000, "281474976710656 ms"),
         ("typeid", 65_536, 67_108_864_000, "281474976710656 ms"),
@@ -53,7 +54,25 @@ fn what_a_preset_says_of_itself() {
     ];
     assert_eq!(facts, expected.map(|(name, tokens, rate, end)| (name, tokens, rate, end.to_owned())));
     let safe = Preset::ALL.map(|preset| preset.layout().unwrap().is_safe_for_javascript());
-    assert_eq!(safe, Preset::ALL.map(|preset| preset == Preset::Js53));
+    assert_eq!(safe, Preset::ALL.map(|preset| matches!(preset, Preset::Js53 | Preset::Hour53)));
+}
+
+/// Worked out by another program.
+#[test]
+fn golden_numbers_of_hour53() {
+    let layout = Preset::Hour53.layout().unwrap();
+    for (time, token, serial, number) in [
+        ("2000-01-01T00:00:00Z", 0, 0, 4_535_485_464_576),
+        ("2026-11-27T17:59:59.999Z", 7, 12_345_678, 1_881_749_856_215_374),
+        ("2127-12-31T23:59:59.999Z", 255, 16_777_215, 8_993_970_755_469_311),
+    ] {
+        let at = read_epoch(time).unwrap();
+        let prefix = layout.prefix(layout.tick(at).unwrap(), TokenValue(token)).unwrap();
+        assert_eq!(layout.fill(prefix, serial, 0), number, "{time}");
+        let parts = layout.parts(number).unwrap();
+        assert_eq!((parts.token, parts.serial), (TokenValue(token), serial));
+        assert_eq!(parts.time, WallMs(at.0 - at.0 % HOUR_MS));
+    }
 }
 
 #[test]
@@ -63,6 +82,8 @@ fn a_preset_may_have_another_epoch_and_nothing_else() {
     assert_eq!((layout.epoch(), Preset::of(&layout)), (WallMs(1_704_067_200_000), Some(Preset::UidGenerator)));
     assert!(refusal(&LayoutSpec { bits: Some(64), ..LayoutSpec::of("leaf") }).contains("leave out bits"));
     assert!(refusal(&LayoutSpec { unit_ms: Some(1), ..LayoutSpec::of("leaf") }).contains("leave out unit_ms"));
+    let hour53 = LayoutSpec { epoch: Some(EPOCH.to_owned()), ..LayoutSpec::of("hour53") };
+    assert!(refusal(&hour53).contains("leave epoch out"));
     assert!(refusal(&LayoutSpec::of("Leaf")).contains("snowflake, leaf, uidgenerator"));
 }
 
