@@ -42,7 +42,7 @@ impl Catalog {
             && !self.is_met(namespace)
         {
             let asked = self.find(BTreeMap::from([(namespace.name().clone(), None)])).await;
-            if asked.is_err() || !self.is_met(namespace) {
+            if !asked.is_empty() || !self.is_met(namespace) {
                 return Err(Refusal::BadParameter(why.to_string()));
             }
         }

@@ -18,17 +18,22 @@ use tokio::sync::{OwnedMutexGuard, watch};
 /// Between two questions about unknown names, if nothing new came of the first. Requests that come meanwhile wait for the next question,
 /// which is about all of their names: each is answered by what the masters knew after it came, however many there are.
 const LOOK_UP_PAUSE: Duration = Duration::from_millis(100);
-/// Names in one question, of which nobody has heard of half at most; a request for one more is refused.
+/// Names in one question; a request for one more is refused.
 const LOOK_UP_NAMES_MAX: usize = NAMESPACES_PAGE_MAX;
+/// Those of them of which this agent has not heard.
+const UNHEARD_MAX: usize = LOOK_UP_NAMES_MAX / 4 * 3;
 /// Steps of a look-up at most: what a name stands for is asked, and then whether it may be taken in use, unless it stands for something else
 /// by then.
 const STEPS_MAX: usize = 4;
 
-/// A name that is not served here, and what it stands for as far as this agent has heard: a request fits that.
+/// A name that is not served here.
 #[derive(Debug)]
 pub(crate) struct Unserved {
     name: GeneratorName,
+    /// The meaning of it that this agent has heard of, if the request fits that.
     heard: Option<Arc<Namespace>>,
+    /// The reason why it does not.
+    pub(crate) unfit: Option<Refusal>,
 }
 
 impl Unserved {
@@ -51,8 +56,8 @@ pub(super) struct Wanted {
     answer: watch::Sender<Option<Answer>>,
 }
 
-/// The reasons why names that there are cannot be served now, or why nobody could say anything.
-type Answer = Result<BTreeMap<GeneratorName, Refusal>, Refusal>;
+/// The reasons why names that there are, or may be, cannot be served now.
+type Answer = BTreeMap<GeneratorName, Refusal>;
 
 impl Catalog {
     /// Somebody wants an ID by a name that is not served here: perhaps the masters know it by now. They are asked after the
@@ -68,52 +73,39 @@ impl Catalog {
         fits: impl Fn(&Namespace) -> Result<(), Refusal>,
     ) -> Result<(), Refusal> {
         for steps in 0.. {
-            let unserved = match self.unserved(name, &fits) {
-                // It may have been taken back since it was heard of, and stand for something else by now.
-                Err(_) if steps == 0 => name.parse().ok().map(|name| Unserved { name, heard: None }),
-                unserved => unserved?,
-            };
-            match unserved.filter(|unserved| unserved.has_further(steps)) {
-                Some(unserved) => self.step(&unserved).await?,
-                None => break,
+            match self.unserved(name, &fits) {
+                Some(unserved) if unserved.has_further(steps) => self.step(&unserved).await?,
+                Some(Unserved { unfit: Some(why), .. }) => return Err(why),
+                _ => break,
             }
         }
         Ok(())
     }
 
-    /// The name, if there may be such and it is not served here.
-    ///
-    /// # Errors
-    /// The refusal of `fits`, by what was heard of it: nothing would come of taking the name in use.
-    pub(crate) fn unserved(
-        &self,
-        name: &str,
-        fits: impl Fn(&Namespace) -> Result<(), Refusal>,
-    ) -> Result<Option<Unserved>, Refusal> {
+    /// The name, if there may be such and it is not served here. One that is heard of and does not fit is not taken in use, but may have been
+    /// taken back since then, and stand for something else by now.
+    pub(crate) fn unserved(&self, name: &str, fits: impl Fn(&Namespace) -> Result<(), Refusal>) -> Option<Unserved> {
         // A name has one definition: one of another kind is known.
         let unknown = self.minter.kind_of(name).is_none();
-        let Some(name) = name.parse::<GeneratorName>().ok().filter(|_| unknown) else { return Ok(None) };
+        let name = name.parse::<GeneratorName>().ok().filter(|_| unknown)?;
         let heard =
             self.minter.names.look(name.as_str(), |known| known.is_unused().then(|| Arc::clone(&known.namespace)));
         let heard = heard.flatten();
-        heard.as_deref().map_or(Ok(()), fits)?;
-        Ok(Some(Unserved { name, heard }))
+        let unfit = heard.as_deref().and_then(|heard| fits(heard).err());
+        Some(Unserved { name, heard: heard.filter(|_| unfit.is_none()), unfit })
     }
 
     /// One step of that: has a name taken in use of which its request fits what was heard, and asks about one of which nothing was.
     ///
     /// # Errors
     /// As [`look_up`](Self::look_up).
-    pub(crate) async fn step(self: &Arc<Self>, Unserved { name, heard }: &Unserved) -> Result<(), Refusal> {
+    pub(crate) async fn step(self: &Arc<Self>, Unserved { name, heard, .. }: &Unserved) -> Result<(), Refusal> {
         let mut answer = self.want(name.clone(), heard.as_deref().cloned())?;
         let lost = |_| Refusal::MastersUnavailable("the question about this name got lost; ask again".to_owned());
         let answer = answer.wait_for(Option::is_some).await.map_err(lost)?;
-        let why = match &*answer {
-            Some(Ok(unserved)) => unserved.get(name),
-            Some(Err(why)) => Some(why),
-            None => None,
-        };
-        why.cloned().map_or(Ok(()), Err)
+        let why = answer.as_ref().and_then(|unserved| unserved.get(name));
+        // It may have become known by other words of theirs.
+        why.filter(|_| self.minter.kind_of(name.as_str()).is_none()).cloned().map_or(Ok(()), Err)
     }
 
     /// Notes that somebody wants to know about a name, or to use it as that; gives what will come of the question.
@@ -137,8 +129,9 @@ impl Catalog {
             });
         }
         // Names that nobody has heard of do not keep those out that are to be used.
-        let room = if to_use.is_some() { LOOK_UP_NAMES_MAX } else { LOOK_UP_NAMES_MAX / 2 };
-        if wanted.names.len() >= room && !wanted.names.contains_key(&name) {
+        let unheard = || wanted.names.values().filter(|to_use| to_use.is_none()).count();
+        let is_full = wanted.names.len() >= LOOK_UP_NAMES_MAX || to_use.is_none() && unheard() >= UNHEARD_MAX;
+        if is_full && !wanted.names.contains_key(&name) {
             return Err(Refusal::Overloaded("too many unknown names are asked for; ask again"));
         }
         let before = wanted.names.remove(&name).flatten();
@@ -220,14 +213,22 @@ impl Catalog {
             let (known, learned) = self.hear(to_find, found).await;
             let done = take_off(&known);
             if let Err(why) = learned {
-                known.into_iter().for_each(|name| stays_unserved(name, &why));
+                let is_unused = |name: &GeneratorName| self.minter.names.look(name.as_str(), |known| known.is_unused());
+                let used = known.into_iter().filter(|name| is_unused(name) != Some(true));
+                used.for_each(|name| stays_unserved(name, &why));
             }
             Ok(done)
         });
-        match asked.await {
-            Err(none) if !none.answered => Err(Refusal::MastersUnavailable(none.why())),
-            _ => Ok(std::mem::take(&mut *unserved.lock().unwrap_or_else(PoisonError::into_inner))),
+        let asked = asked.await;
+        let mut unserved = std::mem::take(&mut *unserved.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Err(none) = asked
+            && !none.answered
+        {
+            let why = Refusal::MastersUnavailable(none.why());
+            let left = std::mem::take(&mut *left.lock().unwrap_or_else(PoisonError::into_inner));
+            unserved.extend(left.into_keys().map(|name| (name, why.clone())));
         }
+        unserved
     }
 
     /// Takes in what a master says of the names that it was asked about. Gives those that it knows, and whether they were learned.

@@ -217,7 +217,7 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
 
     /// Answers every whole request that is there. `false` if there is one that is not for us.
     async fn answer_all(&mut self) -> io::Result<bool> {
-        let mut asked = 0;
+        let (mut asked, before) = (0, self.answered);
         loop {
             let input = self.input.get(self.begin..).unwrap_or_default();
             if input.is_empty() {
@@ -261,7 +261,7 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
             self.count().await?;
         }
         self.flush().await?;
-        if self.begin > 0 {
+        if self.answered > before {
             self.place.rests();
         }
         self.input.drain(..self.begin);
@@ -305,7 +305,7 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
         let learned = match &agent.names {
             Some(names) if name.has_further(steps) => {
                 let work = Box::pin(names.step(name));
-                now_or_while_asked(work, &mut self.io, &mut self.out, &mut self.input, self.begin).await?
+                now_or_while_asked(work, &mut self.io, &mut self.out, &mut self.input, &mut self.begin).await?
             }
             _ => Err(refusal.clone()),
         };
@@ -353,7 +353,7 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
                     Err(refusal) => refusal,
                 }
             }
-            Plan::Key(key) => match now_or_while_asked(agent.key(key), io, out, input, *begin).await? {
+            Plan::Key(key) => match now_or_while_asked(agent.key(key), io, out, input, begin).await? {
                 Ok((first, routes)) if routes.is_empty() => match place() {
                     Ok(_place) => return send(key.run(first).into(), &key.style, &agent.minter, io, out).await,
                     Err(refusal) => refusal,
@@ -435,18 +435,19 @@ async fn now_or_after<T>(
 }
 
 /// The same of what may wait for seconds: given up if the other end closes meanwhile. What else comes from there is kept, as much as a head
-/// may have.
+/// may have; what is before `begin` is answered and goes.
 async fn now_or_while_asked<T>(
     work: impl Future<Output = T>,
     io: &mut impl ByteStream,
     out: &mut Vec<u8>,
     input: &mut Vec<u8>,
-    begin: usize,
+    begin: &mut usize,
 ) -> io::Result<T> {
     let mut work = pin!(work);
     if let Poll::Ready(done) = futures::poll!(work.as_mut()) {
         return Ok(done);
     }
+    input.drain(..std::mem::take(begin));
     {
         let mut flushing = pin!(flush(io, out));
         tokio::select! {
@@ -456,7 +457,7 @@ async fn now_or_while_asked<T>(
     }
     let mut heard = pin!(async {
         loop {
-            let room = (begin + HEAD_LEN_MAX).saturating_sub(input.len());
+            let room = HEAD_LEN_MAX.saturating_sub(input.len());
             if room == 0 {
                 std::future::pending::<()>().await;
             }

@@ -62,7 +62,9 @@ async fn who_asks_for_a_name_first_stays_on_the_short_way() {
     }
     // Nor is one taken in use by a request that it does not answer.
     for path in ["/layout/unfit", "/uniq64/unfit?format=hex", "/string/unfit"] {
-        assert!(ask(&site, &[path]).await.1, "{path}");
+        let (answers, handed_on) = ask(&site, &[path, "/uniq64/used"]).await;
+        assert!(answers.starts_with("HTTP/1.1 4") && answers.contains("HTTP/1.1 200") && !handed_on, "{answers}");
+        assert!(answers.contains(&of_the_router(&site, path).await), "{answers}");
     }
     let is_unused = |one: &Registered| one.namespace.name().as_str() == "unfit" && one.state == NameState::Unused;
     assert!(master.with(|records| records.registered.iter().any(is_unused)));
@@ -81,7 +83,9 @@ async fn who_asks_for_a_name_first_stays_on_the_short_way() {
     assert_eq!(ask(&site, &["/generators/other"]).await, (String::new(), true));
     assert_eq!(master.with(|records| records.finds.len()), before);
     for (nth, path) in ["/uniq64/other", "/id/other?n=2", "/layout/other"].into_iter().enumerate() {
-        let (answers, handed_on) = ask(&site, &[path, "/uniq64/used"]).await;
+        // Requests that come while one waits are kept, whatever was answered before them.
+        let long = format!("/uniq64/used?{}", "&".repeat(HEAD_LEN_MAX / 2));
+        let (answers, handed_on) = ask(&site, &[path, "/uniq64/used", &long, &long, &long]).await;
         assert!(answers.starts_with("HTTP/1.1 404") && answers.contains("HTTP/1.1 200") && !handed_on, "{answers}");
         assert_eq!(master.with(|records| records.finds.len()), before + 2 * nth + 1);
         assert!(answers.contains(&of_the_router(&site, path).await), "{answers}");

@@ -65,11 +65,11 @@ impl KeyPlan {
 
 /// The reason why there is no plan for so many numbers of a key of a name that is not served here.
 fn unserved(agent: &Agent, name: &str, n: u32) -> NoPlan {
-    let unserved = agent.names.as_ref().and_then(|names| names.unserved(name, |heard| admits(heard, n)).ok()?);
+    // Of another cluster nobody is asked.
+    let names = agent.names.as_ref().filter(|_| agent.minter.wrong_cluster().is_none());
+    let unserved = names.and_then(|names| names.unserved(name, |heard| admits(heard, n)));
     match (unserved, agent.minter.keyed(name)) {
-        (Some(name), Err(refusal)) => {
-            NoPlan::Unserved(Box::new(Unplanned { name, kind: Some(Kind::Sequence), n, refusal }))
-        }
+        (Some(name), Err(refusal)) => Unplanned::of(name, Some(Kind::Sequence), n, refusal),
         _ => NoPlan::NotForUs,
     }
 }

@@ -63,8 +63,16 @@ pub(super) struct Unplanned {
     pub(super) name: Unserved,
     pub(super) kind: Option<Kind>,
     pub(super) n: u32,
-    /// The answer, if the masters do not know the name either.
+    /// The answer, if the masters do not know the name either, or as something that the request does not fit.
     pub(super) refusal: Refusal,
+}
+
+impl Unplanned {
+    /// The reason why there is no plan for so many IDs by that name, if it stays unknown.
+    pub(super) fn of(mut name: Unserved, kind: Option<Kind>, n: u32, unknown: Refusal) -> NoPlan {
+        let refusal = name.unfit.take().unwrap_or(unknown);
+        NoPlan::Unserved(Box::new(Self { name, kind, n, refusal }))
+    }
 }
 
 /// The router says what is wrong.
@@ -95,9 +103,8 @@ impl Plan {
         let asked = match agent.mint().known(&request) {
             Ok(asked) => asked,
             Err(refusal) => {
-                let (unserved, n) = (agent.mint().to_look_up(&request)?, request.n);
-                let unplanned = |name| NoPlan::Unserved(Box::new(Unplanned { name, kind, n, refusal }));
-                return Err(unserved.map_or(NoPlan::NotForUs, unplanned));
+                let (unserved, n) = (agent.mint().to_look_up(&request), request.n);
+                return Err(unserved.map_or(NoPlan::NotForUs, |name| Unplanned::of(name, kind, n, refusal)));
             }
         };
         let (n, generator) = (request.n, Arc::clone(asked.generator));

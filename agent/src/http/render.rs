@@ -251,7 +251,10 @@ mod tests {
 
     /// Whatever is written in one way is written so in pieces, and is what the encoding says of each number.
     fn check_layout(definition: &LayoutDefinition, encoding: Encoding, start: u64, len: u32, room: usize) {
-        let prefix = prefix(definition.layout(), 4_711, 3);
+        let layout = definition.layout();
+        // Calendars begin with the year 2000.
+        let at = WallMs(layout.epoch().0.max(946_684_800_000) + 4_711 * layout.unit().0);
+        let prefix = prefix(layout, layout.tick(at).unwrap(), 3);
         let runs = || Runs::from(Run { prefix: prefix.clone(), start, len });
         let texts: Vec<String> = runs().numbers().map(|number| encoding.text(number).unwrap()).collect();
         assert_eq!(texts.iter().collect::<std::collections::BTreeSet<_>>().len(), len as usize);

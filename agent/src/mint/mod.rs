@@ -117,9 +117,9 @@ mod service {
             Asked::of(request, self.minter.generator(kind, request.name)?)
         }
 
-        /// The name, if it is unknown here and the masters are to be asked about it, which a request must fit as far as it is known.
-        pub(crate) fn to_look_up(self, request: &MintRequest<'_>) -> Result<Option<Unserved>, Refusal> {
-            self.names.map_or(Ok(None), |names| names.unserved(request.name, |heard| fits_heard(request, heard)))
+        /// The name, if it is unknown here and the masters may be asked about it.
+        pub(crate) fn to_look_up(self, request: &MintRequest<'_>) -> Option<Unserved> {
+            self.names?.unserved(request.name, |heard| fits_heard(request, heard))
         }
 
         /// The same as [`known`](Self::known) after the masters were asked about a name that is unknown here. That takes it in use.

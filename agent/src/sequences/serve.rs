@@ -168,7 +168,14 @@ impl Sequences {
         };
         let began = Instant::now();
         let mut place: Option<Place<'_>> = None;
-        loop {
+        for round in 0_u64.. {
+            // It may have been retired while it was waited, or another agent asked.
+            if round > 0
+                && let Err(why) = self.gives(name)
+            {
+                course.close(why.code());
+                break;
+            }
             // Told from here on, so that nothing is missed between a look and the wait after it.
             let (mut changed, mut raised) = (pin!(name.changed.notified()), pin!(name.raised.notified()));
             changed.as_mut().enable();
@@ -207,11 +214,6 @@ impl Sequences {
                 () = changed => {}
                 () = raised, if bounds => {}
                 () = tokio::time::sleep(wait.max(Duration::from_millis(1)).min(left)) => {}
-            }
-            // It may have been retired meanwhile.
-            if let Err(why) = self.gives(name) {
-                course.close(why.code());
-                break;
             }
         }
         self.conclude(name, course)

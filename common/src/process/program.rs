@@ -24,7 +24,7 @@ pub struct Flags {
           value_parser = settings::host_name)]
     pub host_names: Vec<String>,
 
-    /// Listen on addresses that are not loopback, without TLS: anybody who reaches them can read and send
+    /// Listen on addresses that are not loopback, without TLS: anybody who reaches them can take IDs or leases
     #[arg(long, env = "UNIQ_INSECURE", value_parser = settings::switch)]
     pub insecure: bool,
 
@@ -62,7 +62,7 @@ impl Flags {
             Some(address) if !self.insecure => Err((
                 ErrorKind::ValueValidation,
                 format!(
-                    "{address} is not loopback, and without TLS anybody who reaches it can read and send: listen on 127.0.0.1 or [::1], \
+                    "{address} is not loopback, and without TLS anybody who reaches it can take IDs or leases: listen on 127.0.0.1 or [::1], \
                      or say --insecure if the network is closed"
                 ),
             )),
