@@ -10,7 +10,6 @@
 //! ```
 
 use crate::bootstrap::{Identity, Parts};
-use crate::catalog::kept_names;
 use crate::config::{Args, Mode};
 use crate::dev::Base;
 use crate::extensions::Extensions;
@@ -19,7 +18,7 @@ use crate::minter::Minter;
 use crate::plugin::history::{self, History, Line};
 use crate::rpc::{self, Server};
 use crate::sequences::Sequences;
-use crate::serial_file::{self, Forgotten, NUM_BLOCKS_DEFAULT, Opened, SectionFile, SectionsStart};
+use crate::serial_file::{self, Forgotten, NUM_BLOCKS_DEFAULT, Opened, SectionFile, SectionsStart, kept_names};
 use crate::{secret_file, workers};
 use anyhow::Context as _;
 use common::clock::Clock;

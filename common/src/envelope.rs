@@ -13,6 +13,8 @@ pub const HEADER_LEN: usize = 16;
 /// The longest payload, in bytes: far above any record of ours, far below what could hurt.
 pub const PAYLOAD_LEN_MAX: usize = 8 << 20;
 const CODEC_BINCODE1_FIXINT: u16 = 1;
+/// Where a record says how long its payload is.
+const PAYLOAD_LEN_AT: std::ops::Range<usize> = 8..12;
 
 /// What a record is: four letters and a version, e.g. `LEAS` 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +102,17 @@ pub fn decode<T: DeserializeOwned>(kind: Kind, bytes: &[u8]) -> Result<T, Envelo
         return Err(EnvelopeError::Version { found: version, known: kind.version });
     }
     codec().deserialize(payload).map_err(|e| EnvelopeError::Payload(e.to_string()))
+}
+
+/// Splits the first one off records that follow each other, by the length that it says.
+///
+/// # Errors
+/// [`EnvelopeError::Length`] if it is cut.
+pub fn split_first(bytes: &[u8]) -> Result<(&[u8], &[u8]), EnvelopeError> {
+    let cut = EnvelopeError::Length { found: bytes.len() };
+    let len = bytes.get(PAYLOAD_LEN_AT).and_then(|len| Some(u32::from_le_bytes(len.try_into().ok()?)));
+    let len = len.and_then(|len| HEADER_LEN.checked_add(usize::try_from(len).ok()?));
+    len.and_then(|len| bytes.split_at_checked(len)).ok_or(cut)
 }
 
 #[cfg(test)]

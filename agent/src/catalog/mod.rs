@@ -3,7 +3,6 @@
 
 mod defining;
 mod finding;
-mod kept;
 mod rate;
 mod refreshing;
 #[cfg(test)]
@@ -11,15 +10,14 @@ mod tests;
 
 #[cfg(feature = "server")]
 pub(crate) use finding::Unserved;
-pub use kept::kept_names;
 
 use crate::masters::{Masters, Preferred};
 use crate::minter::{Entry, Minter, Step};
 use crate::refusal::Refusal;
+use crate::serial_file::KeptNames;
 use common::namespace::GeneratorName;
 use common::rpc::lease::{NAMESPACES_PAGE_MAX, Registered};
 use finding::Wanted;
-use kept::{keep, kept_at};
 use rate::NameRate;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -34,8 +32,8 @@ const DEFINES_MAX: usize = 8;
 pub struct Catalog {
     masters: Arc<Masters>,
     minter: Arc<Minter>,
-    kept_at: PathBuf,
-    /// The [changes](crate::minter::Names::kept_changes) that the file there has.
+    serial_file: PathBuf,
+    /// The [changes](crate::minter::Names::kept_changes) that the file of names beside it has.
     kept: Arc<std::sync::Mutex<u64>>,
     /// The master that is asked first the next time: each is heard now and then.
     turn: AtomicUsize,
@@ -62,7 +60,7 @@ impl Catalog {
         Self {
             minter: Arc::clone(&masters.minter),
             masters,
-            kept_at: kept_at(serial_file),
+            serial_file: serial_file.to_owned(),
             kept: Arc::default(),
             turn: AtomicUsize::new(0),
             defined: Preferred::default(),
@@ -103,7 +101,7 @@ impl Catalog {
 
     /// Keeps all that is served beside the serial file, if it is not kept there yet.
     async fn keep(&self) {
-        let (kept, minter, path) = (Arc::clone(&self.kept), Arc::clone(&self.minter), self.kept_at.clone());
+        let (kept, minter, path) = (Arc::clone(&self.kept), Arc::clone(&self.minter), self.serial_file.clone());
         // A write goes on if nobody waits for it any more: the next one has its turn after it, and writes what there is then.
         let write = move || {
             let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -111,9 +109,10 @@ impl Catalog {
             if *kept == changes {
                 return;
             }
-            match keep(&path, minter.membership().cluster, &minter.names.all(Entry::kept)) {
+            let all = KeptNames { cluster: minter.membership().cluster, names: minter.names.all(Entry::kept) };
+            match all.write(&path) {
                 Ok(()) => *kept = changes,
-                Err(error) => tracing::warn!(%error, file = %path.display(), "the names could not be kept"),
+                Err(error) => tracing::warn!(%error, beside = %path.display(), "the names could not be kept"),
             }
         };
         let _ = tokio::task::spawn_blocking(write).await;

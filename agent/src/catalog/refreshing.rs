@@ -1,10 +1,9 @@
 //! All names, asked for now and then, and shown to masters that have forgotten them.
 
-use super::kept::recalled;
 use super::{Catalog, name_of};
 use crate::masters::{Ask, CallError, First, Lane, Line};
 use crate::minter::Entry;
-use crate::serial_file::StartKind;
+use crate::serial_file::{KeptNames, StartKind};
 use common::namespace::GeneratorName;
 use common::rpc::lease::{Changed, NAMESPACES_PAGE_MAX, NameState, Refusal as Said, Registered};
 use common::setting::NAMESPACES_MAX;
@@ -29,7 +28,7 @@ impl Catalog {
     pub async fn recall(&self) {
         let here = self.minter.membership().cluster;
         let resumed = *self.minter.start() == StartKind::Resumed;
-        match recalled(&self.kept_at) {
+        match KeptNames::read(&self.serial_file) {
             Ok(Some(kept)) if resumed && here.is_some() && kept.cluster == here => {
                 let retired = kept.names.iter().filter(|one| one.state == NameState::Retired);
                 let retired: Vec<_> = retired.map(|one| (name_of(one), one.proof)).collect();

@@ -5,6 +5,7 @@ use crate::heartbeat::tests::master::{Master, in_use};
 use crate::masters::tests::masters_at;
 use crate::minter::kit::{Kit, parameters};
 use crate::refusal::Refusal;
+use crate::serial_file::kept_names;
 use common::kind::Kind;
 use common::namespace::{Definition, Namespace};
 use common::parameters::ClusterId;

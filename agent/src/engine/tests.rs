@@ -50,7 +50,7 @@ impl Fake {
 }
 
 fn full() -> WriteError {
-    StepError { action: "write", source: std::io::ErrorKind::StorageFull.into() }.into()
+    StepError { action: "write".into(), source: std::io::ErrorKind::StorageFull.into() }.into()
 }
 
 fn taken() -> WriteError {

@@ -2,6 +2,7 @@
 
 use super::disk::FileSystemKind;
 use super::layout::{LayoutError, NUM_BLOCKS};
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -138,7 +139,7 @@ pub enum WriteError {
 #[error("cannot {action}: {source}")]
 pub struct StepError {
     /// What was tried.
-    pub action: &'static str,
+    pub action: Cow<'static, str>,
     /// What the operating system says.
     pub source: io::Error,
 }

@@ -53,14 +53,11 @@ use super::lineage::{Identity, Lineage, Next, Seen};
 use super::place::Place;
 use super::start::Machine;
 use super::{Block, Contents, Holdings, StepError, Taken, WriteError, layout};
-use std::ffi::OsStr;
 use std::fs::File;
 use std::hash::{Hash, Hasher};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-
-const CREATE_LINEAGE: &str = "create a new lineage file";
 
 /// The serial file, locked by this process. `F` is an open file of the disk it is on.
 #[derive(Clone, Debug)]
@@ -194,7 +191,10 @@ impl<F> SerialFile<F> {
         let file = step("create a new serial file", self.disk.create(name))?; // W2
         if !step("lock the new serial file", self.disk.try_lock(&file))? {
             // W3
-            return Err(StepError { action: "lock the new serial file", source: io::ErrorKind::WouldBlock.into() });
+            return Err(StepError {
+                action: "lock the new serial file".into(),
+                source: io::ErrorKind::WouldBlock.into(),
+            });
         }
         step("write the new serial file", self.disk.write(&file, bytes))?; // W4
         step("flush the new serial file", self.disk.fsync(&file))?; // W5
@@ -207,12 +207,13 @@ impl<F> SerialFile<F> {
     fn announce(&self, new: &Held<F>, checksum: u64, holdings: &Holdings) -> Result<(), StepError> {
         let stat = step("look at the new serial file", self.disk.stat(&new.file))?; // N1
         let Some(born) = stat.born else { return Ok(()) };
-        self.remove_lineage_left_over()?; // N2
-        let name = &self.place.lineage_new;
-        let Some(file) = step(CREATE_LINEAGE, self.disk.create_after(name, born))? else { return Ok(()) }; // N3
+        let lineage = &self.place.lineage;
+        lineage.remove_left_over(&*self.disk)?; // N2
+        let made = lineage.step("create the next file of", self.disk.create_after(&lineage.new, born))?; // N3
+        let Some(file) = made else { return Ok(()) };
         let Identity { device, inode, .. } = stat.identity;
         let next = Next { device, inode, born, write_counter: new.write_counter, checksum };
-        self.place_lineage(&file, Some(next), holdings) // N4, N5
+        lineage.put(&*self.disk, &file, &self.lineage(Some(next), holdings)?, false) // N4, N5
     }
 
     /// W0 and W7: the file in place is the one we hold, untouched. Settles which one we hold if a rename was in doubt.
@@ -247,20 +248,14 @@ impl<F> SerialFile<F> {
 
     /// L1 to L6.
     fn write_lineage(&self, holdings: &Holdings) -> Result<(), StepError> {
-        self.remove_lineage_left_over()?; // L1
-        let file = step(CREATE_LINEAGE, self.disk.create(&self.place.lineage_new))?; // L2
-        self.place_lineage(&file, None, holdings)?; // L3, L4
-        step("flush the new lineage file", self.disk.fsync(&file))?; // L5
-        step("flush the serial file's folder", self.disk.fsync_folder()) // L6
+        let lineage = &self.place.lineage;
+        let file = lineage.replace(&*self.disk, &self.lineage(None, holdings)?, false)?; // L1 to L4
+        lineage.step("flush", self.disk.fsync(&file))?; // L5
+        lineage.step("flush the folder of", self.disk.fsync_folder()) // L6
     }
 
-    fn remove_lineage_left_over(&self) -> Result<(), StepError> {
-        step("remove the left-over of a lineage file", self.disk.unlink(&self.place.lineage_new))
-    }
-
-    /// Writes the lineage of the file in place, and of the next one if there is one, into the empty `file`, and puts
-    /// that in place.
-    fn place_lineage(&self, file: &F, next: Option<Next>, holdings: &Holdings) -> Result<(), StepError> {
+    /// The bytes of the lineage of the file in place, and of the next one if there is one.
+    fn lineage(&self, next: Option<Next>, holdings: &Holdings) -> Result<Vec<u8>, StepError> {
         let seen = Seen {
             identity: self.held.identity,
             write_counter: self.held.write_counter,
@@ -268,11 +263,7 @@ impl<F> SerialFile<F> {
             session: self.acked.header.session,
             file_system: self.machine.file_system,
         };
-        let lineage = Lineage { seen, next, holdings: holdings.clone() };
-        let bytes = lineage.encode().map_err(refused)?;
-        let (new, name): (&OsStr, &OsStr) = (&self.place.lineage_new, &self.place.lineage);
-        step("write the new lineage file", self.disk.write(file, &bytes))?;
-        step("put the new lineage file in place", self.disk.rename(new, name))
+        Lineage { seen, next, holdings: holdings.clone() }.encode().map_err(refused)
     }
 }
 
@@ -314,10 +305,13 @@ fn difference(held: &Identity, there: &Stat) -> Option<Taken> {
     }
 }
 
-pub(super) fn step<T>(action: &'static str, done: io::Result<T>) -> Result<T, StepError> {
-    done.map_err(|source| StepError { action, source })
+fn step<T>(action: &'static str, done: io::Result<T>) -> Result<T, StepError> {
+    done.map_err(|source| StepError { action: action.into(), source })
 }
 
 fn refused(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> StepError {
-    StepError { action: "write this into a serial file", source: io::Error::new(io::ErrorKind::InvalidInput, why) }
+    StepError {
+        action: "write this into a serial file".into(),
+        source: io::Error::new(io::ErrorKind::InvalidInput, why),
+    }
 }

@@ -4,12 +4,12 @@
 //! it begins at the clock. The steps are those of a start that is fresh (S1 to S6 of [`super::start`]); whatever a kill leaves begins
 //! another session at the next start, with the times of the old file or of the new one.
 
-use super::disk::{Disk, OsDisk};
+use super::disk::Disk;
 use super::file::Held;
 use super::lineage::{self, FreshReason, given_up};
 use super::place::Place;
 use super::start::{
-    Machine, failed, judge_file, local_file_system, lock_and_read, read_lineage, refuse_what_is_anothers,
+    Machine, judge_file, local_file_system, lock_and_read, read_lineage, refuse_what_is_anothers, resolve,
 };
 use super::{AfterReboot, Contents, Found, Holdings, SerialFile, SerialFileError, StartKind};
 use common::calendar::UtcOffset;
@@ -34,9 +34,8 @@ pub struct Forgotten {
 /// # Errors
 /// As [`open`](super::open); and [`SerialFileError::NothingAhead`], then nothing was changed.
 pub fn forget_clock(path: &Path, now: WallMs, new_session: SessionId) -> Result<Forgotten, SerialFileError> {
-    let place = Place::resolve(path)?;
+    let (place, disk) = resolve(path)?;
     refuse_what_is_anothers(&place)?;
-    let disk = OsDisk::new(&place.folder).map_err(|e| failed("open the folder of", &place)(e))?;
     forget_clock_on(Arc::new(disk), Arc::new(place), now, new_session)
 }
 

@@ -14,10 +14,10 @@
 //! A lineage file that an earlier serial file left behind stays: the new file's session is none that it knows.
 
 use super::SerialFileError;
-use super::disk::{Access, Disk, FileKind, OsDisk};
+use super::disk::{Access, Disk, FileKind};
 use super::layout::{self, Contents, Header, NUM_BLOCKS};
 use super::place::Place;
-use super::start::{failed, local_file_system};
+use super::start::{failed, local_file_system, resolve};
 use common::parameters::SessionId;
 use common::time::WallMs;
 use std::ffi::OsStr;
@@ -35,8 +35,7 @@ pub fn format(path: &Path, num_blocks: u32, now: WallMs, random_session: Session
     if !NUM_BLOCKS.contains(&num_blocks) {
         return Err(SerialFileError::BlockCount(num_blocks));
     }
-    let place = Place::resolve(path)?;
-    let disk = OsDisk::new(&place.folder).map_err(|e| failed("open the folder of", &place)(e))?;
+    let (place, disk) = resolve(path)?;
     format_on(&disk, &place, num_blocks, now, random_session)
 }
 

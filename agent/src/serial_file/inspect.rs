@@ -1,12 +1,12 @@
 //! What a person, or a script, sees of a serial file: `--inspect`.
 
-use super::disk::{Access, Disk, OsDisk};
+use super::disk::{Access, Disk};
 use super::layout::{self, BLOCK_LEN, Block, BlockName, HEADER_LEN, MAGIC, VERSION};
 use super::lineage;
 use super::place::Place;
 use super::section_records::SectionsFreshReason;
 use super::sections;
-use super::start::{Machine, damaged, failed, judge_file, read_lineage, refuse_what_is_no_file};
+use super::start::{Machine, damaged, failed, judge_file, read_lineage, refuse_what_is_no_file, resolve};
 use super::{AfterReboot, Contents, Found, HeldSegments, SerialFileError, StartKind};
 use crate::sequence::{Bound, Bounds};
 use common::kind::Kind;
@@ -158,8 +158,7 @@ pub struct LineageView {
 /// # Errors
 /// [`SerialFileError`] if it is missing, damaged or cannot be read.
 pub fn inspect(path: &Path) -> Result<Inspection, SerialFileError> {
-    let place = Place::resolve(path)?;
-    let disk = OsDisk::new(&place.folder).map_err(|e| failed("open the folder of", &place)(e))?;
+    let (place, disk) = resolve(path)?;
     refuse_what_is_no_file(&disk, &place)?;
     let boot = disk.boot_id().map_err(SerialFileError::BootId)?;
     let file_system = disk.file_system().map_err(failed("find the file system of", &place))?.id;

@@ -3,9 +3,10 @@
 //!
 //! [`format()`] makes it, [`open`] locks it and finds out whether its session goes on, [`SerialFile::write`] changes it,
 //! [`inspect`] shows it. Pure: `layout` (the bytes) and `lineage` (the proof). All system calls go through `disk`.
-//! [`SectionFile`], beside it, has the bounds of sections of sequences.
+//! What lies beside it is a `companion`: its lineage, the bounds of sections of sequences ([`SectionFile`]), names ([`KeptNames`]).
 //! What is promised, and what a copy, a restore, a reboot or a kill leads to, is told in `docs/serial-file.md`.
 
+mod companion;
 mod disk;
 mod error;
 mod file;
@@ -14,6 +15,7 @@ mod format;
 mod inspect;
 mod layout;
 mod lineage;
+mod names;
 mod place;
 mod section_records;
 mod sections;
@@ -21,6 +23,7 @@ mod start;
 #[cfg(test)]
 mod tests;
 
+pub use companion::Companion;
 pub use disk::{Access, Disk, FileKind, FileSystem, FileSystemKind, OsDisk, Stat};
 pub use error::{SerialFileError, StepError, Taken, WriteError};
 pub use file::SerialFile;
@@ -35,6 +38,7 @@ pub use lineage::{
     AfterReboot, AfterRebootError, BootId, Born, FileSystemId, Found, FreshReason, HeldSegments, Holdings, Identity,
     Lineage, Next, Seen, StartKind, given_up, judge, renew_first,
 };
+pub use names::{KeptNames, kept_names};
 pub use place::Place;
 pub use section_records::SectionsFreshReason;
 pub use sections::{BOUNDS_MAX, Noted, SectionFile, SectionsStart};

@@ -1,19 +1,15 @@
 //! Where the serial file is, and what lies beside it.
 
 use super::SerialFileError;
+use super::companion::{Companion, joined};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// The longest name that common file systems keep, in bytes.
 const NAME_LEN_MAX: usize = 255;
-const LINEAGE: &str = ".lineage";
-const NEW: &str = ".new";
-const FORMAT: &str = ".format";
-const BOUNDS: &str = ".bounds";
-const PROOF: &str = ".proof";
-const _: () =
-    assert!(BOUNDS.len() <= LINEAGE.len() && PROOF.len() <= LINEAGE.len(), "there is room for `.lineage.new`");
+/// The longest ending of a file beside it.
+const ENDING_LEN_MAX: usize = ".generators.new".len();
 
 /// A serial file's folder, resolved once: links in it may change later without moving the file under our feet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,20 +26,32 @@ pub struct Place {
     /// was deleted) and that agent do not write into each other's file.
     pub file_format: OsString,
     /// `<F>.lineage`.
-    pub lineage: OsString,
-    /// `<F>.lineage.new`: the lineage while it is written.
-    pub lineage_new: OsString,
+    pub lineage: Companion,
     /// `<F>.bounds`: how far sections of sequences are.
-    pub bounds: OsString,
-    /// `<F>.bounds.new`: the same while it is written anew.
-    pub bounds_new: OsString,
+    pub bounds: Companion,
     /// `<F>.proof`: that nobody touched `<F>.bounds`.
-    pub proof: OsString,
-    /// `<F>.proof.new`: the same while it is written.
-    pub proof_new: OsString,
+    pub proof: Companion,
+    /// `<F>.generators`: what names stand for.
+    pub names: Companion,
 }
 
 impl Place {
+    /// The file of that name in a folder without links.
+    pub fn new(folder: PathBuf, file: &OsStr) -> Self {
+        let beside = |ending, what| Companion::of(file, ending, what);
+        Self {
+            path: folder.join(file),
+            file_new: joined(file, &[".new"]),
+            file_format: joined(file, &[".format"]),
+            lineage: beside(".lineage", "the lineage file"),
+            bounds: beside(".bounds", "the bounds of sections"),
+            proof: beside(".proof", "the proof of the bounds of sections"),
+            names: beside(".generators", "the names of generators"),
+            file: file.to_owned(),
+            folder,
+        }
+    }
+
     /// Finds the folder of `path`; the file need not be there.
     ///
     /// # Errors
@@ -58,7 +66,7 @@ impl Place {
         // `Path` ignores a slash at the end; whoever wrote it meant a folder.
         let slash = path.as_os_str().as_encoded_bytes().ends_with(b"/");
         let file = path.file_name().filter(|_| !slash).ok_or_else(|| SerialFileError::NoName(path.to_owned()))?;
-        let max = NAME_LEN_MAX - LINEAGE.len() - NEW.len();
+        let max = NAME_LEN_MAX - ENDING_LEN_MAX;
         if file.len() > max {
             return Err(SerialFileError::LongName { path: path.to_owned(), max });
         }
@@ -69,25 +77,6 @@ impl Place {
         if !folder.is_dir() {
             return Err(SerialFileError::NoFolder(folder));
         }
-        let beside = |suffixes: &[&str]| suffixes.iter().fold(file.to_owned(), |name, suffix| join(&name, suffix));
-        Ok(Self {
-            path: folder.join(file),
-            file_new: beside(&[NEW]),
-            file_format: beside(&[FORMAT]),
-            lineage: beside(&[LINEAGE]),
-            lineage_new: beside(&[LINEAGE, NEW]),
-            bounds: beside(&[BOUNDS]),
-            bounds_new: beside(&[BOUNDS, NEW]),
-            proof: beside(&[PROOF]),
-            proof_new: beside(&[PROOF, NEW]),
-            file: file.to_owned(),
-            folder,
-        })
+        Ok(Self::new(folder, file))
     }
-}
-
-fn join(name: &OsStr, suffix: &str) -> OsString {
-    let mut joined = name.to_owned();
-    joined.push(suffix);
-    joined
 }

@@ -5,7 +5,9 @@
 //! anew by another one.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use super::companion::{record, records};
 use super::lineage::{BootId, FileSystemId, Identity};
+use super::start::Machine;
 use crate::sequence::{Bound, Bounds};
 use common::attachment::Attachment;
 use common::envelope::{self, EnvelopeError, Kind};
@@ -14,6 +16,7 @@ use common::parameters::{AgentId, SessionId};
 use common::sequence::Section;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::io;
 
 /// A record of the log.
 const RECORD: Kind = Kind { name: *b"BNDS", version: 2 };
@@ -24,20 +27,11 @@ const RECORD_BOUNDS_MAX: usize = 16_384;
 /// Bytes of one bound at most, if each were of a name of its own.
 const BOUND_LEN_MAX: usize = 8 + GeneratorName::LEN_MAX + 8 + 4 + 1 + 8 + 8;
 const _: () = assert!(RECORD_BOUNDS_MAX * BOUND_LEN_MAX + 64 <= envelope::PAYLOAD_LEN_MAX);
-/// Where a record says how long its payload is.
-const PAYLOAD_LEN_AT: std::ops::Range<usize> = 8..12;
-
 /// The longest `.proof`, in bytes.
 pub(super) const PROOF_LEN_MAX: usize = 4_096;
 
-#[derive(Serialize, Deserialize)]
-struct Record {
-    /// Whose bounds they are.
-    session: SessionId,
-    /// How many records there were before in the file.
-    nth: u64,
-    names: Vec<(GeneratorName, Vec<(u32, Bound)>)>,
-}
+/// Bounds by name.
+type Names = Vec<(GeneratorName, Vec<(u32, Bound)>)>;
 
 /// What the last write of `.bounds` left behind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,8 +103,26 @@ impl fmt::Display for SectionsFreshReason {
 }
 
 impl Proof {
-    pub(super) fn encode(&self) -> Result<Vec<u8>, EnvelopeError> {
-        envelope::encode(PROOF, self)
+    /// That of bounds of nothing.
+    pub(super) fn of(
+        agent_id: AgentId,
+        serial: SessionId,
+        session: SessionId,
+        machine: Machine,
+        mount: Option<u64>,
+    ) -> Self {
+        let Machine { boot, file_system } = machine;
+        let identity = Identity { device: 0, inode: 0, ctime_s: 0, ctime_ns: 0 };
+        Self { agent_id, serial, session, identity, len: 0, checksum: 0, boot, file_system, mount }
+    }
+
+    /// The same, of bounds that look so.
+    pub(super) fn looks(self, identity: Identity, len: u64, checksum: u32) -> Self {
+        Self { identity, len, checksum, ..self }
+    }
+
+    pub(super) fn encode(&self) -> io::Result<Vec<u8>> {
+        envelope::encode(PROOF, self).map_err(io::Error::other)
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, SectionsFreshReason> {
@@ -150,44 +162,35 @@ fn damaged(error: EnvelopeError) -> SectionsFreshReason {
 }
 
 /// Records with these bounds, the first of them the `nth` of the file; and how many they are.
-pub(super) fn encode(session: SessionId, nth: u64, bounds: &Bounds) -> Result<(Vec<u8>, u64), EnvelopeError> {
+pub(super) fn encode(session: SessionId, nth: u64, bounds: &Bounds) -> io::Result<(Vec<u8>, u64)> {
     let (mut bytes, mut at) = (Vec::new(), nth);
     let mut all = bounds.all().peekable();
     while all.peek().is_some() {
-        let mut names: Vec<(GeneratorName, Vec<(u32, Bound)>)> = Vec::new();
+        let mut names = Names::new();
         for (name, section, bound) in all.by_ref().take(RECORD_BOUNDS_MAX) {
             match names.last_mut() {
                 Some((last, sections)) if last == name => sections.push((section.0, bound)),
                 _ => names.push((name.clone(), vec![(section.0, bound)])),
             }
         }
-        bytes.extend(envelope::encode(RECORD, &Record { session, nth: at, names })?);
+        bytes.extend(record(RECORD, &session, at, names)?);
         at = at.saturating_add(1);
     }
     Ok((bytes, at.saturating_sub(nth)))
 }
 
 /// What all records of a file say.
-pub(super) fn decode(session: SessionId, mut bytes: &[u8]) -> Result<Bounds, SectionsFreshReason> {
+pub(super) fn decode(session: SessionId, bytes: &[u8]) -> Result<Bounds, SectionsFreshReason> {
     let mut bounds = Bounds::default();
-    let mut nth = 0;
-    while !bytes.is_empty() {
-        let cut = || damaged(EnvelopeError::Length { found: bytes.len() });
-        let len: [u8; 4] = bytes.get(PAYLOAD_LEN_AT).and_then(|len| len.try_into().ok()).ok_or_else(cut)?;
-        let len = usize::try_from(u32::from_le_bytes(len)).map_err(|_| cut())?;
-        let (record, rest) = bytes.split_at_checked(envelope::HEADER_LEN.saturating_add(len)).ok_or_else(cut)?;
-        let record: Record = envelope::decode(RECORD, record).map_err(damaged)?;
-        if (record.session, record.nth) != (session, nth) {
-            return Err(SectionsFreshReason::Damaged("a record of another session or place".to_owned()));
+    let note = |names: Names| {
+        for (name, sections) in &names {
+            sections.iter().for_each(|(section, bound)| bounds.note(name, Section(*section), *bound));
         }
-        for (name, sections) in &record.names {
-            for (section, bound) in sections {
-                bounds.note(name, Section(*section), *bound);
-            }
-        }
-        (bytes, nth) = (rest, nth.saturating_add(1));
+    };
+    match records::<SessionId, _>(RECORD, bytes, note).map_err(damaged)? {
+        Some(found) if found != session => Err(SectionsFreshReason::Damaged("records of another session".to_owned())),
+        _ => Ok(bounds),
     }
-    Ok(bounds)
 }
 
 #[cfg(test)]
@@ -237,7 +240,7 @@ mod tests {
         }
         let (bytes, records) = encode(SESSION, 0, &all).unwrap();
         assert_eq!((records, decode(SESSION, &bytes)), (3, Ok(all)));
-        assert_eq!(encode(SESSION, 3, &Bounds::default()), Ok((Vec::new(), 0)));
+        assert_eq!(encode(SESSION, 3, &Bounds::default()).unwrap(), (Vec::new(), 0));
     }
 
     fn proof() -> Proof {

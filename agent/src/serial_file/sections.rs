@@ -9,13 +9,13 @@
 //! |---|---|
 //! | A1 add the records to `.bounds` | another session: the proof does not fit |
 //! | A2 stat it | as after A1 |
-//! | A3 remove, create, write `.proof.new`, rename it to `.proof` | goes on, with these bounds |
+//! | A3 C1 to C5 of `.proof`, without C4 | goes on, with these bounds |
 //! | A4 fsync `.bounds`; the write returns | goes on |
 //!
 //! | written anew | a kill after it |
 //! |---|---|
-//! | B1 remove, create, write `.bounds.new`, fsync it | goes on with the old ones |
-//! | B2 rename it to `.bounds`, stat it | another session |
+//! | B1 C1 to C4 of `.bounds` ([`super::companion`]) | goes on with the old ones |
+//! | B2 C5, stat it | another session |
 //! | B3 as A3; the write returns | goes on |
 //!
 //! "Another session" costs what it costs where nothing is written: both masters have to give the sections to it, and it waits until the one
@@ -27,15 +27,13 @@
 //! If a step fails, both files are removed (G1, G2): numbers are given on, and the next start is another session. Only if `.bounds` cannot
 //! even be removed does the write fail, and what it was to allow must not be used. After a while all is written anew.
 
-use super::disk::{Access, Disk, FileKind, Stat};
+use super::disk::{Access, Disk, FileKind};
 use super::error::StepError;
-use super::file::step;
 use super::place::Place;
 use super::section_records::{self as records, PROOF_LEN_MAX, Proof, SectionsFreshReason};
 use super::start::{Machine, Opened};
 use super::{Identity, StartKind};
 use crate::sequence::{Bounds, Start};
-use common::envelope::EnvelopeError;
 use common::parameters::{AgentId, SessionId};
 use common::time::{BootMs, SpanMs};
 use std::fs::File;
@@ -76,12 +74,8 @@ pub enum Noted {
 pub struct SectionFile<F = File> {
     place: Arc<Place>,
     disk: Arc<dyn Disk<File = F>>,
-    machine: Machine,
-    mount: Option<u64>,
-    agent_id: AgentId,
-    /// The session of the serial file.
-    serial: SessionId,
-    session: SessionId,
+    /// The next proof, but for what `.bounds` looks like.
+    proof: Proof,
     bounds: Bounds,
     state: State<F>,
 }
@@ -124,8 +118,8 @@ impl<F> Opened<F> {
             Err(reason) => ((new_session, Bounds::default()), SectionsStart::Fresh(reason)),
         };
         let mount = disk.mount().unwrap_or_default();
-        let agent_id = agent_id.clone();
-        (SectionFile { place, disk, machine, mount, agent_id, serial, session, bounds, state: State::Unwritten }, start)
+        let proof = Proof::of(agent_id.clone(), serial, session, machine, mount);
+        (SectionFile { place, disk, proof, bounds, state: State::Unwritten }, start)
     }
 }
 
@@ -133,7 +127,7 @@ impl<F> Opened<F> {
 pub(super) fn read<F>(
     disk: &dyn Disk<File = F>,
     place: &Place,
-    Machine { boot, file_system }: Machine,
+    machine: Machine,
     serial: SessionId,
     agent_id: Option<&AgentId>,
 ) -> Result<(SessionId, Bounds), SectionsFreshReason> {
@@ -141,31 +135,18 @@ pub(super) fn read<F>(
         io::ErrorKind::NotFound => SectionsFreshReason::NoBounds,
         _ => SectionsFreshReason::Damaged(e.to_string()),
     };
-    let read = |name, len_max| -> io::Result<(Vec<u8>, Stat)> {
-        let access = if agent_id.is_some() { Access::ReadWrite } else { Access::Read };
-        let file = disk.open(name, access)?;
-        Ok((disk.read(&file, len_max)?, disk.stat(&file)?))
-    };
-    let (proof, _) = read(&place.proof, PROOF_LEN_MAX).map_err(unread)?;
+    let access = if agent_id.is_some() { Access::ReadWrite } else { Access::Read };
+    let (_, proof) = place.proof.read(disk, access, PROOF_LEN_MAX).map_err(unread)?;
     let proof = Proof::decode(&proof)?;
-    let (bytes, stat) = read(&place.bounds, FILE_LEN_MAX).map_err(unread)?;
+    let (file, bytes) = place.bounds.read(disk, access, FILE_LEN_MAX).map_err(unread)?;
+    let stat = disk.stat(&file).map_err(unread)?;
     if stat.links != 1 || stat.kind != FileKind::Regular {
         return Err(SectionsFreshReason::Changed);
     }
-    let (session, len, checksum) = (proof.session, bytes.len() as u64, crc32c::crc32c(&bytes));
-    let mount = disk.mount().unwrap_or_default();
     let agent_id = agent_id.unwrap_or(&proof.agent_id).clone();
-    proof.judge(&Proof {
-        agent_id,
-        serial,
-        session,
-        identity: stat.identity,
-        len,
-        checksum,
-        boot,
-        file_system,
-        mount,
-    })?;
+    let now = Proof::of(agent_id, serial, proof.session, machine, disk.mount().unwrap_or_default());
+    proof.judge(&now.looks(stat.identity, bytes.len() as u64, crc32c::crc32c(&bytes)))?;
+    let session = proof.session;
     let bounds = records::decode(session, &bytes)?;
     match bounds.len() <= BOUNDS_MAX {
         true => Ok((session, bounds)),
@@ -176,14 +157,14 @@ pub(super) fn read<F>(
 impl<F> SectionFile<F> {
     /// As whom masters know this agent when it serves sections.
     pub fn session(&self) -> SessionId {
-        self.session
+        self.proof.session
     }
 
     /// As whom the process may serve sections, by what `found` said; `spare` (128 fresh random bits) if masters deny the session before.
     pub fn start(&self, found: &SectionsStart, spare: SessionId) -> Start {
         match found {
-            SectionsStart::Resumed => Start::found(self.session, self.bounds.clone(), spare),
-            SectionsStart::Fresh(_) => Start::nothing(self.session),
+            SectionsStart::Resumed => Start::found(self.proof.session, self.bounds.clone(), spare),
+            SectionsStart::Fresh(_) => Start::nothing(self.proof.session),
         }
     }
 
@@ -202,10 +183,15 @@ impl<F> SectionFile<F> {
         if self.bounds.len() <= BOUNDS_MAX {
             self.bounds.note_all(more);
         }
+        let too_many = self.bounds.len() > BOUNDS_MAX;
         let done = match std::mem::replace(&mut self.state, State::Unwritten) {
-            State::GivenUp(since) if now < since + RETRY || self.bounds.len() > BOUNDS_MAX => {
+            State::GivenUp(since) if too_many || now < since + RETRY => {
                 self.state = State::GivenUp(since);
                 return Ok(Noted::StillGivenUp);
+            }
+            _ if too_many => {
+                let why = io::Error::other(format!("there are more than {BOUNDS_MAX} sections"));
+                self.place.bounds.step("write", Err(why))
             }
             State::Open(open) => self.add(open, more),
             State::GivenUp(_) | State::Unwritten => self.write_anew(),
@@ -228,38 +214,33 @@ impl<F> SectionFile<F> {
     /// If it cannot be removed; then nothing has changed.
     pub fn begin(&mut self, session: SessionId, now: BootMs) -> Result<(), StepError> {
         self.remove(now)?;
-        (self.session, self.bounds, self.state) = (session, Bounds::default(), State::Unwritten);
+        (self.proof.session, self.bounds, self.state) = (session, Bounds::default(), State::Unwritten);
         Ok(())
     }
 
     /// A1 to A4.
     fn add(&self, mut open: Open<F>, more: &Bounds) -> Result<Open<F>, StepError> {
-        self.refuse_too_many()?;
-        let (bytes, n) = records::encode(self.session, open.records, more).map_err(unfit)?;
+        let log = &self.place.bounds;
+        let (bytes, n) = log.step("add to", records::encode(self.proof.session, open.records, more))?;
         let len = open.len.saturating_add(bytes.len() as u64);
         if len > open.len_anew.saturating_mul(2).max(open.len_anew.saturating_add(GROWTH_MIN)) {
             return self.write_anew();
         }
-        step("add to the bounds of sections", self.disk.write(&open.file, &bytes))?; // A1
+        log.step("add to", self.disk.write(&open.file, &bytes))?; // A1
         (open.len, open.records) = (len, open.records.saturating_add(n));
         open.checksum = crc32c::crc32c_append(open.checksum, &bytes);
-        let stat = step("look at the bounds of sections", self.disk.stat(&open.file))?; // A2
+        let stat = log.step("look at", self.disk.stat(&open.file))?; // A2
         self.prove(&open, stat.identity)?; // A3
-        step("flush the bounds of sections", self.disk.fsync(&open.file))?; // A4
+        log.step("flush", self.disk.fsync(&open.file))?; // A4
         Ok(open)
     }
 
     /// B1 to B3.
     fn write_anew(&self) -> Result<Open<F>, StepError> {
-        self.refuse_too_many()?;
-        let (bytes, records) = records::encode(self.session, 0, &self.bounds).map_err(unfit)?;
-        let (new, name) = (&self.place.bounds_new, &self.place.bounds);
-        step("remove the left-over of bounds of sections", self.disk.unlink(new))?;
-        let file = step("create new bounds of sections", self.disk.create(new))?;
-        step("write new bounds of sections", self.disk.write(&file, &bytes))?;
-        step("flush new bounds of sections", self.disk.fsync(&file))?; // B1
-        step("put new bounds of sections in place", self.disk.rename(new, name))?;
-        let stat = step("look at the bounds of sections", self.disk.stat(&file))?; // B2
+        let log = &self.place.bounds;
+        let (bytes, records) = log.step("write", records::encode(self.proof.session, 0, &self.bounds))?;
+        let file = log.replace(&*self.disk, &bytes, true)?; // B1, B2
+        let stat = log.step("look at", self.disk.stat(&file))?;
         let len = bytes.len() as u64;
         let open = Open { file, len, len_anew: len, checksum: crc32c::crc32c(&bytes), records };
         self.prove(&open, stat.identity)?; // B3
@@ -267,42 +248,19 @@ impl<F> SectionFile<F> {
     }
 
     fn prove(&self, open: &Open<F>, identity: Identity) -> Result<(), StepError> {
-        let Machine { boot, file_system } = self.machine;
-        let (serial, session, len, checksum) = (self.serial, self.session, open.len, open.checksum);
-        let mount = self.mount;
-        let agent_id = self.agent_id.clone();
-        let proof = Proof { agent_id, serial, session, identity, len, checksum, boot, file_system, mount };
-        let bytes = proof.encode().map_err(unfit)?;
-        let (new, name) = (&self.place.proof_new, &self.place.proof);
-        step("remove the left-over of a proof", self.disk.unlink(new))?;
-        let file = step("create a new proof", self.disk.create(new))?;
-        step("write the new proof", self.disk.write(&file, &bytes))?;
-        step("put the new proof in place", self.disk.rename(new, name))
+        let (log, proof) = (&self.place.proof, self.proof.clone().looks(identity, open.len, open.checksum));
+        log.replace(&*self.disk, &log.step("write", proof.encode())?, false).map(|_| ())
     }
 
     /// G1, G2. Without the log no proof fits, whoever puts one there.
     fn remove(&mut self, now: BootMs) -> Result<(), StepError> {
         self.state = State::Unwritten;
-        step("remove the bounds of sections", self.disk.unlink(&self.place.bounds))?; // G1
+        let (bounds, proof) = (&self.place.bounds, &self.place.proof);
+        bounds.step("remove", self.disk.unlink(&bounds.name))?; // G1
         self.state = State::GivenUp(now);
-        for left_over in [&self.place.proof, &self.place.bounds_new, &self.place.proof_new] {
+        for left_over in [&proof.name, &bounds.new, &proof.new] {
             self.disk.unlink(left_over).ok(); // G2
         }
         Ok(())
     }
-
-    fn refuse_too_many(&self) -> Result<(), StepError> {
-        match self.bounds.len() > BOUNDS_MAX {
-            true => Err(refused(format!("bounds of more than {BOUNDS_MAX} sections"))),
-            false => Ok(()),
-        }
-    }
-}
-
-fn unfit(error: EnvelopeError) -> StepError {
-    refused(error.to_string())
-}
-
-fn refused(why: String) -> StepError {
-    StepError { action: "write down how far sections are", source: io::Error::new(io::ErrorKind::InvalidInput, why) }
 }

@@ -50,10 +50,16 @@ pub struct Opened<F = File> {
 /// [`SerialFileError`], naming the remedy, if the file is missing, damaged, of another version, in use or linked, or the
 /// disk fails. Nothing is repaired.
 pub fn open(path: &Path, after_reboot: AfterReboot, new_session: SessionId) -> Result<Opened, SerialFileError> {
-    let place = Place::resolve(path)?;
+    let (place, disk) = resolve(path)?;
     refuse_what_is_anothers(&place)?;
-    let disk = OsDisk::new(&place.folder).map_err(|e| failed("open the folder of", &place)(e))?;
     open_on(Arc::new(disk), Arc::new(place), after_reboot, new_session)
+}
+
+/// Where the file of that path is, and the disk that it is on.
+pub(super) fn resolve(path: &Path) -> Result<(Place, OsDisk), SerialFileError> {
+    let place = Place::resolve(path)?;
+    let disk = OsDisk::new(&place.folder).map_err(failed("open the folder of", &place))?;
+    Ok((place, disk))
 }
 
 /// [`open`] on any disk.
@@ -185,13 +191,10 @@ pub(super) fn refuse_what_is_no_file<F>(disk: &dyn Disk<File = F>, place: &Place
 /// The lineage file. One that cannot be read (as opposed to: makes no sense) is an error: it would cost a token at each
 /// start, and someone can mend it.
 pub(super) fn read_lineage<F>(disk: &dyn Disk<File = F>, place: &Place) -> Result<Found, SerialFileError> {
-    let action = "read the lineage of";
-    let file = match disk.open(&place.lineage, Access::Read) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Found::Missing),
-        opened => opened.map_err(failed(action, place))?,
-    };
-    let bytes = disk.read(&file, lineage::FILE_LEN_MAX).map_err(failed(action, place))?;
-    Ok(Found::decode(&bytes))
+    match place.lineage.read(disk, Access::Read, lineage::FILE_LEN_MAX) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Found::Missing),
+        read => Ok(Found::decode(&read.map_err(failed("read the lineage of", place))?.1)),
+    }
 }
 
 /// The file system that the folder is on, unless another machine might have the same files.

@@ -111,13 +111,13 @@ impl Name {
         let place = place();
         let names = [
             (&place.file, Self::File),
-            (&place.lineage, Self::Lineage),
+            (&place.lineage.name, Self::Lineage),
             (&place.file_new, Self::FileNew),
-            (&place.lineage_new, Self::LineageNew),
-            (&place.bounds, Self::Bounds),
-            (&place.proof, Self::Proof),
-            (&place.bounds_new, Self::BoundsNew),
-            (&place.proof_new, Self::ProofNew),
+            (&place.lineage.new, Self::LineageNew),
+            (&place.bounds.name, Self::Bounds),
+            (&place.proof.name, Self::Proof),
+            (&place.bounds.new, Self::BoundsNew),
+            (&place.proof.new, Self::ProofNew),
         ];
         let known = names.into_iter().find(|(known, _)| known.as_os_str() == name).map(|(_, name)| name);
         known.ok_or_else(|| ErrorKind::NotFound.into())
@@ -127,21 +127,7 @@ impl Name {
 /// Where the serial file is on each of these disks.
 fn place() -> &'static Arc<Place> {
     static PLACE: OnceLock<Arc<Place>> = OnceLock::new();
-    PLACE.get_or_init(|| {
-        Arc::new(Place {
-            path: PathBuf::from("/disk/F"),
-            folder: PathBuf::from("/disk"),
-            file: "F".into(),
-            file_new: "F.new".into(),
-            file_format: "F.format".into(),
-            lineage: "F.lineage".into(),
-            lineage_new: "F.lineage.new".into(),
-            bounds: "F.bounds".into(),
-            bounds_new: "F.bounds.new".into(),
-            proof: "F.proof".into(),
-            proof_new: "F.proof.new".into(),
-        })
-    })
+    PLACE.get_or_init(|| Arc::new(Place::new(PathBuf::from("/disk"), OsStr::new("F"))))
 }
 
 #[derive(Debug)]

@@ -70,12 +70,13 @@ fn a_path_that_can_hold_no_file_is_refused_with_the_remedy() {
     assert!(refused(&home.folder.path().join("..")).contains("does not name a file"));
     assert!(refused(Path::new("/")).contains("does not name a file"));
     assert!(refused(Path::new("")).contains("does not name a file"));
-    let longest = "x".repeat(255 - ".lineage.new".len());
+    let longest = "x".repeat(255 - ".generators.new".len());
     let error = refused(&home.folder.path().join(format!("{longest}x")));
-    assert!(error.contains("too long") && error.contains("243 bytes"), "{error}");
+    assert!(error.contains("too long") && error.contains("240 bytes"), "{error}");
     let path = home.folder.path().join(longest);
     format(&path, 2, NOW, FIRST).unwrap();
     assert_eq!(open(&path, AfterReboot::Fresh, SECOND).unwrap().start, StartKind::Fresh(FreshReason::NoLineage));
+    KeptNames::default().write(&path).unwrap();
 }
 
 /// FUSE has many names, and what nobody has heard of may be anything.

@@ -3,6 +3,7 @@
 mod format;
 mod inspect;
 mod kill;
+mod names;
 mod sections;
 mod start;
 mod write;

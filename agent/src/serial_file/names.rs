@@ -1,0 +1,90 @@
+//! `<serial file>.generators`: the names that an agent served, so that it serves them after a restart without any master, and can show those
+//! that were retired.
+
+use super::companion::{record, records};
+use super::disk::{Access, Disk};
+use super::start::resolve;
+use super::{Place, SerialFileError, StepError};
+use common::envelope::{EnvelopeError, Kind};
+use common::namespace::Namespace;
+use common::parameters::ClusterId;
+use common::rpc::lease::{NAMESPACES_PAGE_MAX, NameState, Registered};
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+/// A record of the log: the cluster, how many names the file has, and [`NAMESPACES_PAGE_MAX`] of them at most. Names that a former version kept are asked for anew.
+const RECORD: Kind = Kind { name: *b"NAMS", version: 7 };
+/// The longest file, in bytes, far above as many names as an agent knows. Nothing beyond it is ever read.
+const FILE_LEN_MAX: usize = 128 << 20;
+
+/// The names as they are kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeptNames {
+    /// The cluster that knows them by these definitions.
+    pub cluster: Option<ClusterId>,
+    /// They.
+    pub names: Vec<Registered>,
+}
+
+/// The names that the agent of that serial file has learned and keeps beside it; none if it has none yet.
+///
+/// # Errors
+/// The reason why they cannot be read.
+pub fn kept_names(serial_file: &Path) -> Result<Vec<Namespace>, String> {
+    let names = KeptNames::read(serial_file)?.map(|kept| kept.names).unwrap_or_default();
+    let served = names.into_iter().filter(|one| one.state == NameState::InUse);
+    Ok(served.map(|one| one.namespace).collect())
+}
+
+impl KeptNames {
+    /// All that is kept beside that serial file, if something is.
+    ///
+    /// # Errors
+    /// The reason why it cannot be read.
+    pub(crate) fn read(serial_file: &Path) -> Result<Option<Self>, String> {
+        let told = |e: &dyn fmt::Display| format!("the names beside {} cannot be read: {e}", serial_file.display());
+        let (place, disk) = match resolve(serial_file) {
+            Err(SerialFileError::NoFolder(_)) => return Ok(None),
+            found => found.map_err(|e| told(&e))?,
+        };
+        match place.names.read(&disk, Access::Read, FILE_LEN_MAX) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            read => Self::decode(&read.map_err(|e| told(&e))?.1).map(Some).map_err(|e| told(&e)),
+        }
+    }
+
+    /// Keeps them beside that serial file, durable when this returns.
+    ///
+    /// # Errors
+    /// The reason why not; what was kept before is kept, or they are already.
+    pub(crate) fn write(&self, serial_file: &Path) -> Result<(), String> {
+        let (place, disk) = resolve(serial_file).map_err(|e| e.to_string())?;
+        self.write_on(&disk, &place).map_err(|e| e.to_string())
+    }
+
+    pub(super) fn write_on<F>(&self, disk: &dyn Disk<File = F>, place: &Place) -> Result<(), StepError> {
+        place.names.replace(disk, &place.names.step("write", self.encode())?, true)?;
+        place.names.step("flush the folder of", disk.fsync_folder())
+    }
+
+    fn encode(&self) -> io::Result<Vec<u8>> {
+        let of = (self.cluster, self.names.len() as u64);
+        let mut pages: Vec<_> = self.names.chunks(NAMESPACES_PAGE_MAX).collect();
+        if pages.is_empty() {
+            // One that says that there are none.
+            pages.push(&[]);
+        }
+        let records: io::Result<Vec<_>> = (0..).zip(pages).map(|(nth, page)| record(RECORD, &of, nth, page)).collect();
+        Ok(records?.concat())
+    }
+
+    /// Reads all that a file says, or nothing of it.
+    fn decode(bytes: &[u8]) -> Result<Self, EnvelopeError> {
+        let mut names = Vec::new();
+        match records::<(Option<ClusterId>, u64), _>(RECORD, bytes, |page: Vec<Registered>| names.extend(page))? {
+            Some((cluster, len)) if len == names.len() as u64 => Ok(Self { cluster, names }),
+            _ => Err(EnvelopeError::Length { found: bytes.len() }),
+        }
+    }
+}
