@@ -120,7 +120,7 @@ impl Http {
             }
             Question::Keys { name, keys, g, cluster } => {
                 let cluster = cluster.map(|cluster| format!("&cluster={cluster}")).unwrap_or_default();
-                self.keys(name, keys, &format!("g={}{cluster}", g.0)).await
+                self.keys(name, keys, &format!("format=decimal&g={}{cluster}", g.0)).await
             }
             Question::Routes { name, from } => {
                 let request = self.client.get(format!("{}/sequences/{name}/routes?from={}", self.base, from.0));

@@ -5,6 +5,7 @@
 //! has a say: a number is given only by who holds the range that it lies in, and ranges of different holders never overlap.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use crate::encoding::EncodingSource;
 use crate::parameters::MasterId;
 use crate::plugin::PluginSpec;
 use crate::scope::Scope;
@@ -90,7 +91,7 @@ pub struct SegmentSpec {
     #[serde(with = "crate::json::whole", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub first: Option<u64>,
-    /// The last place; as far as numbers of 63 bits go if nothing is said.
+    /// The last place; as far as numbers of 63 bits go if nothing is said, or as the length of the encoding does.
     #[serde(with = "crate::json::whole", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub last: Option<u64>,
@@ -115,6 +116,11 @@ pub struct SegmentSpec {
     #[serde(with = "crate::json::whole", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub offset: Option<u64>,
+    /// Form in which its numbers are written if not as digits: `hex`, `base32`, `base32hex`, `base62`, `sqids`, `ff1`, or one of them or
+    /// `decimal` with parameters, such as `{"form":"decimal","length":8,"prefix":"ORD-"}`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<serde_json::Value>))]
+    pub encoding: Option<EncodingSource>,
     /// Among which IDs its own are unique: `own`, and nothing else can be said.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
@@ -199,8 +205,12 @@ impl SegmentDefinition {
     /// [`InvalidSegment`], with the reason.
     pub fn new(said: &SegmentSpec) -> Result<Self, InvalidSegment> {
         let (increment, offset) = (said.increment.unwrap_or(1), said.offset.unwrap_or(0));
+        let largest = said.encoding.as_ref().and_then(EncodingSource::largest);
+        let largest =
+            largest.map_or(NUMBER_MAX, |largest| u64::try_from(largest).unwrap_or(NUMBER_MAX).min(NUMBER_MAX));
         let most = NUMBER_MAX.saturating_sub(offset).checked_div(increment).ok_or(InvalidSegment::Increment)?;
-        let (first, last) = (said.first.unwrap_or(1), said.last.unwrap_or(most));
+        let fitting = largest.saturating_sub(offset).checked_div(increment).unwrap_or(most);
+        let (first, last) = (said.first.unwrap_or(1), said.last.unwrap_or(fitting));
         if first == 0 && offset == 0 {
             return Err(InvalidSegment::Zero { first, offset });
         }
@@ -229,7 +239,7 @@ impl SegmentDefinition {
         Ok(Self { axis, step, step_min, step_max, threshold, increment, offset })
     }
 
-    /// The same as a person says it, with nothing left out but scope and plugins.
+    /// The same as a person says it, with nothing left out but encoding, scope and plugins.
     pub fn spec(&self) -> SegmentSpec {
         SegmentSpec {
             first: Some(self.axis.from),
@@ -295,6 +305,11 @@ impl SegmentDefinition {
     pub const fn number(&self, place: u64) -> u64 {
         // A definition has no place whose number does not fit.
         self.offset.wrapping_add(self.increment.wrapping_mul(place))
+    }
+
+    /// The number of the last place.
+    pub const fn last_number(&self) -> u64 {
+        self.number(self.axis.to.saturating_sub(1))
     }
 
     /// Whether a place on the axis has that number.

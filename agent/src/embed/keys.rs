@@ -71,6 +71,12 @@ impl Sequence {
         self.one(key, 0)
     }
 
+    /// The text of a number, as the name's definition writes it.
+    pub fn text(&self, number: u64) -> String {
+        // Digits there are of every number.
+        self.name.encoding().text(number.into()).unwrap_or_default()
+    }
+
     fn one(&self, key: &str, n: u32) -> Result<u64, MintError> {
         let outcome = self.ask(vec![asked(key, n)?])?.outcomes.pop();
         self.number(outcome.unwrap_or(KeyOutcome::Refused(MintCode::SegmentPending)))

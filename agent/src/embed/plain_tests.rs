@@ -71,6 +71,29 @@ fn the_numbers_of_a_name_are_asked_for_as_what_they_are() {
 }
 
 #[test]
+fn texts_are_as_the_definition_writes_them_and_numbers_stay_numbers_unless_they_are_hidden() {
+    let kit = Kit::in_memory();
+    let minter = kit.start_bare();
+    minter.feed_segments();
+    let generator = plain(&minter, r#"{"kind":"segment","encoding":{"form":"decimal","length":8,"prefix":"ORD-"}}"#);
+    assert_eq!(generator.get_id(), Ok("ORD-00000001".to_owned()));
+    assert_eq!(generator.get_segment(), Ok(2));
+    let mut texts = Vec::new();
+    generator.get_batch_id(2, &mut texts).unwrap();
+    assert_eq!(texts, ["ORD-00000003", "ORD-00000004"]);
+
+    let kit = Kit::in_memory();
+    let minter = kit.start_bare();
+    minter.feed_segments();
+    let generator = plain(&minter, r#"{"kind":"segment","encoding":{"form":"sqids","length":8}}"#);
+    assert_eq!(generator.get_id().map(|text| text.len()), Ok(8));
+    assert_eq!(
+        [code(generator.get_segment()), code(generator.per_thread().get_segment())],
+        [MintCode::BadParameter; 2]
+    );
+}
+
+#[test]
 fn a_block_ends_with_the_right_to_its_numbers_and_with_its_name() {
     let kit = Kit::in_memory();
     let minter = kit.start();

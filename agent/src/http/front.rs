@@ -25,6 +25,7 @@ use crate::refusal::Refusal;
 use crate::run::Runs;
 use bytes::BufMut as _;
 use common::clock::Clock;
+use common::encoding::DECIMAL64;
 use common::kind::Kind;
 use common::net::io::{ByteStream, Rewind};
 use common::net::places::Place;
@@ -512,7 +513,8 @@ fn write_head(media: Media, len: usize, clock: Clock, out: &mut Vec<u8>) {
 #[cold]
 fn write_with_routes(plan: &KeyPlan, first: u64, routes: &[Route], clock: Clock, out: &mut Vec<u8>) {
     let media = plan.style.media;
-    let body = sequence::numbers(media, first, plan.n, routes);
+    let encoding = plan.style.encoding.as_deref().unwrap_or(&DECIMAL64);
+    let body = sequence::numbers(encoding, media, first, plan.n, routes);
     out.extend_from_slice(b"HTTP/1.1 200 OK\r\ncontent-type: ");
     out.extend_from_slice(media.content_type().as_bytes());
     out.extend_from_slice(b"\r\ncache-control: no-store");

@@ -11,7 +11,6 @@ use crate::gate::Prefix;
 use crate::run::Run;
 use crate::sequences::{Call, Name, admits};
 use axum::http::Uri;
-use common::encoding::DECIMAL64;
 use common::kind::Kind;
 use common::sequence::{Route, Slot};
 use common::template::CallerParts;
@@ -46,7 +45,7 @@ impl KeyPlan {
         let sequences = agent.sequences.as_ref().filter(|sequences| sequences.is_of(query.cluster));
         let name = sequences.ok_or_else(unfit)?.known(name).ok_or_else(|| unserved(agent, name, n))?;
         name.admits(n).map_err(|_| NoPlan::NotForUs)?;
-        let encoding = Some(Arc::clone(&DECIMAL64));
+        let encoding = Some(Arc::clone(query.encoding(&name)));
         let style = Style { media, encoding, uri: None, caller: CallerParts::default(), text_len: 0 };
         let call = Call { from: Some(from), ..query.call };
         Ok(Self { name, slot, n, call, style })

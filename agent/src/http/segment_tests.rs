@@ -52,6 +52,31 @@ async fn increments_show_in_every_form_and_in_the_length() {
 }
 
 #[tokio::test]
+async fn texts_are_as_the_definition_writes_them_and_packed_numbers_are_numbers() {
+    let app = app();
+    define(&app, "bills", r#"{"kind":"segment","encoding":{"form":"decimal","length":8,"prefix":"B-"},"step":10000}"#);
+    assert_eq!(app.get("/segment/bills").await.text(), "B-00000001\n");
+    assert_eq!(app.post("/id/bills?n=2").await.text(), "B-00000002\nB-00000003\n");
+    let json = app.accept("/segment/bills?n=2", "application/json").await;
+    assert_eq!(json.text(), r#"{"ids":["B-00000004","B-00000005"]}"#);
+    let packed = app.accept("/segment/bills?n=2", "application/octet-stream").await;
+    assert_eq!(packed.body, [6u64.to_be_bytes(), 7u64.to_be_bytes()].concat());
+    let many = app.get("/segment/bills?n=50000").await;
+    let wanted: String = (8..50_008).map(|number| format!("B-{number:08}\n")).collect();
+    assert_eq!((many.text() == wanted, many.header("content-length")), (true, wanted.len().to_string().as_str()));
+    assert_eq!(app.problem("/segment/bills?format=hex").await, (400, "bad_parameter".to_owned()));
+    assert_eq!(app.get("/explain/B-00000042").await.json()["names"], serde_json::json!(["bills"]));
+    // With an increment, and in other digits.
+    define(&app, "odd", r#"{"kind":"segment","increment":2,"offset":31,"encoding":{"form":"base32","length":3}}"#);
+    assert_eq!(app.get("/segment/odd?n=3").await.text(), "011\n013\n015\n");
+    // Whoever hides numbers gives no other form of them.
+    define(&app, "short", r#"{"kind":"segment","encoding":{"form":"sqids","length":6}}"#);
+    assert_eq!(app.get("/segment/short?n=20").await.text().lines().filter(|text| text.len() == 6).count(), 20);
+    let packed = app.accept("/segment/short", "application/octet-stream").await;
+    assert_eq!(packed.problem(), (400, "bad_parameter".to_owned()));
+}
+
+#[tokio::test]
 async fn what_such_a_request_cannot_say_is_refused_and_costs_no_number() {
     let app = app();
     for bad in ["n=0", "n=100001", "n=x", "format=hex", "format=decimal", "biz=1", "n=1&n=1", "key=1"] {

@@ -15,7 +15,7 @@ use axum::extract::{Path, Query, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
-use common::encoding::DECIMAL64;
+use common::encoding::{DECIMAL64, Encoding};
 use common::kind::Kind;
 use common::layout::Stretch;
 use common::lease::Generation;
@@ -29,8 +29,8 @@ use std::time::Duration;
 
 /// Routes of an answer that is not JSON.
 pub(super) const ROUTE_HEADER: &str = "uniq-route";
-/// Bytes of a number in an answer at most, with what stands around it.
-const NUMBER_LEN_MAX: usize = 24;
+/// Bytes that stand around a number in an answer at most.
+const AROUND_LEN_MAX: usize = 4;
 /// Bytes of an error of one key in an answer.
 const ERROR_LEN_MAX: usize = 512;
 /// A body, in bytes: as many keys as there may be, as JSON writes them at its longest.
@@ -47,7 +47,9 @@ type Place = Result<Path<(String, String)>, PathRejection>;
 /// The address of numbers of a key, by GET and POST.
 pub(super) const OF_A_KEY: &str = "/sequence/{name}/{key}";
 /// What a request for numbers of one key may say.
-pub(super) const OF_ONE_KEY: &[&str] = &["n", "g", "cluster", "forward"];
+pub(super) const OF_ONE_KEY: &[&str] = &["n", "g", "cluster", "forward", "format"];
+/// What other requests about keys may say.
+const OF_KEYS: &[&str] = &["g", "cluster", "forward", "format"];
 
 /// What a request may say beside its keys.
 #[derive(Debug, Default)]
@@ -56,6 +58,8 @@ pub(super) struct KeyQuery {
     /// The caller's.
     pub(super) cluster: Option<ClusterId>,
     from: Option<u32>,
+    /// True if the numbers are wanted as digits, whatever the name writes them by.
+    digits: bool,
     pub(super) call: Call,
 }
 
@@ -64,6 +68,11 @@ impl KeyQuery {
     fn by(mut self, head: &Parts) -> Self {
         self.call.from = head.extensions.get::<CallerAddress>().map(|CallerAddress(from)| *from);
         self
+    }
+
+    /// The encoding of its answer's texts.
+    pub(super) fn encoding<'a>(&self, name: &'a Name) -> &'a Arc<Encoding> {
+        if self.digits { &DECIMAL64 } else { name.encoding() }
     }
 
     /// Of a request in which only `allowed` may stand, each once.
@@ -111,6 +120,10 @@ impl KeyQuery {
                     .map_err(|_| wrong("the cluster of an answer with routes: 32 hexadecimal digits".to_owned()))?;
                 self.cluster = Some(cluster);
             }
+            "format" if value == "decimal" => self.digits = true,
+            "format" => {
+                return Err(wrong("decimal: there are that, and what the name writes its numbers by".to_owned()));
+            }
             "from" => self.from = Some(small().ok_or_else(|| wrong("the number of a section".to_owned()))?),
             _ => {
                 self.call.passing = match value {
@@ -133,7 +146,8 @@ impl KeyQuery {
         ("n" = Option<u32>, Query, description = "How many consecutive numbers; 1 unless it is said", minimum = 1, maximum = 1_000_000),
         ("g" = Option<u64>, Query, description = "The g of the route by which this agent was chosen, 0 without one: a newer route is added to the answer"),
         ("cluster" = Option<String>, Query, description = "The `cluster` of the answer with the routes: an agent of another one, to which the address leads by now, refuses"),
-        ("forward" = Option<String>, Query, description = "`no`: if another agent serves the key, say which (421) and do not pass the call on")
+        ("forward" = Option<String>, Query, description = "`no`: if another agent serves the key, say which (421) and do not pass the call on"),
+        ("format" = Option<String>, Query, description = "`decimal`: digits, of a name that has an encoding, too")
     ),
     responses(
         (status = 200, description = "The numbers: one a line; JSON, with `routes` if there are some to tell; packed", body = Numbers),
@@ -156,7 +170,8 @@ pub(super) async fn one(State(agent): State<Arc<Agent>>, place: Place, request: 
         ("key" = String, Path, description = "The key"),
         ("g" = Option<u64>, Query, description = "As for numbers"),
         ("cluster" = Option<String>, Query, description = "As for numbers"),
-        ("forward" = Option<String>, Query, description = "As for numbers")
+        ("forward" = Option<String>, Query, description = "As for numbers"),
+        ("format" = Option<String>, Query, description = "As for numbers")
     ),
     responses(
         (status = 200, description = "None larger was given for the key before, and the next one is larger; 0 if there was none", body = Numbers),
@@ -167,7 +182,7 @@ pub(super) async fn one(State(agent): State<Arc<Agent>>, place: Place, request: 
     )
 )]
 pub(super) async fn current(State(agent): State<Arc<Agent>>, place: Place, request: Request) -> Response {
-    agent.one_told(place, request, &["g", "cluster", "forward"], 0).await
+    agent.one_told(place, request, OF_KEYS, 0).await
 }
 
 /// Numbers of many keys at once.
@@ -177,7 +192,8 @@ pub(super) async fn current(State(agent): State<Arc<Agent>>, place: Place, reque
         ("name" = String, Path, description = "The generator"),
         ("g" = Option<u64>, Query, description = "The highest g of the routes by which this agent was chosen, 0 without one"),
         ("cluster" = Option<String>, Query, description = "As for one key"),
-        ("forward" = Option<String>, Query, description = "As for one key")
+        ("forward" = Option<String>, Query, description = "As for one key"),
+        ("format" = Option<String>, Query, description = "As for one key")
     ),
     request_body(content = String, content_type = "text/plain", description = "Up to 10,000 keys: a key a line, or `{\"key\":..,\"n\":..}` a line; as application/octet-stream numbers of 8 bytes, big-endian"),
     responses(
@@ -272,22 +288,24 @@ impl Agent {
         let Ok(Path((name, key))) = place else {
             return Err(Problem::bad_parameter("the name and the key are text in UTF-8, percent-encoded"));
         };
-        let KeyQuery { call, cluster, .. } = query?.by(head);
-        let media = media(&head.headers);
+        let query = query?.by(head);
+        let (call, cluster, media) = (query.call, query.cluster, media(&head.headers));
         let slot = Slot::of(key).map_err(|e| Problem::bad_parameter(e.to_string()))?;
         let sequences = self.sequences(name)?;
         sequences.same_cluster(cluster).map_err(|e| self.refused(&e))?;
         let name = sequences.name(name, n).await.map_err(|e| self.refused(&e))?;
-        let room = self.room(n.max(1), NUMBER_LEN_MAX).map_err(|e| self.refused(&e))?;
+        let encoding = query.encoding(&name);
+        let len = encoding.len_max() + AROUND_LEN_MAX;
+        let room = self.room(n.max(1), len).map_err(|e| self.refused(&e))?;
         let next = if n > 0 { sequences.try_next(&name, slot, n, call) } else { None };
         if let Some(first) = next {
-            return Ok(written(media, first, n, &[], room));
+            return Ok(written(encoding, media, first, n, &[], room));
         }
         // Whoever waits holds nothing that others need for their answers.
         drop(room);
         let (first, routes) = self.next_of(&name, slot, n, call).await?;
-        let room = self.room(n.max(1), NUMBER_LEN_MAX).map_err(|e| self.refused(&e))?;
-        Ok(written(media, first, n.max(1), &routes, room))
+        let room = self.room(n.max(1), len).map_err(|e| self.refused(&e))?;
+        Ok(written(encoding, media, first, n.max(1), &routes, room))
     }
 
     /// The first of `n` numbers of one key, waited for if need be; with `n` 0 the last that may have been given. With the routes
@@ -318,9 +336,9 @@ impl Agent {
         sent: Body,
     ) -> Result<Response, Problem> {
         let Ok(Path(name)) = name else { return Err(Problem::bad_parameter("the name is not text")) };
-        let query = KeyQuery::of(&head.uri, &["g", "cluster", "forward"], self.batch_max)?;
-        let KeyQuery { call, cluster, .. } = query.by(head);
-        let media = media(&head.headers);
+        let query = KeyQuery::of(&head.uri, OF_KEYS, self.batch_max)?;
+        let query = query.by(head);
+        let (call, cluster, media) = (query.call, query.cluster, media(&head.headers));
         let sequences = self.sequences(name)?;
         sequences.same_cluster(cluster).map_err(|e| self.refused(&e))?;
         // Before there is memory for its keys, if it is known here that the name gives no numbers of keys.
@@ -330,7 +348,9 @@ impl Agent {
         let (keys, _keys) = self.keys(head, sent).await?;
         let n = keys.iter().map(|key| key.n).max().unwrap_or(0);
         let name = sequences.name(name, n).await.map_err(|e| self.refused(&e))?;
-        let each = if media == Media::Json { NUMBER_LEN_MAX + ERROR_LEN_MAX } else { NUMBER_LEN_MAX };
+        let encoding = query.encoding(&name);
+        let len = encoding.len_max() + AROUND_LEN_MAX;
+        let each = if media == Media::Json { len + ERROR_LEN_MAX } else { len };
         let room = || self.room(u32::try_from(keys.len()).unwrap_or(u32::MAX), each).map_err(|e| self.refused(&e));
         // Without memory for its answer a call is refused before anything is given; but whoever waits does not hold it.
         drop(room()?);
@@ -346,7 +366,7 @@ impl Agent {
                 let problem = self.refused(&sequences.refusal(&name, code));
                 Err(problem.with_routes(routes.iter().map(shown).collect()))
             }
-            _ => Ok(each_written(media, &outcomes, &routes, detail, room)),
+            _ => Ok(each_written(encoding, media, &outcomes, &routes, detail, room)),
         }
     }
 
@@ -389,19 +409,19 @@ fn shown(route: &Route) -> Value {
 }
 
 /// `n` numbers from `first` on.
-fn written(media: Media, first: u64, n: u32, routes: &[Route], room: Charge) -> Response {
-    with_routes(answer(media, numbers(media, first, n, routes), room), media, routes)
+fn written(encoding: &Encoding, media: Media, first: u64, n: u32, routes: &[Route], room: Charge) -> Response {
+    with_routes(answer(media, numbers(encoding, media, first, n, routes), room), media, routes)
 }
 
 /// The body of an answer of `n` numbers from `first` on.
-pub(super) fn numbers(media: Media, first: u64, n: u32, routes: &[Route]) -> Vec<u8> {
+pub(super) fn numbers(encoding: &Encoding, media: Media, first: u64, n: u32, routes: &[Route]) -> Vec<u8> {
     let (numbers, mut out) = (Stretch { first: first.into(), step: 1, n }, Vec::new());
     match media {
-        Media::Text => DECIMAL64.write_run(numbers, b"\n", &mut out),
-        Media::Packed => DECIMAL64.pack_run(numbers, &mut out),
+        Media::Text => encoding.write_run(numbers, b"\n", &mut out),
+        Media::Packed => encoding.pack_run(numbers, &mut out),
         Media::Json => {
             out.extend_from_slice(b"{\"ids\":[\"");
-            DECIMAL64.write_run(numbers, b"\",\"", &mut out);
+            encoding.write_run(numbers, b"\",\"", &mut out);
             out.truncate(out.len().saturating_sub(2));
             out.push(b']');
             end_json(routes, &mut out);
@@ -412,14 +432,16 @@ pub(super) fn numbers(media: Media, first: u64, n: u32, routes: &[Route]) -> Vec
 
 /// A number, or a refusal, for each key.
 fn each_written(
+    encoding: &Encoding,
     media: Media,
     outcomes: &[Outcome],
     routes: &[Route],
     detail: impl Fn(MintCode) -> String,
     room: Charge,
 ) -> Response {
-    let mut out = Vec::with_capacity(outcomes.len() * NUMBER_LEN_MAX);
-    let mut digits = itoa::Buffer::new();
+    let mut out = Vec::with_capacity(outcomes.len() * (encoding.len_max() + AROUND_LEN_MAX));
+    // Digits there are of every number.
+    let write = |number: u64, out: &mut Vec<u8>| _ = encoding.write(number.into(), out);
     let mut errors = Vec::new();
     if media == Media::Json {
         out.extend_from_slice(b"{\"ids\":[");
@@ -427,7 +449,7 @@ fn each_written(
     for (at, outcome) in outcomes.iter().enumerate() {
         match (media, outcome) {
             (Media::Text, Outcome::Given(number)) => {
-                out.extend_from_slice(digits.format(*number).as_bytes());
+                write(*number, &mut out);
                 out.push(b'\n');
             }
             (Media::Text, Outcome::Refused(code)) => out.extend_from_slice(format!("!{code}\n").as_bytes()),
@@ -440,7 +462,7 @@ fn each_written(
                 match outcome {
                     Outcome::Given(number) => {
                         out.push(b'"');
-                        out.extend_from_slice(digits.format(*number).as_bytes());
+                        write(*number, &mut out);
                         out.push(b'"');
                     }
                     Outcome::Refused(code) => {

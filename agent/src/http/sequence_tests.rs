@@ -89,6 +89,34 @@ async fn each_key_has_numbers_of_its_own_in_every_media_type() {
     assert_eq!(header.header("uniq-route"), "", "nobody asked for routes");
 }
 
+#[tokio::test]
+async fn texts_of_keys_are_as_the_definition_writes_them_and_numbers_are_digits_where_they_are_asked_for() {
+    let encoding = serde_json::from_str(r#"{"form":"decimal","length":19,"prefix":"INV-"}"#).unwrap();
+    let said = SequenceSpec { encoding: Some(encoding), ..kit::namespace(63).sequences().unwrap().spec() };
+    let written = Namespace::define("orders".parse().unwrap(), &Definition::Sequence(said)).unwrap();
+    let site = site_of(written).await;
+    let text = |number: u64| format!("INV-{number:019}");
+    let json = [("accept", "application/json")];
+    assert_eq!(site.get("/sequence/orders/42").await.text(), text(1) + "\n");
+    assert_eq!(site.get("/sequence/orders/42?n=2").await.text(), text(2) + "\n" + &text(3) + "\n");
+    let answer = site.post("/sequence/orders/42?n=2", &json, "").await;
+    assert_eq!(answer.json(), json!({ "ids": [text(4), text(5)] }));
+    let packed = site.post("/sequence/orders/42?n=2", &[("accept", "application/octet-stream")], "").await;
+    assert_eq!(packed.body, [6u64, 7].map(u64::to_be_bytes).concat());
+    assert_eq!(site.get("/sequence/orders/42/current").await.text(), text(7) + "\n");
+    assert_eq!(site.post("/sequence/orders", &[], "42\n43\n").await.text(), text(8) + "\n" + &text(1) + "\n");
+    let answer = site.post("/sequence/orders", &json, "42\n43\n").await;
+    assert_eq!(answer.json(), json!({ "ids": [text(9), text(2)] }));
+    // As programs that count with them want them.
+    assert_eq!(site.get("/sequence/orders/42?format=decimal").await.text(), "10\n");
+    assert_eq!(site.get("/sequence/orders/42/current?format=decimal").await.text(), "10\n");
+    assert_eq!(site.post("/sequence/orders?format=decimal", &[], "42\n43\n").await.text(), "11\n3\n");
+    for bad in ["42?format=hex", "42?format=", "42/current?format=base32", "42?format=decimal&format=decimal"] {
+        let answer = site.get(&format!("/sequence/orders/{bad}")).await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{bad}");
+    }
+}
+
 /// Each call for more would wait in vain: no master raises a section that far alone.
 #[tokio::test]
 async fn more_numbers_than_a_master_may_grant_alone_are_refused_at_once_with_the_most_there_are() {

@@ -8,10 +8,12 @@ use super::waiting::Rooms;
 use crate::refusal::Refusal;
 use crate::sequence::{Held, HeldRange, SectionState, Standing};
 use arc_swap::ArcSwap;
+use common::encoding::{DECIMAL64, Encoding, Secrets};
 use common::kind::Kind;
 use common::namespace::{GeneratorName, Namespace};
 use common::rpc::ranges::ShownReceipt;
 use common::sequence::{Section, SectionKey, SequenceDefinition};
+use common::strategy::Strategies;
 use common::time::BootMs;
 use crossbeam_utils::CachePadded;
 use std::collections::{BTreeMap, HashMap};
@@ -54,6 +56,8 @@ impl DerefMut for Shard {
 pub(crate) struct Name {
     namespace: Arc<Namespace>,
     pub(super) definition: SequenceDefinition,
+    /// What its numbers are written by where they leave as texts.
+    encoding: Arc<Encoding>,
     held: ArcSwap<Vec<HeldRange>>,
     shards: Box<[CachePadded<Mutex<Shard>>]>,
     pub(super) routes: Mutex<NameRoutes>,
@@ -67,8 +71,11 @@ pub(crate) struct Name {
 
 impl Name {
     pub(super) fn new(namespace: &Arc<Namespace>, definition: &SequenceDefinition, connections: usize) -> Self {
+        // None that needs a secret or a strategy is one of a sequence.
+        let encoding = namespace.written_by(Secrets::NONE, Strategies::NONE).ok().flatten();
         Self {
             definition: definition.clone(),
+            encoding: encoding.unwrap_or_else(|| Arc::clone(&DECIMAL64)),
             namespace: Arc::clone(namespace),
             held: ArcSwap::default(),
             shards: (0..SHARDS).map(|_| CachePadded::default()).collect(),
@@ -81,6 +88,10 @@ impl Name {
 
     pub(crate) fn name(&self) -> &GeneratorName {
         self.namespace.name()
+    }
+
+    pub(crate) fn encoding(&self) -> &Arc<Encoding> {
+        &self.encoding
     }
 
     /// Checks that so many numbers of a key may be asked for at once.

@@ -61,9 +61,9 @@ impl Alphabet {
         self.characters.iter().copied()
     }
 
-    /// How many digits all numbers of so many bits need.
-    pub(super) fn digits_for(&self, bits: u32) -> u32 {
-        let (radix, mut rest, mut digits) = (self.radix(), super::ones(bits), 0);
+    /// How many digits all numbers up to that one need.
+    pub(super) fn digits_for(&self, last: u128) -> u32 {
+        let (radix, mut rest, mut digits) = (self.radix(), last, 0);
         while rest > 0 {
             rest /= u128::from(radix);
             digits += 1;

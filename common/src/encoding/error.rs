@@ -16,14 +16,14 @@ pub enum InvalidEncoding {
         parameter: &'static str,
     },
     /// The numbers do not fit the texts.
-    #[error("{length} characters out of {characters} do not hold numbers of {bits} bits: {needed} are needed")]
+    #[error("{length} characters out of {characters} do not hold numbers up to {last}: {needed} are needed")]
     TooShort {
         /// The length that was asked for.
         length: u32,
         /// The number of different characters.
         characters: usize,
-        /// Bits of the numbers.
-        bits: u32,
+        /// The largest number.
+        last: u128,
         /// The least that will do.
         needed: u32,
     },
@@ -53,6 +53,11 @@ pub enum InvalidEncoding {
     /// A strategy for numbers that have no layout.
     #[error("a strategy makes texts of a layout's numbers: take kind layout")]
     OnlyLayouts,
+    /// A form that hides numbers which leave as numbers, too.
+    #[error(
+        "{0} hides numbers, and those of a sequence leave as numbers, too: take decimal, hex, base32, base32hex or base62, or kind segment"
+    )]
+    Hides(&'static str),
     /// A strategy that is not named.
     #[error("a strategy needs its name: {{\"form\":\"strategy\",\"strategy\":\"NAME\"}}")]
     NoStrategy,

@@ -207,7 +207,7 @@ mod tests {
             let alphabet: String = (0x21..=0x7Eu8).filter(|b| !b"\"'\\".contains(b)).take(radix.into()).map(char::from).collect();
             let alphabet: Alphabet = alphabet.parse().unwrap();
             let radix = alphabet.len() as u32;
-            let len = alphabet.digits_for(128) + longer;
+            let len = alphabet.digits_for(u128::MAX) + longer;
             let digits = Digits::new(alphabet, len);
             let Some(ff1) = Ff1::new(&Key::new(key), &tweak, digits.clone()) else { return Ok(()) };
             let mut out = Vec::new();

@@ -101,7 +101,7 @@ pub enum EncodingSource {
 pub struct EncodingParameters {
     /// Which.
     pub form: EncodingForm,
-    /// Characters: of all texts (`decimal`, `ff1`), or of the shortest (`sqids`).
+    /// Characters: of all texts behind the prefix (`decimal`, `hex`, `base32`, `base62`, `ff1`), or of the shortest (`sqids`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length: Option<u32>,
     /// Small or capital letters (`hex`, `base32`, `base32hex`).
@@ -132,6 +132,23 @@ pub enum Case {
     Lower,
     /// A-Z.
     Upper,
+}
+
+impl EncodingParameters {
+    /// The digits of texts that have one length; `None` of a form that has others.
+    fn digits(&self) -> Result<Option<Alphabet>, InvalidAlphabet> {
+        let alphabet = match self.form {
+            EncodingForm::Decimal => Alphabet::decimal(),
+            EncodingForm::Hex | EncodingForm::Uuid => Alphabet::hex(),
+            EncodingForm::Base32 => Alphabet::crockford(),
+            EncodingForm::Base62 => Alphabet::base62(),
+            EncodingForm::Ff1 => self.alphabet.as_deref().map_or_else(|| Ok(Alphabet::decimal()), str::parse)?,
+            EncodingForm::Base32hex | EncodingForm::Ksuid | EncodingForm::Sqids | EncodingForm::Strategy => {
+                return Ok(None);
+            }
+        };
+        Ok(Some(alphabet.in_case(self.case)))
+    }
 }
 
 impl EncodingSource {
@@ -168,6 +185,13 @@ impl EncodingSource {
             Self::Name(form) => *form,
             Self::Parameters(parameters) => parameters.form,
         }
+    }
+
+    /// The largest number that has a text of the length that it says, if it says one and all texts have it.
+    pub fn largest(&self) -> Option<u128> {
+        let Self::Parameters(said) = self else { return None };
+        let (length, alphabet) = (said.length?, said.digits().ok()??);
+        Some(u128::from(alphabet.radix()).checked_pow(length).map_or(u128::MAX, |numbers| numbers - 1))
     }
 
     /// Which secret it goes with, if it says one.
@@ -289,20 +313,21 @@ impl Encoding {
     /// # Errors
     /// [`InvalidEncoding`], with the reason.
     pub fn of(source: &EncodingSource, bits: u32, key: Option<&Key>, tweak: &[u8]) -> Result<Self, InvalidEncoding> {
-        Self::build(source, bits, key, tweak, Words::LeftOut)
+        Self::build(source, bits, ones(bits), key, tweak, Words::LeftOut)
     }
 
-    /// Whether there is such an encoding, without the cost of building one: `sqids` goes through a list of words at each build.
+    /// Whether there is such an encoding of numbers up to `last`, without the cost of building one: `sqids` goes through a list of words at
+    /// each build.
     /// Of `ff1` everything is looked at but the key, and of a strategy what every program can see.
     ///
     /// # Errors
     /// As of [`of`](Self::of), but for [`InvalidEncoding::NoKey`].
-    pub fn check(source: &EncodingSource, bits: u32) -> Result<(), InvalidEncoding> {
+    pub fn check(source: &EncodingSource, bits: u32, last: u128) -> Result<(), InvalidEncoding> {
         if source.form() == EncodingForm::Strategy {
             return check_strategy(source).map(drop);
         }
         let any_key = Key::new([0; Key::LEN]);
-        Self::build(source, bits, Some(&any_key), &[], Words::NotLookedAt).map(drop)
+        Self::build(source, bits, last, Some(&any_key), &[], Words::NotLookedAt).map(drop)
     }
 
     /// The encoding of that strategy, for the numbers of that layout.
@@ -319,65 +344,51 @@ impl Encoding {
         Ok(Self { bits: layout.bits(), prefix: Box::default(), respelled: None, way: Way::Own(Box::new(own)) })
     }
 
+    /// The encoding of numbers up to `last`, which have `bits` bits where they are packed.
     fn build(
         source: &EncodingSource,
         bits: u32,
+        last: u128,
         key: Option<&Key>,
         tweak: &[u8],
         words: Words,
     ) -> Result<Self, InvalidEncoding> {
         let bits = bits.clamp(1, u128::BITS);
-        let EncodingParameters { form, length, case, prefix, alphabet, secret, strategy, parameters } = match source {
-            EncodingSource::Name(form) => EncodingParameters { form: *form, ..EncodingParameters::default() },
-            EncodingSource::Parameters(parameters) => parameters.clone(),
+        let said = match source {
+            EncodingSource::Name(form) => &EncodingParameters { form: *form, ..EncodingParameters::default() },
+            EncodingSource::Parameters(said) => said,
         };
-        let takes = |what, said: bool, takes: bool| {
-            let superfluous = InvalidEncoding::Superfluous { form: form.name(), parameter: what };
-            if said && !takes { Err(superfluous) } else { Ok(()) }
-        };
-        let variable = matches!(form, EncodingForm::Sqids | EncodingForm::Ff1);
-        takes("length", length.is_some(), variable || form == EncodingForm::Decimal)?;
-        let has_case = matches!(form, EncodingForm::Hex | EncodingForm::Base32 | EncodingForm::Base32hex);
-        takes("case", case.is_some(), has_case)?;
-        takes("alphabet", alphabet.is_some(), variable)?;
-        takes("secret", secret.is_some(), form == EncodingForm::Ff1)?;
-        takes("strategy", strategy.is_some(), false)?;
-        takes("parameters", parameters.is_some(), false)?;
-        if let Some(long) = length.filter(|length| *length > LEN_MAX) {
-            return Err(InvalidEncoding::TooLong(long));
-        }
-        // Of so many digits that all numbers of at least so many bits fit.
-        let fixed = |alphabet: Alphabet, least: u32| {
-            let needed = alphabet.digits_for(bits.max(least));
+        let EncodingParameters { form, length, case, .. } = *said;
+        check_taken(said)?;
+        // Of so many digits that all numbers up to the last, or to that one, fit.
+        let fixed = |alphabet: Alphabet, least: u128| {
+            let last = last.max(least);
+            let needed = alphabet.digits_for(last);
             let length = length.unwrap_or(needed);
             if length < needed {
-                return Err(InvalidEncoding::TooShort { length, characters: alphabet.len(), bits, needed });
+                return Err(InvalidEncoding::TooShort { length, characters: alphabet.len(), last, needed });
             }
             if length > LEN_MAX { Err(InvalidEncoding::TooLong(length)) } else { Ok(Digits::new(alphabet, length)) }
         };
-        let way = match form {
-            EncodingForm::Decimal if length.is_none() => Way::Decimal,
-            EncodingForm::Decimal => Way::Fixed(fixed(Alphabet::decimal(), 0)?),
-            EncodingForm::Hex => Way::Fixed(fixed(Alphabet::hex().in_case(case), 0)?),
-            EncodingForm::Base32 => Way::Fixed(fixed(Alphabet::crockford().in_case(case), 0)?),
-            EncodingForm::Base32hex => Way::Base32hex(Base32hex::new(bits, case)),
-            EncodingForm::Base62 => Way::Fixed(fixed(Alphabet::base62(), 0)?),
-            EncodingForm::Uuid if bits == UUID_BITS => Way::Uuid(fixed(Alphabet::hex(), 0)?),
-            EncodingForm::Uuid => return Err(InvalidEncoding::NoUuid(bits)),
-            EncodingForm::Ksuid if bits == ksuid::BITS => Way::Ksuid,
-            EncodingForm::Ksuid => return Err(InvalidEncoding::NoKsuid(bits)),
-            EncodingForm::Sqids => sqids(length, alphabet.as_deref(), bits, words)?,
-            EncodingForm::Ff1 => {
+        let way = match (form, said.digits()?) {
+            (EncodingForm::Decimal, _) if length.is_none() => Way::Decimal,
+            (EncodingForm::Uuid, _) if bits != UUID_BITS => return Err(InvalidEncoding::NoUuid(bits)),
+            (EncodingForm::Uuid, Some(alphabet)) => Way::Uuid(fixed(alphabet, 0)?),
+            (EncodingForm::Ff1, Some(alphabet)) => {
                 let key = key.ok_or(InvalidEncoding::NoKey)?;
-                let alphabet = alphabet.map_or_else(|| Ok(Alphabet::decimal()), |alphabet| alphabet.parse())?;
-                let digits = fixed(alphabet, ff1::DOMAIN_BITS_MIN)?;
+                let digits = fixed(alphabet, ones(ff1::DOMAIN_BITS_MIN))?;
                 let too_long = InvalidEncoding::TooLong(u32::try_from(digits.len()).unwrap_or(u32::MAX));
                 Way::Ff1(Box::new(Ff1::new(key, tweak, digits).ok_or(too_long)?))
             }
+            (_, Some(alphabet)) => Way::Fixed(fixed(alphabet, 0)?),
+            (EncodingForm::Base32hex, None) => Way::Base32hex(Base32hex::new(bits, case)),
+            (EncodingForm::Ksuid, None) if bits == ksuid::BITS => Way::Ksuid,
+            (EncodingForm::Ksuid, None) => return Err(InvalidEncoding::NoKsuid(bits)),
+            (EncodingForm::Sqids, None) => sqids(length, said.alphabet.as_deref(), bits, words)?,
             // It is made of a layout, not of a number of bits: by_strategy.
-            EncodingForm::Strategy => return Err(InvalidEncoding::NoStrategy),
+            (_, None) => return Err(InvalidEncoding::NoStrategy),
         };
-        let prefix = checked_prefix(prefix)?;
+        let prefix = checked_prefix(said.prefix.as_deref())?;
         let other_case = if form == EncodingForm::Hex { Case::Upper } else { Case::Lower };
         let is_plain = prefix.is_empty() && case != Some(other_case) && form != EncodingForm::Base32hex;
         let respelled = (!is_plain).then_some(form);
@@ -432,7 +443,7 @@ impl Encoding {
     /// Characters of the longest text, or more.
     fn longest(&self) -> usize {
         let own = match &self.way {
-            Way::Decimal => Alphabet::decimal().digits_for(self.bits),
+            Way::Decimal => Alphabet::decimal().digits_for(ones(self.bits)),
             Way::Sqids(_, longest) => *longest,
             _ => 0,
         };
@@ -570,13 +581,37 @@ fn sqids(length: Option<u32>, alphabet: Option<&str>, bits: u32, words: Words) -
     Ok(Way::Sqids(Box::new(sqids), longest.max(length.unwrap_or(0))))
 }
 
-fn checked_prefix(prefix: Option<String>) -> Result<Box<str>, InvalidEncoding> {
+/// Refuses what the form does not take.
+fn check_taken(said: &EncodingParameters) -> Result<(), InvalidEncoding> {
+    let EncodingParameters { form, length, case, prefix: _, alphabet, secret, strategy, parameters } = said;
+    let has_alphabet = matches!(form, EncodingForm::Sqids | EncodingForm::Ff1);
+    let has_case = matches!(form, EncodingForm::Hex | EncodingForm::Base32 | EncodingForm::Base32hex);
+    let has_length = !matches!(form, EncodingForm::Uuid | EncodingForm::Ksuid | EncodingForm::Base32hex);
+    for (parameter, superfluous) in [
+        ("length", length.is_some() && !has_length),
+        ("case", case.is_some() && !has_case),
+        ("alphabet", alphabet.is_some() && !has_alphabet),
+        ("secret", secret.is_some() && *form != EncodingForm::Ff1),
+        ("strategy", strategy.is_some()),
+        ("parameters", parameters.is_some()),
+    ] {
+        if superfluous {
+            return Err(InvalidEncoding::Superfluous { form: form.name(), parameter });
+        }
+    }
+    match length {
+        Some(long) if *long > LEN_MAX => Err(InvalidEncoding::TooLong(*long)),
+        _ => Ok(()),
+    }
+}
+
+fn checked_prefix(prefix: Option<&str>) -> Result<Box<str>, InvalidEncoding> {
     let Some(prefix) = prefix else { return Ok(Box::default()) };
     let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
     if (1..=PREFIX_LEN_MAX).contains(&prefix.len()) && prefix.bytes().all(fits) {
         return Ok(prefix.into());
     }
-    Err(InvalidEncoding::Prefix(shown(&prefix)))
+    Err(InvalidEncoding::Prefix(shown(prefix)))
 }
 
 /// The name and the parameters of a strategy, as far as every program can check them.
@@ -615,7 +650,7 @@ fn check_strategy(source: &EncodingSource) -> Result<(String, Parameters), Inval
 // Memory for an answer is taken by the longest text that an encoding gives.
 const _: () = assert!(STRATEGY_TEXT_LEN_MAX <= LEN_MAX as usize);
 
-const fn ones(bits: u32) -> u128 {
+pub(crate) const fn ones(bits: u32) -> u128 {
     if bits >= u128::BITS { u128::MAX } else { (1 << bits) - 1 }
 }
 

@@ -12,7 +12,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::alphabet::{Alphabet, Digits};
-use super::{Encoding, Way};
+use super::{Encoding, EncodingForm, Way, ones};
 use crate::digits::shown;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -41,6 +41,16 @@ pub struct UnknownTextForm(String);
 impl TextForm {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Decimal, Self::Hex, Self::Base32, Self::Uri];
+
+    /// The form of every number that the encoding is, if it is one.
+    pub(crate) const fn of(encoding: EncodingForm) -> Option<Self> {
+        match encoding {
+            EncodingForm::Decimal => Some(Self::Decimal),
+            EncodingForm::Hex => Some(Self::Hex),
+            EncodingForm::Base32 => Some(Self::Base32),
+            _ => None,
+        }
+    }
 
     /// The name in flags and URLs.
     pub const fn name(self) -> &'static str {
@@ -76,7 +86,7 @@ impl Encoding {
     /// The same of numbers of `bits` bits.
     pub(crate) fn in_form(bits: u32, form: TextForm) -> Self {
         let fixed = |alphabet: Alphabet| {
-            let needed = alphabet.digits_for(bits);
+            let needed = alphabet.digits_for(ones(bits));
             Way::Fixed(Digits::new(alphabet, needed))
         };
         let way = match form {

@@ -23,6 +23,7 @@ fn numbers_in_every_form() {
         (r#""decimal""#, 64, 42, "42"),
         (r#""decimal""#, 128, u128::MAX, "340282366920938463463374607431768211455"),
         (r#"{"form":"decimal","length":20}"#, 64, 42, "00000000000000000042"),
+        (r#"{"form":"hex","length":20}"#, 64, 42, "0000000000000000002a"),
         (r#""hex""#, 64, 0xDEAD_BEEF, "00000000deadbeef"),
         (r#""hex""#, 53, (1 << 53) - 1, "1fffffffffffff"),
         (r#""base32""#, 64, u128::from(u64::MAX), "FZZZZZZZZZZZZ"),
@@ -57,10 +58,15 @@ fn numbers_in_every_form() {
 fn what_makes_no_sense_is_refused_with_the_reason() {
     let refusal = |json: &str, bits| Encoding::of(&source(json), bits, Some(&KEY), b"").unwrap_err().to_string();
     for (json, bits, said) in [
-        (r#"{"form":"hex","length":20}"#, 64, "hex takes no length"),
+        (r#"{"form":"uuid","length":36}"#, 128, "uuid takes no length"),
+        (r#"{"form":"base62","length":10}"#, 64, "11 are needed"),
         (r#"{"form":"base62","alphabet":"ab"}"#, 64, "base62 takes no alphabet"),
         (r#"{"form":"decimal","length":19}"#, 64, "20 are needed"),
-        (r#"{"form":"ff1","length":10}"#, 64, "10 characters out of 10 do not hold numbers of 64 bits: 20 are needed"),
+        (
+            r#"{"form":"ff1","length":10}"#,
+            64,
+            "10 characters out of 10 do not hold numbers up to 18446744073709551615: 20 are needed",
+        ),
         (r#"{"form":"ff1","length":65}"#, 64, "at most 64"),
         (r#"{"form":"ff1","alphabet":"0"}"#, 64, "is not an alphabet"),
         (r#"{"form":"ff1","alphabet":"00"}"#, 64, "each once"),
@@ -85,6 +91,46 @@ fn what_makes_no_sense_is_refused_with_the_reason() {
     assert!(serde_json::from_str::<EncodingSource>(r#"{"form":"hex","key":"00"}"#).is_err());
     assert!("base64".parse::<EncodingForm>().unwrap_err().to_string().contains("sqids, ff1"));
     assert_eq!(format!("{KEY:?}"), "Key(..)");
+}
+
+/// Digits of numbers that end before their bits do, beside those of other libraries.
+#[test]
+fn texts_are_as_long_as_the_last_number_needs() {
+    let of = |json: &str, last: u64| {
+        let written = WrittenAs::up_to(source(json), 64, last.into())?;
+        written.plain(Secrets::NONE)
+    };
+    for (json, last, number, expected) in [
+        (r#"{"form":"decimal","length":8,"prefix":"ORD-"}"#, 99_999_999, 1, format!("ORD-{:08}", 1)),
+        (r#"{"form":"decimal","length":8,"prefix":"ORD-"}"#, 99_999_999, 99_999_999, "ORD-99999999".to_owned()),
+        (r#""hex""#, 0xfff, 0xabc, format!("{:03x}", 0xabc)),
+        (r#""base32""#, (1 << 40) - 1, 1_234_567_890, ulid::Ulid::from(1_234_567_890).to_string()[18..].to_owned()),
+        (r#""base62""#, 62 * 62 - 1, 62 * 62 - 1, "zz".to_owned()),
+        (r#""base32hex""#, 9, 1, "0000000000002".to_owned()),
+        (r#""sqids""#, 9, 1, "Uk".to_owned()),
+    ] {
+        let encoding = of(json, last).unwrap();
+        assert_eq!(encoding.text(number), Some(expected.clone()), "{json}");
+        assert_eq!((encoding.read(&expected), encoding.packed_len()), (Some(number), 8), "{json}");
+    }
+    for (json, last, why) in [
+        (r#"{"form":"decimal","length":8}"#, 100_000_000, "do not hold numbers up to 100000000: 9 are needed"),
+        (r#"{"form":"base62","length":2}"#, 62 * 62, "3 are needed"),
+    ] {
+        let refusal = of(json, last).unwrap_err().to_string();
+        assert!(refusal.contains(why), "{refusal}");
+    }
+    for (json, largest) in [
+        (r#"{"form":"decimal","length":8}"#, Some(99_999_999)),
+        (r#"{"form":"base32","length":2}"#, Some(1_023)),
+        (r#"{"form":"ff1","length":3,"alphabet":"abcd"}"#, Some(63)),
+        (r#"{"form":"base62","length":64}"#, Some(u128::MAX)),
+        (r#"{"form":"sqids","length":8}"#, None),
+        (r#"{"form":"ff1","length":3,"alphabet":"aa"}"#, None),
+        (r#""decimal""#, None),
+    ] {
+        assert_eq!(source(json).largest(), largest, "{json}");
+    }
 }
 
 /// A million different texts are the least that FF1 is good for.

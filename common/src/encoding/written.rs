@@ -1,7 +1,7 @@
 //! An encoding that a definition has, built once.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::{Encoding, EncodingForm, EncodingSource, InvalidEncoding, Key, Secrets, Way, Words};
+use super::{Encoding, EncodingForm, EncodingSource, InvalidEncoding, Key, Secrets, Way, Words, ones};
 use crate::strategy::{Unready, may_leave};
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
@@ -11,6 +11,8 @@ use std::sync::{Arc, OnceLock};
 pub struct WrittenAs {
     source: EncodingSource,
     bits: u32,
+    /// The largest of them.
+    last: u128,
     built: Built,
 }
 
@@ -32,21 +34,29 @@ impl Hash for Built {
 }
 
 impl WrittenAs {
-    /// That encoding, of numbers of `bits` bits.
+    /// That encoding, of all numbers of `bits` bits.
+    ///
+    /// # Errors
+    /// As of [`up_to`](Self::up_to).
+    pub fn new(source: EncodingSource, bits: u32) -> Result<Self, InvalidEncoding> {
+        Self::up_to(source, bits, ones(bits))
+    }
+
+    /// That encoding, of numbers of `bits` bits up to `last`.
     ///
     /// # Errors
     /// [`InvalidEncoding`], with the reason; of `ff1` also if it does not say its secret.
-    pub fn new(source: EncodingSource, bits: u32) -> Result<Self, InvalidEncoding> {
-        Encoding::check(&source, bits)?;
+    pub fn up_to(source: EncodingSource, bits: u32, last: u128) -> Result<Self, InvalidEncoding> {
+        Encoding::check(&source, bits, last)?;
         if source.form() == EncodingForm::Ff1 && source.secret().is_none() {
             return Err(InvalidEncoding::NoKey);
         }
-        Ok(Self { source, bits, built: Built::default() })
+        Ok(Self { source, bits, last, built: Built::default() })
     }
 
     /// Numbers of `bits` bits as they are.
     pub(crate) fn decimal(bits: u32) -> Self {
-        Self { source: EncodingSource::default(), bits, built: Built::default() }
+        Self { source: EncodingSource::default(), bits, last: ones(bits), built: Built::default() }
     }
 
     /// As a person writes it.
@@ -64,9 +74,10 @@ impl WrittenAs {
         secrets: &Secrets,
         build: impl FnOnce(&EncodingSource) -> Result<Encoding, InvalidEncoding>,
     ) -> Result<Arc<Encoding>, InvalidEncoding> {
+        let of = |key| Encoding::build(&self.source, self.bits, self.last, key, &[], Words::LeftOut);
         if let Some(mark) = self.source.secret() {
             let key = secrets.key(mark).ok_or(InvalidEncoding::OtherKey(mark))?;
-            return Encoding::of(&self.source, self.bits, Some(&key), &[]).map(Arc::new);
+            return of(Some(&key)).map(Arc::new);
         }
         let Built(built) = &self.built;
         if let Some(encoding) = built.get() {
@@ -74,7 +85,7 @@ impl WrittenAs {
         }
         let encoding = match self.source.form() {
             EncodingForm::Strategy => build(&self.source),
-            _ => Encoding::of(&self.source, self.bits, None, &[]),
+            _ => of(None),
         };
         match encoding.map(Arc::new) {
             // Whoever asks next may have it.
@@ -89,8 +100,11 @@ impl WrittenAs {
             return may_leave(text);
         }
         let any_key = Key::new([0; Key::LEN]);
-        let encoding = Encoding::build(&self.source, self.bits, Some(&any_key), &[], Words::NotLookedAt);
-        encoding.is_ok_and(|it| matches!(it.way, Way::Ff1(ff1) if ff1.may_be(text.as_bytes())))
+        let encoding = Encoding::build(&self.source, self.bits, self.last, Some(&any_key), &[], Words::NotLookedAt);
+        encoding.is_ok_and(|Encoding { way, prefix, .. }| {
+            let own = text.strip_prefix(&*prefix);
+            matches!((way, own), (Way::Ff1(ff1), Some(own)) if ff1.may_be(own.as_bytes()))
+        })
     }
 
     /// The same of numbers that have no layout, so no strategy.

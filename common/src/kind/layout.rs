@@ -56,11 +56,7 @@ pub struct LayoutReading {
 }
 
 /// The forms that every number has unless its encoding hides it.
-const PLAIN: [(TextForm, EncodingForm); 3] = [
-    (TextForm::Decimal, EncodingForm::Decimal),
-    (TextForm::Hex, EncodingForm::Hex),
-    (TextForm::Base32, EncodingForm::Base32),
-];
+const PLAIN: [EncodingForm; 3] = [EncodingForm::Decimal, EncodingForm::Hex, EncodingForm::Base32];
 
 /// A number that a text is, and how it is written.
 #[derive(Clone, Copy)]
@@ -79,8 +75,8 @@ fn read(text: &str, definition: &LayoutDefinition, encoding: &Encoding) -> Vec<R
         return vec![own(number)];
     }
     let forms = PLAIN.iter().filter(|_| !encoding.hides());
-    let plain = |(plain, form): &(TextForm, EncodingForm)| {
-        Some(Read { number: encoding.plain(*plain).read(text)?, form: *form, is_plain: true })
+    let plain = |form: &EncodingForm| {
+        Some(Read { number: encoding.plain(TextForm::of(*form)?).read(text)?, form: *form, is_plain: true })
     };
     let mut all: Vec<_> = forms.filter_map(plain).take(1).collect();
     let spelled = encoding.read_spelled(text).filter(|number| all.iter().all(|read| read.number != *number));
@@ -108,7 +104,7 @@ fn reading(read: &Read, namespace: &Namespace, definition: &LayoutDefinition, en
     };
     Some(Reading {
         names: vec![namespace.name().clone()],
-        form: PLAIN.iter().find_map(|(plain, encoding)| (is_plain && *encoding == form).then_some(*plain)),
+        form: TextForm::of(form).filter(|_| is_plain),
         hidden: form.hides(),
         layout: Some(LayoutReading {
             preset: definition.preset().map(Preset::name),

@@ -1,7 +1,7 @@
 //! Plain numbers: they carry neither time nor token, so nothing can be read from one but which names may have given it.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::{Bucket, Definable, Durable, Form, Kind, Known, Reading, Spec, TextForm};
+use super::{Bucket, Definable, Durable, Form, Kind, Known, Reading, Spec, TextForm, TextForms};
 use crate::namespace::Namespace;
 
 pub(super) const SEGMENT: Spec = Spec {
@@ -35,8 +35,28 @@ pub(super) const SEQUENCE: Spec = Spec {
 };
 
 fn readings(text: &str, known: &Known<'_>, kind: Kind, has: impl Fn(&Namespace, u64) -> bool) -> Vec<Reading> {
-    let Some(number) = text.parse().ok().filter(|number: &u64| number.to_string() == text) else { return Vec::new() };
-    let names: Vec<_> = known.of(kind).filter(|it| has(it, number)).map(|it| it.name().clone()).collect();
-    let reading = Reading { names, form: Some(TextForm::Decimal), ..Reading::of(kind) };
-    Some(reading).filter(|reading| !reading.names.is_empty()).into_iter().collect()
+    known.of(kind).filter_map(|namespace| reading(text, namespace, known, |number| has(namespace, number))).collect()
+}
+
+/// The reading of a text that the name's encoding gives, or of a number as it leaves beside its texts.
+fn reading(text: &str, namespace: &Namespace, known: &Known<'_>, has: impl Fn(u64) -> bool) -> Option<Reading> {
+    let named = || Reading { names: vec![namespace.name().clone()], ..Reading::of(namespace.kind()) };
+    let digits = || {
+        let number: u64 = text.parse().ok()?;
+        let is_one = has(number) && number.to_string() == text;
+        is_one.then(|| Reading { form: Some(TextForm::Decimal), ..named() })
+    };
+    let Some(written) = namespace.written() else { return digits() };
+    let Ok(encoding) = written.plain(known.secrets) else { return Reading::unread(namespace, written, text) };
+    let read = encoding.read(text).or_else(|| encoding.read_spelled(text));
+    let Some(number) = read.filter(|number| u64::try_from(*number).is_ok_and(&has)) else {
+        return if encoding.hides() { None } else { digits() };
+    };
+    let texts = TextForms::of(|form| match form {
+        TextForm::Uri => String::new(),
+        form => encoding.plain(form).text(number).unwrap_or_default(),
+    });
+    let form = written.source().form();
+    let plain = (!encoding.is_respelled()).then(|| TextForm::of(form)).flatten();
+    Some(Reading { form: plain, hidden: form.hides(), texts: Some(texts), ..named() })
 }

@@ -145,6 +145,17 @@ impl Definition {
         }
     }
 
+    /// The form of its numbers, if one is said.
+    pub const fn encoding(&self) -> Option<&EncodingSource> {
+        match self {
+            Self::Uniq64(Uniq64Spec { encoding, .. })
+            | Self::Layout(LayoutSpec { encoding, .. })
+            | Self::Segment(SegmentSpec { encoding, .. })
+            | Self::Sequence(SequenceSpec { encoding, .. }) => encoding.as_ref(),
+            Self::String(_) => None,
+        }
+    }
+
     /// The same with this scope.
     #[must_use]
     pub fn with_scope(mut self, scope: Scope) -> Self {
@@ -174,7 +185,10 @@ impl Definition {
     /// `secrets`, that by which the name is `known`, or the first. And with the layout that its strategy needs, if it says none.
     #[must_use]
     pub fn completed(mut self, secrets: &Secrets, strategies: &Strategies, known: Option<&Namespace>) -> Self {
-        if let Self::Uniq64(Uniq64Spec { encoding, .. }) | Self::Layout(LayoutSpec { encoding, .. }) = &mut self {
+        if let Self::Uniq64(Uniq64Spec { encoding, .. })
+        | Self::Layout(LayoutSpec { encoding, .. })
+        | Self::Segment(SegmentSpec { encoding, .. }) = &mut self
+        {
             let known = known.and_then(Namespace::encoding).and_then(EncodingSource::secret);
             *encoding = encoding.take().map(|encoding| secrets.complete(encoding, known));
         }

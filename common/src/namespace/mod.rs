@@ -40,13 +40,15 @@ pub struct Namespace {
     scope: Scope,
     plugins: Box<[PluginSpec]>,
     of: Of,
+    /// How its numbers are written, if not in decimal; that of a layout is a part of it.
+    written: Option<Box<WrittenAs>>,
 }
 
 /// The definition by kind.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Of {
-    /// Numbers of the kind's own, and how they are written, if not in decimal.
-    Number(Kind, Serials, Option<Box<WrittenAs>>),
+    /// Numbers of the kind's own.
+    Number(Kind, Serials),
     String(Serials, Box<Template>),
     Layout(TokenType, Box<LayoutDefinition>),
     Segment(Box<SegmentDefinition>),
@@ -86,12 +88,11 @@ impl Serials {
 }
 
 impl Of {
-    fn number(kind: Kind, name: &GeneratorName, said: &Uniq64Spec) -> Result<Self, NamespaceError> {
+    fn number(kind: Kind, said: &Uniq64Spec) -> Result<Self, NamespaceError> {
         let token_type = checked_token_type(kind, said.token_type.as_ref(), None)?;
-        let written = checked_encoding(kind, name, said.encoding.as_ref())?;
         let capacity = kind.numbers().map_or(0, |numbers| numbers.layout().serials_per_tick());
         let serials = Serials::new(kind, token_type, said.everyday_reset, said.step, capacity)?;
-        Ok(Self::Number(kind, serials, written))
+        Ok(Self::Number(kind, serials))
     }
 
     fn string(said: &StringSpec) -> Result<Self, NamespaceError> {
@@ -111,17 +112,28 @@ impl Of {
         Ok(Self::Layout(token_type, Box::new(definition)))
     }
 
+    /// The largest number that is written by an encoding of the name; `None` if it has none.
+    fn last_number(&self) -> Option<u64> {
+        match self {
+            // Those of a kind that is defined have 64 bits.
+            Self::Number(..) => Some(u64::MAX),
+            Self::Segment(definition) => Some(definition.last_number()),
+            Self::Sequence(definition) => Some(definition.width().last()),
+            Self::String(..) | Self::Layout(..) => None,
+        }
+    }
+
     /// The definition as a person writes it, with nothing left out.
-    fn definition(&self, scope: Scope, plugins: Vec<PluginSpec>) -> Definition {
+    fn definition(&self, scope: Scope, encoding: Option<EncodingSource>, plugins: Vec<PluginSpec>) -> Definition {
         let (named, scope) = (|token_type: TokenType| Some(token_type.name().to_owned()), Some(scope));
         match self {
             // Of Uniq96, of which no name and no record is, what it has in common with it.
-            Self::Number(_, Serials { token_type, everyday_reset, step }, written) => Definition::Uniq64(Uniq64Spec {
+            Self::Number(_, Serials { token_type, everyday_reset, step }) => Definition::Uniq64(Uniq64Spec {
                 token_type: named(*token_type),
                 everyday_reset: Some(*everyday_reset),
                 step: Some(*step),
                 scope,
-                encoding: written.as_ref().map(|written| written.source().clone()),
+                encoding,
                 plugins,
             }),
             Self::String(Serials { token_type, everyday_reset, step }, template) => Definition::String(StringSpec {
@@ -135,19 +147,23 @@ impl Of {
             Self::Layout(token_type, definition) => {
                 Definition::Layout(LayoutSpec { token_type: named(*token_type), scope, plugins, ..definition.spec() })
             }
-            Self::Segment(definition) => Definition::Segment(SegmentSpec { scope, plugins, ..definition.spec() }),
-            Self::Sequence(definition) => Definition::Sequence(SequenceSpec { scope, plugins, ..definition.spec() }),
+            Self::Segment(definition) => {
+                Definition::Segment(SegmentSpec { encoding, scope, plugins, ..definition.spec() })
+            }
+            Self::Sequence(definition) => {
+                Definition::Sequence(SequenceSpec { encoding, scope, plugins, ..definition.spec() })
+            }
         }
     }
 
     /// The text that a checksum stands for.
-    fn checked(&self) -> String {
+    fn checked(&self, encoding: Option<EncodingSource>) -> String {
         match self {
-            Self::Number(_, _, written) => written.as_ref().map(|written| json(written.source())).unwrap_or_default(),
+            Self::Number(..) => encoding.as_ref().map(json).unwrap_or_default(),
             Self::String(_, template) => template.source().to_owned(),
             Self::Layout(_, definition) => json(&definition.checked()),
-            Self::Segment(definition) => json(&definition.spec()),
-            Self::Sequence(definition) => json(&definition.spec()),
+            Self::Segment(definition) => json(&SegmentSpec { encoding, ..definition.spec() }),
+            Self::Sequence(definition) => json(&SequenceSpec { encoding, ..definition.spec() }),
         }
     }
 }
@@ -174,20 +190,25 @@ fn checked_token_type(
 fn checked_encoding(
     kind: Kind,
     name: &GeneratorName,
+    of: &Of,
     said: Option<&EncodingSource>,
 ) -> Result<Option<Box<WrittenAs>>, NamespaceError> {
-    let Some(source) = said else { return Ok(None) };
+    let (Some(last), Some(source)) = (of.last_number(), said) else { return Ok(None) };
     if name.is_default() {
         return Err(NamespaceError::Superfluous { kind, what: "encoding" });
     }
     if source.form() == EncodingForm::Strategy {
         return Err(InvalidEncoding::OnlyLayouts.into());
     }
+    // They are passed on between agents, compared with each other, and taken from packed answers.
+    if matches!(of, Of::Sequence(_)) && source.form().hides().is_some() {
+        return Err(InvalidEncoding::Hides(source.form().name()).into());
+    }
     let source = source.clone().shortened();
     if source == EncodingSource::default() {
         return Ok(None);
     }
-    Ok(Some(Box::new(WrittenAs::new(source, u64::BITS)?)))
+    Ok(Some(Box::new(WrittenAs::up_to(source, u64::BITS, last.into())?)))
 }
 
 /// The definition as JSON: texts and numbers only, so there is nothing in it that JSON has no form for.
@@ -230,7 +251,7 @@ impl Namespace {
             return Err(NamespaceError::PluginsOfDefault);
         }
         let of = match definition {
-            Definition::Uniq64(said) => Of::number(definition.kind(), &name, said)?,
+            Definition::Uniq64(said) => Of::number(definition.kind(), said)?,
             Definition::String(said) => Of::string(said)?,
             Definition::Layout(said) => Of::layout(said)?,
             Definition::Segment(said) => Of::Segment(Box::new(SegmentDefinition::new(said)?)),
@@ -246,24 +267,25 @@ impl Namespace {
                 Some(Scope::Kind) => return Err(InvalidDefinition::OnlyShortTicks("scope kind").into()),
                 _ => Scope::Own,
             },
-            Of::Number(_, Serials { everyday_reset: true, .. }, _) if said != Some(Scope::Own) => {
+            Of::Number(_, Serials { everyday_reset: true, .. }) if said != Some(Scope::Own) => {
                 return Err(NamespaceError::SharedReset { kind });
             }
             _ => said.unwrap_or_default(),
         };
-        Ok(Self { name, scope, plugins: plugins.into(), of })
+        let written = checked_encoding(definition.kind(), &name, &of, definition.encoding())?;
+        Ok(Self { name, scope, plugins: plugins.into(), of, written })
     }
 
     /// The namespace `default` of one of the [`Kind::PREDEFINED`].
     pub fn default_of(kind: Kind) -> Self {
         let (token_type, step) = (TokenType::Uint2, Self::STEP_DEFAULT);
-        let number = Of::Number(kind, Serials { token_type, everyday_reset: false, step }, None);
+        let number = Of::Number(kind, Serials { token_type, everyday_reset: false, step });
         let of = match kind.spec().form {
             // A test shows that its template is none that is refused.
             Form::Template { default } => Of::string(&StringSpec::of(default)).unwrap_or(number),
             _ => number,
         };
-        Self { name: GeneratorName::default(), scope: Scope::Kind, plugins: Box::default(), of }
+        Self { name: GeneratorName::default(), scope: Scope::Kind, plugins: Box::default(), of, written: None }
     }
 
     /// Whether it may be registered: whether IDs can be minted by it, for a year from `now` at least. What is registered goes on as long as
@@ -282,7 +304,11 @@ impl Namespace {
 
     /// The definition as a person writes it, with nothing left out.
     pub fn definition(&self) -> Definition {
-        self.of.definition(self.scope, self.plugins.to_vec())
+        self.of.definition(self.scope, self.source(), self.plugins.to_vec())
+    }
+
+    fn source(&self) -> Option<EncodingSource> {
+        self.written().map(|written| written.source().clone())
     }
 
     /// Among which IDs its own are unique.
@@ -319,12 +345,9 @@ impl Namespace {
         self.layout().map(LayoutDefinition::encoding).or_else(own)
     }
 
-    /// How numbers of its kind's own are written, if not in decimal.
+    /// How its numbers are written, if not in decimal; `None` of strings and layouts.
     pub fn written(&self) -> Option<&WrittenAs> {
-        match &self.of {
-            Of::Number(_, _, written) => written.as_deref(),
-            _ => None,
-        }
+        self.written.as_deref()
     }
 
     /// What its numbers are written by, if its definition says it.
@@ -338,8 +361,7 @@ impl Namespace {
     ) -> Result<Option<Arc<Encoding>>, InvalidEncoding> {
         match &self.of {
             Of::Layout(_, definition) => definition.written_by(secrets, strategies).map(Some),
-            Of::Number(_, _, Some(written)) => written.plain(secrets).map(Some),
-            _ => Ok(None),
+            _ => self.written().map(|written| written.plain(secrets)).transpose(),
         }
     }
 
@@ -362,7 +384,7 @@ impl Namespace {
     /// The type of token it needs; `None`: its numbers come in ranges that masters grant.
     pub fn token_type(&self) -> Option<TokenType> {
         match &self.of {
-            Of::Number(_, serials, _) | Of::String(serials, _) => Some(serials.token_type),
+            Of::Number(_, serials) | Of::String(serials, _) => Some(serials.token_type),
             Of::Layout(token_type, _) => Some(*token_type),
             Of::Segment(_) | Of::Sequence(_) => None,
         }
@@ -420,8 +442,7 @@ impl Namespace {
     pub fn everyday_reset(&self) -> bool {
         matches!(
             self.of,
-            Of::Number(_, Serials { everyday_reset: true, .. }, _)
-                | Of::String(Serials { everyday_reset: true, .. }, _)
+            Of::Number(_, Serials { everyday_reset: true, .. }) | Of::String(Serials { everyday_reset: true, .. }, _)
         )
     }
 
@@ -438,7 +459,7 @@ impl Namespace {
     /// How many serials are reserved at once at first.
     pub fn step(&self) -> u32 {
         match &self.of {
-            Of::Number(_, serials, _) | Of::String(serials, _) => serials.step,
+            Of::Number(_, serials) | Of::String(serials, _) => serials.step,
             // In short ticks nothing goes by steps.
             Of::Layout(..) => Self::STEP_DEFAULT.min(Self::step_bounds(self.capacity(), Self::STEP_MAX).1),
             Of::Segment(definition) => definition.step(),
@@ -449,22 +470,20 @@ impl Namespace {
     /// Whether both give the same IDs: all is equal but perhaps the step and the plugins.
     pub fn same_ids(&self, other: &Self) -> bool {
         let same = match (&self.of, &other.of) {
-            (Of::Number(kind, mine, written), Of::Number(other_kind, its, other)) => {
-                kind == other_kind && mine.same_ids(its) && written == other
-            }
+            (Of::Number(kind, mine), Of::Number(other_kind, its)) => kind == other_kind && mine.same_ids(its),
             (Of::String(mine, template), Of::String(its, other)) => mine.same_ids(its) && template == other,
             (Of::Layout(mine, layout), Of::Layout(its, other)) => mine == its && layout.same_ids(other),
             (Of::Segment(mine), Of::Segment(its)) => mine.same_ids(its),
             (mine, its) => mine == its,
         };
-        same && (&self.name, self.scope) == (&other.name, other.scope)
+        same && (&self.name, self.scope, &self.written) == (&other.name, other.scope, &other.written)
     }
 
     /// A number that stands for the definition in the serial file.
     ///
     /// FNV-1a of 64 bits over these bytes: `1 u8 version=1 · 1 u8 kind · 1 u8 token type's wire number · 1 u8
     /// everyday_reset (0, 1) · 1 u8 length of the name, the name · 2 u16 little-endian length of the template, the
-    /// template` (length 0 for Uniq64, or its encoding as JSON; of a layout, its definition as JSON). The step is not part of it: it says how often the file is written, not which IDs
+    /// template` (length 0 for Uniq64, or its encoding as JSON; of all but strings, the definition as JSON). The step is not part of it: it says how often the file is written, not which IDs
     /// come out. It notices a block that belongs to another definition; it does not withstand someone who looks for two
     /// that collide, so masters compare the definitions themselves.
     pub fn checksum(&self) -> u64 {
@@ -491,7 +510,7 @@ impl Namespace {
 
     fn checksum_bytes(&self) -> Vec<u8> {
         let name = self.name.as_str().as_bytes();
-        let checked = self.of.checked();
+        let checked = self.of.checked(self.source());
         let checked = checked.as_bytes();
         // Both lengths fit: a name has at most 63 bytes, a template at most 256, a layout less than 1,000.
         let [name_len, ..] = name.len().to_le_bytes();

@@ -3,13 +3,14 @@
 
 use super::{Definition, GeneratorName, Namespace, Of};
 use crate::calendar::UtcOffset;
-use crate::encoding::Secrets;
+use crate::encoding::{DECIMAL64, Secrets};
 use crate::kind::{Bucket, Form};
 use crate::strategy::Strategies;
 use crate::template::YEARS;
 use crate::time::{DAY_MS, HOUR_MS, SpanMs, WallMs};
 use crate::token::{TokenKey, TokenValue};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Tokens of examples: as characters `12` and `13`, which every type of string has.
 const TEXT_TOKENS: [TokenValue; 2] = [TokenValue(38), TokenValue(39)];
@@ -104,11 +105,10 @@ impl Namespace {
         let [one, other] = match &self.of {
             Of::Segment(definition) => {
                 let places = (definition.axis().from..definition.axis().to).take(EXAMPLES);
-                return places.map(|place| definition.number(place).to_string()).collect();
+                return self.texts(at, places.map(|place| definition.number(place)));
             }
             Of::Sequence(definition) => {
-                let numbers = (definition.first()..=definition.width().last()).take(EXAMPLES);
-                return numbers.map(|number| number.to_string()).collect();
+                return self.texts(at, (definition.first()..=definition.width().last()).take(EXAMPLES));
             }
             Of::Layout(..) => LAYOUT_TOKENS,
             Of::Number(..) | Of::String(..) => TEXT_TOKENS,
@@ -116,6 +116,13 @@ impl Namespace {
         let serial = u32::try_from(self.capacity().saturating_sub(2)).map_or(SERIAL, |last| last.min(SERIAL));
         let of = [(one, serial), (one, serial + 1), (other, serial)];
         of.into_iter().filter_map(|(token, serial)| self.example(at, token, serial)).collect()
+    }
+
+    /// The texts of plain numbers, if they can be written there.
+    fn texts(&self, at: &At<'_>, numbers: impl Iterator<Item = u64>) -> Vec<String> {
+        let Ok(encoding) = self.written_by(at.secrets, at.strategies) else { return Vec::new() };
+        let encoding = encoding.unwrap_or_else(|| Arc::clone(&DECIMAL64));
+        numbers.filter_map(|number| encoding.text(number.into())).collect()
     }
 
     /// An ID of that token and serial; `None` if they do not fit, or it cannot be written there.

@@ -124,6 +124,8 @@ fn golden_checksums_of_layouts_and_of_encodings() {
             0x54b0_fbd3_59db_bfaf,
         ),
         (r#"{"kind":"uniq64","encoding":{"form":"base62","prefix":"ord_"},"step":2000}"#, 0xd94a_25a3_b281_ccfa),
+        (r#"{"kind":"segment","encoding":{"form":"decimal","length":8,"prefix":"ORD-"}}"#, 0xc353_3b89_09f4_c531),
+        (r#"{"kind":"segment"}"#, 0x0ae8_21ab_c383_985d),
     ] {
         assert_eq!(layout(json).unwrap().checksum(), sum, "{json}");
     }
@@ -330,7 +332,9 @@ fn what_a_record_says_is_what_was_registered() {
         r#"{"kind":"layout","layout":"snowflake","spread":16,"token_type":"uint1","scope":"own"}"#,
         r#"{"kind":"layout","layout":"js53","encoding":{"form":"strategy","strategy":"own","parameters":{"a":1}}}"#,
         r#"{"kind":"segment","first":"9223372036854775000","last":"9223372036854775807","step":5,"step_max":7}"#,
+        r#"{"kind":"segment","encoding":{"form":"ff1","length":8,"secret":"4ff189113fbadb15"},"increment":3}"#,
         r#"{"kind":"sequence","width":32,"keys_per_section":7,"set":"others","plugins":[{"plugin":"stats"}]}"#,
+        r#"{"kind":"sequence","encoding":{"form":"base32","case":"lower","prefix":"in_"}}"#,
     ];
     let defined =
         definitions.map(|json| Namespace::define(name("orders"), &serde_json::from_str(json).unwrap()).unwrap());
@@ -368,6 +372,51 @@ fn plugins_that_cannot_be_kept_are_refused() {
     assert!(refusal("default", r#"[{"plugin":"stats"}]"#).contains("a name of its own"));
     let torn = Record { name: name("orders"), definition: r#"{"kind":"uniq64","plugins":[{"plugin":7}]}"#.to_owned() };
     assert!(matches!(Namespace::try_from(torn), Err(NamespaceError::Record(_))));
+}
+
+/// Texts of plain numbers are as long as is said, and the numbers end with them.
+#[test]
+fn plain_numbers_have_an_encoding_by_which_they_end() {
+    let of = |json: &str| Namespace::define(name("orders"), &serde_json::from_str(json).unwrap()).unwrap();
+    let last = |json: &str| of(json).segments().unwrap().last_number();
+    for (json, number) in [
+        (r#"{"kind":"segment","encoding":{"form":"decimal","length":8,"prefix":"ORD-"}}"#, 99_999_999),
+        (r#"{"kind":"segment","encoding":{"form":"decimal","length":8},"last":99999999}"#, 99_999_999),
+        (r#"{"kind":"segment","encoding":{"form":"decimal","length":8},"last":99999998}"#, 99_999_998),
+        (r#"{"kind":"segment","encoding":{"form":"decimal","length":2},"increment":10,"offset":7}"#, 97),
+        (r#"{"kind":"segment","encoding":{"form":"base32","length":13}}"#, i64::MAX as u64),
+        (r#"{"kind":"segment","encoding":"base62"}"#, i64::MAX as u64),
+    ] {
+        assert_eq!(last(json), number, "{json}");
+    }
+    let [plain, decimal, padded, prefixed] = [
+        r#"{"kind":"segment","last":99999999}"#,
+        r#"{"kind":"segment","last":99999999,"encoding":{"form":"decimal"}}"#,
+        r#"{"kind":"segment","encoding":{"form":"decimal","length":8}}"#,
+        r#"{"kind":"segment","encoding":{"form":"decimal","length":8,"prefix":"A"}}"#,
+    ]
+    .map(of);
+    assert_eq!((&decimal, record(&decimal)), (&plain, record(&plain)), "what says nothing new");
+    assert!(!plain.is_met_by(&padded) && !padded.is_met_by(&prefixed) && padded.checksum() != prefixed.checksum());
+    let at = At::keyless(WallMs(0), UtcOffset::default());
+    for (json, examples) in [
+        (
+            r#"{"kind":"segment","encoding":{"form":"decimal","length":8,"prefix":"ORD-"}}"#,
+            &["ORD-00000001", "ORD-00000002", "ORD-00000003"][..],
+        ),
+        (r#"{"kind":"segment","last":1000,"first":999,"encoding":"base32"}"#, &["Z7", "Z8"]),
+        (r#"{"kind":"segment","encoding":{"form":"ff1","length":8,"secret":"4ff189113fbadb15"}}"#, &[]),
+        (
+            r#"{"kind":"sequence","first":9,"encoding":{"form":"decimal","prefix":"INV."}}"#,
+            &["INV.9", "INV.10", "INV.11"],
+        ),
+        (
+            r#"{"kind":"sequence","width":32,"encoding":{"form":"decimal","length":10}}"#,
+            &["0000000001", "0000000002", "0000000003"],
+        ),
+    ] {
+        assert_eq!(of(json).preview(&at).examples, examples, "{json}");
+    }
 }
 
 #[test]
@@ -449,7 +498,24 @@ fn names_whose_numbers_come_in_ranges_are_defined_and_kept_whole() {
         (r#"{"kind":"uniq64","threshold":5}"#, "kind uniq64: threshold: unknown field"),
         (r#"{"kind":"string","set":"a"}"#, "kind string: set: unknown field"),
         (r#"{"kind":"segment","token_type":"uint2"}"#, "kind segment: token_type: unknown field"),
-        (r#"{"kind":"sequence","encoding":"hex"}"#, "kind sequence: encoding: unknown field"),
+        (
+            r#"{"kind":"sequence","encoding":"sqids"}"#,
+            "sqids hides numbers, and those of a sequence leave as numbers, too",
+        ),
+        (r#"{"kind":"sequence","encoding":"ff1"}"#, "ff1 hides numbers"),
+        (r#"{"kind":"sequence","encoding":{"form":"strategy","strategy":"own"}}"#, "take kind layout"),
+        (r#"{"kind":"sequence","encoding":{"form":"decimal","length":18}}"#, "19 are needed"),
+        (r#"{"kind":"sequence","width":32,"encoding":{"form":"decimal","length":9}}"#, "10 are needed"),
+        (r#"{"kind":"segment","encoding":{"form":"decimal","length":8},"last":100000000}"#, "9 are needed"),
+        (
+            r#"{"kind":"segment","encoding":{"form":"decimal","length":3},"first":1000}"#,
+            "first 1000 lies above last 999",
+        ),
+        (r#"{"kind":"segment","encoding":{"form":"decimal","length":3},"offset":999}"#, "there would be no number"),
+        (r#"{"kind":"segment","encoding":{"form":"decimal","prefix":"a b"}}"#, "1 to 32 of A-Z a-z 0-9 . _ -"),
+        (r#"{"kind":"segment","encoding":"ff1"}"#, "ff1 needs a secret"),
+        (r#"{"kind":"segment","encoding":"uuid"}"#, "a uuid has 128 bits"),
+        (r#"{"kind":"segment","encoding":{"form":"strategy","strategy":"own"}}"#, "take kind layout"),
         (r#"{"kind":"segment","everyday_reset":true}"#, "kind segment: everyday_reset: unknown field"),
         (r#"{"kind":"segment","everyday_reset":false}"#, "kind segment: everyday_reset: unknown field"),
         (r#"{"kind":"segment","layout":"snowflake"}"#, "kind segment: layout: unknown field"),

@@ -17,7 +17,7 @@ impl Namespace {
         if let Some(definition) = self.segments() {
             let hours = definition.hours_at_least()?.saturating_add(1);
             return Some(format!(
-                "callers of one network can use up all {capacity} numbers in {hours} hours, for ever: take a larger `last`"
+                "callers of one network can use up all {capacity} numbers in {hours} hours, for ever: take a larger `last`, or longer texts"
             ));
         }
         let has_serials = self.numbers().map_or(self.template().is_some(), |it| it.layout().mark() == Mark::Serial);

@@ -14,6 +14,7 @@ pub use key::{InvalidKey, KEY_LEN_MAX, Slot};
 pub use route::{Route, ServedAt};
 pub use table::RouteTable;
 
+use crate::encoding::EncodingSource;
 use crate::namespace::{GeneratorName, NameError};
 use crate::plugin::PluginSpec;
 use crate::scope::Scope;
@@ -106,6 +107,11 @@ pub struct SequenceSpec {
     /// The set of the agents that serve it, by which they are started; `default` if nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub set: Option<String>,
+    /// Form in which its texts are written if not as digits: `hex`, `base32`, `base32hex`, `base62`, or one of them or `decimal` with
+    /// parameters, such as `{"form":"decimal","prefix":"INV-"}`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<serde_json::Value>))]
+    pub encoding: Option<EncodingSource>,
     /// Among which IDs its own are unique: `own`, and nothing else can be said.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]

@@ -278,6 +278,45 @@ fn names_that_hide_their_numbers_say_so_where_they_can_be_read_too() {
 }
 
 #[test]
+fn texts_of_plain_numbers_are_read_by_the_names_that_write_them() {
+    let orders = name("orders", r#"{"kind":"segment","encoding":{"form":"decimal","length":8,"prefix":"ORD-"}}"#);
+    let slips = name("slips", r#"{"kind":"segment","last":9999999,"encoding":{"form":"base32","prefix":"s_"}}"#);
+    let codes = name("codes", r#"{"kind":"segment","encoding":{"form":"base32","length":6}}"#);
+    let short = name("short", r#"{"kind":"segment","encoding":{"form":"sqids","length":8}}"#);
+    let bills = name("bills", r#"{"kind":"sequence","encoding":{"form":"hex","prefix":"b-","case":"upper"}}"#);
+    let secret = r#"{"form":"ff1","length":8,"prefix":"C","secret":"4ff189113fbadb15"}"#;
+    let hidden = name("hidden", &format!(r#"{{"kind":"segment","encoding":{secret}}}"#));
+    let names = [&bills, &codes, &hidden, &orders, &short, &slips];
+    let told = |text: &str| {
+        let readings = all(text, &names).into_iter();
+        let number = |it: &Reading| it.texts.as_ref().map_or_else(String::new, |texts| texts.decimal.clone());
+        readings.map(|it| (names_of(&it).join(" "), number(&it))).collect::<Vec<_>>()
+    };
+    let one = |name: &str, number: &str| vec![(name.to_owned(), number.to_owned())];
+    assert_eq!(told("ORD-00000042"), one("orders", "42"));
+    assert_eq!(told("s_00017"), one("slips", "39"));
+    assert_eq!(told("s_0oo17"), one("slips", "39"), "in other letters");
+    assert_eq!(told("000z7a"), one("codes", "31978"));
+    assert_eq!(told("b-00000000000000FF"), one("bills", "255"));
+    assert_eq!(told("C12345678")[0], ("hidden".to_owned(), String::new()));
+    let text = short.written().unwrap().plain(Secrets::NONE).unwrap().text(7).unwrap();
+    assert_eq!(told(&text)[0], ("short".to_owned(), "7".to_owned()));
+    // Numbers leave packed, too, but for those that are hidden.
+    assert_eq!(told("42")[0].0, "codes orders slips");
+    assert_eq!(told("42")[1].0, "bills");
+    // No place has that number.
+    let names = [&bills, &codes, &hidden, &orders, &slips];
+    for none in ["ORD-00000000", "ORD-0000042", "ORD-000000042", "s_ZZZZZ", "C1234567", "x12345678"] {
+        assert!(explain(none, &names).is_err(), "{none}");
+    }
+    let reading = explain("ORD-00000042", &[&orders]).unwrap().to_string();
+    assert_eq!(
+        reading,
+        "ORD-00000042\n  kind      segment\n  name      orders\n  decimal   42\n  hex       000000000000002a\n  base32    000000000001A"
+    );
+}
+
+#[test]
 fn a_reading_says_a_bounded_number_of_names() {
     let many: Vec<_> = (0..NAMES_MAX + 3).map(|n| name(&format!("n{n}"), r#"{"kind":"segment"}"#)).collect();
     let explained = explain("7", &many.iter().collect::<Vec<_>>()).unwrap();
