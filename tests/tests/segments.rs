@@ -5,6 +5,7 @@
 use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
 use serde_json::Value;
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,6 +13,7 @@ use tests::client::{Answer, Media};
 use tests::cluster::{Cluster, PATIENCE, until, until_status};
 use tests::operator::{join, keep, peer_lost, put_back};
 use tests::plain::{Load, Numbers, read};
+use tests::programs;
 
 const AGENTS: usize = 3;
 const NAMES: usize = 24;
@@ -286,4 +288,59 @@ async fn what_is_said_wrong_is_refused_with_a_stated_code_and_an_axis_ends() {
     assert_eq!((answer.code().as_str(), answer.header("retry-after")), ("serial_exhausted", ""));
     let listed: Value = cluster.ask_agent(0, "generators").await.unwrap().json().unwrap();
     assert!(listed.as_array().unwrap().iter().any(|row| row["name"] == "few" && row["kind"] == "segment"), "{listed}");
+}
+
+/// Order numbers without a date: whatever is killed, no text comes twice, and they end with the length that was said.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn texts_of_one_length_come_once_over_kills_and_end_with_their_length() {
+    const KILL_EVERY: usize = 60;
+    const KILLS: usize = 4;
+    let mut cluster = Cluster::start(2, &[]).await.unwrap();
+    let definition =
+        r#"{"kind":"segment","step":100,"step_max":100,"encoding":{"form":"decimal","length":4,"prefix":"ORD-"}}"#;
+    let said: Value = put(&cluster, 0, "orders", definition).await.json().unwrap();
+    assert_eq!((&said["capacity"], &said["definition"]["last"]), (&9_999.into(), &"9999".into()), "{said}");
+    assert_eq!(said["examples"], serde_json::json!(["ORD-0001", "ORD-0002", "ORD-0003"]));
+    let other = put(&cluster, 1, "orders", &definition.replace("ORD-", "BILL-")).await;
+    assert_eq!(other.code(), "generator_exists", "a prefix is a part of what the name stands for");
+    let (mut seen, mut ended, mut kills) = (HashSet::new(), [false; 2], 0);
+    let began = Instant::now();
+    for call in 0.. {
+        let agent = call % 2;
+        if ended == [true; 2] {
+            break;
+        }
+        if kills < KILLS && call > 0 && call % KILL_EVERY == 0 {
+            kills += 1;
+            let client = cluster.client.clone();
+            let daemon = &mut cluster.agent(kills % 2).unwrap().daemon;
+            daemon.kill_9();
+            daemon.start().unwrap();
+            until_status(&client, daemon, "/readyz", 200).await.unwrap();
+        }
+        let answer = cluster.ask_agent(agent, "segment/orders?n=20").await.unwrap();
+        match answer.status {
+            200 => {
+                for text in answer.text().lines() {
+                    let digits = text.strip_prefix("ORD-").unwrap_or_default();
+                    assert!(digits.len() == 4 && digits.bytes().all(|b| b.is_ascii_digit()), "{text}");
+                    assert!(seen.insert(text.to_owned()), "{text} came twice");
+                }
+            }
+            429 => {
+                assert_eq!((answer.code().as_str(), answer.header("retry-after")), ("serial_exhausted", ""));
+                ended[agent] = true;
+            }
+            _ => tokio::time::sleep(Duration::from_millis(20)).await,
+        }
+        assert!(began.elapsed() < 2 * PATIENCE, "{} texts came: {}", seen.len(), answer.text());
+    }
+    assert_eq!(kills, KILLS);
+    assert!(seen.len() > 7_000, "{} of 9,999 came", seen.len());
+    let told: Value = cluster.ask_agent(1, "explain/ORD-0042").await.unwrap().json().unwrap();
+    assert_eq!((&told["names"][0], &told["texts"]["decimal"]), (&"orders".into(), &"42".into()), "{told}");
+    let file = cluster.agents[1].serial_file();
+    let args = ["--explain", "ORD-0042", "--serial-file", file.to_str().unwrap()];
+    let told = programs::run(&programs::generator().unwrap(), &args, &cluster.agents[1].dir).unwrap();
+    assert!(told.out.contains("name      orders\n  decimal   42\n"), "{told:?}");
 }
