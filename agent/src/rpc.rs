@@ -14,8 +14,7 @@ use common::namespace::{GeneratorName, Namespace};
 use common::net::places::{Place, Places};
 use common::rpc::connection::{Bounds, CALL_LEN_MAX};
 use common::rpc::mint::{
-    KeyAsked, KeyReply, KeysReply, MintFailure, MintService, MintServiceRequest, Registered, SequenceCall,
-    SequenceRoutes,
+    Defined, KeyAsked, KeyReply, KeysReply, MintFailure, MintService, MintServiceRequest, SequenceCall, SequenceRoutes,
 };
 use common::rpc::transport::{self, FRAME_LEN_MAX, Limits};
 use common::sequence::{Section, Slot};
@@ -41,6 +40,8 @@ const FRAME_SLACK: usize = 1 << 10;
 const U64_LEN_MAX: usize = 9;
 const U128_LEN_MAX: usize = 17;
 const TEXT_HEAD_LEN_MAX: usize = 9;
+/// The result of a definition with as many plugins as there may be takes less, in bytes: in memory and in the frame.
+const DEFINED_WEIGHT: usize = 16 << 10;
 /// Bytes of the longest number in text.
 const ENCODED_LEN_MAX: usize = encoding::LEN_MAX as usize;
 /// What an allocation takes beside what was asked for, in bytes: allocators round up, and have a head of their own.
@@ -245,10 +246,10 @@ fn weight(request: &MintServiceRequest, minter: &Arc<Minter>, batch_max: u32) ->
             (ids(*n) * text_weight(minter, minter.kind_of(name), name)).min(TEXTS_WEIGHT_MAX)
         }
         MintServiceRequest::SequenceMany { keys, .. } => sequences::weight(keys.len()),
+        MintServiceRequest::DefineGenerator { .. } => DEFINED_WEIGHT,
         MintServiceRequest::SequenceRoutes { .. } => sequences::ROUTES_WEIGHT,
         MintServiceRequest::Sequence { .. }
         | MintServiceRequest::SequenceCurrent { .. }
-        | MintServiceRequest::DefineGenerator { .. }
         | MintServiceRequest::Ready {} => 0,
     }
 }
@@ -290,20 +291,17 @@ impl MintService for Server {
         Box::pin(self.texts(Some(Kind::String), &name, n, &biz, &custom)).await
     }
 
-    async fn define_generator(self, _: Context, namespace: Namespace) -> Result<Registered, MintFailure> {
+    async fn define_generator(self, _: Context, namespace: Namespace, dry_run: bool) -> Result<Defined, MintFailure> {
         let defined = match &self.names {
             Some(names) => {
                 let from = self.connected().map(|connected| connected.from);
-                Box::pin(names.define(from, &namespace, false)).await
+                Box::pin(names.define(from, &namespace, dry_run)).await
             }
             None => Err(Refusal::MastersUnavailable("this agent asks no masters about names".to_owned())),
         };
         let is_new = defined.map_err(|e| self.failure(&e))?;
-        // As it is served, which may be as it was registered long ago.
-        let known = self.minter.definition(namespace.kind(), namespace.name());
-        let namespace = known.unwrap_or(namespace);
-        let warning = self.minter.warning(self.sequences.as_deref().map(Sequences::sets), &namespace);
-        Ok(Registered { is_new, warning })
+        let sets = self.sequences.as_deref().map(Sequences::sets);
+        Ok(Defined(Box::new(self.minter.preview(sets, namespace, is_new))))
     }
 
     async fn ready(self, _: Context) -> Result<(), MintFailure> {

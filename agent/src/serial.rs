@@ -6,6 +6,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use common::namespace::Namespace;
+use common::sequence::Width;
 use common::time::{BootMs, SpanMs};
 use std::ops::Range;
 
@@ -14,10 +15,20 @@ use std::ops::Range;
 pub const STEP_MAX: u32 = 1 << 25;
 /// Of the last IDs of a bucket one caller has at most this part of what is left.
 pub const SHARE_PARTS: u64 = 16;
+/// Of the numbers of a key that an hour has, one of so many parts is given to whoever asks; of the rest each caller has a
+/// [part](SHARE_PARTS) of what is left.
+pub const OPEN_PART: u64 = 4;
 /// A reserve that lasted less than this doubles the step.
 pub const STEP_TOO_SHORT: SpanMs = SpanMs::seconds(10);
 /// A reserve that lasted longer than this halves it.
 pub const STEP_TOO_LONG: SpanMs = SpanMs::seconds(60);
+
+/// Numbers of a key by which one caller can bring its section forward within an hour, at most; `None`: as many as there are.
+pub fn caller_per_hour(width: Width) -> Option<u64> {
+    let all = width.per_hour()?;
+    let open = all / OPEN_PART;
+    Some(open + (all - open) / SHARE_PARTS)
+}
 
 /// What is durable of a generator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

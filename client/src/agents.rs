@@ -6,9 +6,9 @@ use crate::rpc::Rpc;
 use crate::settings::{Address, Settings, SettingsError};
 use common::kind::Kind;
 use common::lease::Generation;
-use common::namespace::{GeneratorName, Namespace};
+use common::namespace::{GeneratorName, Namespace, Preview};
 use common::parameters::ClusterId;
-use common::rpc::mint::{KeyAsked, KeyOutcome, MintCode, Registered, SequenceRoutes};
+use common::rpc::mint::{KeyAsked, KeyOutcome, MintCode, SequenceRoutes};
 use common::sequence::{Route, Section, ServedAt};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -33,7 +33,11 @@ pub(crate) enum Question {
         biz: String,
         custom: String,
     },
-    Define(Namespace),
+    /// Registered, or with `dry_run` only tried.
+    Define {
+        namespace: Namespace,
+        dry_run: bool,
+    },
     /// Numbers of keys; with `n` 0 the last that may have been given, of one key alone.
     Keys {
         name: GeneratorName,
@@ -53,7 +57,7 @@ pub(crate) enum Question {
 pub(crate) enum Answer {
     Numbers(Numbers),
     Texts(Vec<String>),
-    Defined(Registered),
+    Defined(Box<Preview>),
     Keys(Vec<KeyOutcome>, Vec<Route>),
     Routes(SequenceRoutes),
 }
@@ -209,12 +213,12 @@ impl Agents {
         self.ask(Question::Texts { kind, name, n, biz, custom }, take).await
     }
 
-    pub(crate) async fn define(&self, namespace: Namespace) -> Result<Registered, Error> {
+    pub(crate) async fn define(&self, namespace: Namespace, dry_run: bool) -> Result<Preview, Error> {
         let take = |answer| match answer {
-            Answer::Defined(registered) => Some(registered),
+            Answer::Defined(preview) => Some(*preview),
             _ => None,
         };
-        self.ask(Question::Define(namespace), take).await
+        self.ask(Question::Define { namespace, dry_run }, take).await
     }
 
     /// Each agent once, until one answers.

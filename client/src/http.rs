@@ -6,7 +6,7 @@ use common::kind::Kind;
 use common::lease::Generation;
 use common::namespace::GeneratorName;
 use common::parameters::ClusterIdError;
-use common::rpc::mint::{KeyAsked, KeyOutcome, MintCode, Registered, SequenceRoutes};
+use common::rpc::mint::{KeyAsked, KeyOutcome, MintCode, SequenceRoutes};
 use common::sequence::{Route, Section, ServedAt};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
 use reqwest::{Method, RequestBuilder, Response};
@@ -54,12 +54,6 @@ impl From<Routed> for Route {
     fn from(Routed { from, to, g, http, rpc }: Routed) -> Self {
         Self { from: Section(from), to: Section(to), address: ServedAt { http, rpc }, g: Generation(g) }
     }
-}
-
-#[derive(Deserialize)]
-struct Warned {
-    #[serde(default)]
-    warning: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -134,15 +128,13 @@ impl Http {
                     next: said.next.map(Section),
                 }))
             }
-            Question::Define(namespace) => {
+            Question::Define { namespace, dry_run } => {
                 let name: &GeneratorName = namespace.name();
                 let definition = serde_json::to_vec(&namespace.definition()).map_err(|e| nonsense(e.to_string()))?;
-                let request = self.client.put(format!("{}/generators/{name}", self.base));
+                let request = self.client.put(format!("{}/generators/{name}?dry-run={dry_run}", self.base));
                 let response = self.send(request.header(CONTENT_TYPE, JSON).body(definition)).await?;
-                let is_new = response.status() == reqwest::StatusCode::CREATED;
                 let bytes = body(response, ANSWER_LEN_MAX).await?;
-                let said: Warned = serde_json::from_slice(&bytes).map_err(|e| nonsense(e.to_string()))?;
-                Ok(Answer::Defined(Registered { is_new, warning: said.warning }))
+                serde_json::from_slice(&bytes).map(Answer::Defined).map_err(|e| nonsense(e.to_string()))
             }
         }
     }

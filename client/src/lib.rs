@@ -50,9 +50,9 @@ mod settings;
 
 pub use common::kind::Kind as GeneratorKind;
 pub use common::namespace::{
-    Definition, GeneratorName, LayoutSpec, Namespace, SegmentSpec, SequenceSpec, StringSpec, Uniq64Spec,
+    Definition, GeneratorName, LayoutSpec, Namespace, Preview, SegmentSpec, SequenceSpec, StringSpec, Uniq64Spec,
 };
-pub use common::rpc::mint::{MintCode, Registered};
+pub use common::rpc::mint::MintCode;
 pub use common::sequence::{InvalidKey, Slot};
 pub use error::{Attempt, Cause, Error};
 pub use settings::{AGENTS_MAX, Address, Prefetch, Settings, SettingsError};
@@ -238,9 +238,18 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Refused`] with [`MintCode::GeneratorExists`] if the name stands for something else; and all others.
-    pub async fn define_generator(&self, namespace: Namespace) -> Result<Registered, Error> {
+    pub async fn define_generator(&self, namespace: Namespace) -> Result<Preview, Error> {
         self.check()?;
-        self.agents.define(namespace).await
+        self.agents.define(namespace, false).await
+    }
+
+    /// Tells what registering that would give (examples, IDs a day, the last day, whether the name is free), and registers nothing.
+    ///
+    /// # Errors
+    /// As [`define_generator`](Self::define_generator).
+    pub async fn try_generator(&self, namespace: Namespace) -> Result<Preview, Error> {
+        self.check()?;
+        self.agents.define(namespace, true).await
     }
 
     /// A number, perhaps from what was prefetched.

@@ -4,7 +4,7 @@ use crate::agents::{Answer, Numbers, Question, Timeouts};
 use crate::error::{Cause, Failure, refused};
 use common::kind::Kind;
 use common::rpc::mint::{
-    KeyAsked, KeyOutcome, KeyReply, KeysReply, MintCode, MintFailure, MintServiceClient, Passing, SequenceCall,
+    Defined, KeyAsked, KeyOutcome, KeyReply, KeysReply, MintCode, MintFailure, MintServiceClient, Passing, SequenceCall,
 };
 use common::rpc::transport::{connect, deadline_in};
 use std::time::Duration;
@@ -62,8 +62,9 @@ impl Rpc {
             Question::Routes { name, from } => {
                 line.sequence_routes(soon, name.as_str().to_owned(), *from).await.map(|said| said.map(Answer::Routes))
             }
-            Question::Define(namespace) => {
-                line.define_generator(soon, namespace.clone()).await.map(|r| r.map(Answer::Defined))
+            Question::Define { namespace, dry_run } => {
+                let defined = line.define_generator(soon, namespace.clone(), *dry_run).await;
+                defined.map(|defined| defined.map(|Defined(preview)| Answer::Defined(preview)))
             }
         };
         match said {

@@ -12,7 +12,7 @@ use tests::cluster::{Cluster, until_status};
 use tests::oracle::{Ids, Oracle};
 use tests::programs;
 use tokio::task::JoinSet;
-use uniq_client::{Client, Definition, Error, MintCode, Namespace, Prefetch, Registered, Settings, StringSpec};
+use uniq_client::{Client, Definition, Error, MintCode, Namespace, Prefetch, Preview, Settings, StringSpec};
 
 const KILLS: usize = 4;
 const TASKS: usize = 6;
@@ -104,17 +104,31 @@ async fn what_cannot_be_given_is_typed_alike_by_http_and_rpc() {
             let (scope, everyday_reset) = (Some(Scope::Own), Some(everyday_reset));
             let definition =
                 Definition::String(StringSpec { scope, everyday_reset, ..StringSpec::of(DEFAULT_TEMPLATE) });
-            client.define_generator(Namespace::define("invoices".parse().unwrap(), &definition).unwrap())
+            Namespace::define("invoices".parse().unwrap(), &definition).unwrap()
         };
+        let said = |preview: Preview| (preview.is_new, preview.warning);
+        // Tried as often as anybody likes, it is as new as before; the answer is that of the call itself.
+        let tried = client.try_generator(define(true)).await.unwrap();
+        assert_eq!((tried.examples.len(), said(tried.clone())), (3, (nth == 0, None)), "{tried:?}");
+        assert_eq!(client.try_generator(define(true)).await.map(|again| again.is_new), Ok(nth == 0));
         // The second agent is told what the first one has told the masters.
-        assert_eq!(define(true).await, Ok(Registered { is_new: nth == 0, warning: None }));
-        assert_eq!(define(true).await, Ok(Registered { is_new: false, warning: None }));
+        let defined = client.define_generator(define(true)).await.unwrap();
+        assert_eq!(
+            (&defined.definition, defined.is_new, &defined.last_day),
+            (&tried.definition, nth == 0, &tried.last_day)
+        );
+        assert_eq!(client.define_generator(define(true)).await.map(said), Ok((false, None)));
+        // What would be refused is refused with the same code: another definition, or strings that may be those of another name.
+        let conflict = Namespace::define("alike".parse().unwrap(), &Definition::string(DEFAULT_TEMPLATE)).unwrap();
+        assert_eq!(code(client.try_generator(define(false)).await.unwrap_err()), MintCode::GeneratorExists);
+        let alike = client.try_generator(conflict).await.unwrap_err().to_string();
+        assert!(alike.contains("generator_conflict") && alike.contains("the same string"), "{alike}");
         // Over both protocols with a warning, as often as it is said.
         let short = Definition::string("SHORT-{date:%F}{token}{serial:4}");
         let short =
             client.define_generator(Namespace::define("short".parse().unwrap(), &short).unwrap()).await.unwrap();
         assert!(short.warning.is_some_and(|why| why.contains("use up the 10000 IDs")));
-        assert_eq!(code(define(false).await.unwrap_err()), MintCode::GeneratorExists);
+        assert_eq!(code(client.define_generator(define(false)).await.unwrap_err()), MintCode::GeneratorExists);
         assert!(client.uniq_string("invoices", "TEST", "00").await.is_ok());
     }
 }

@@ -64,9 +64,15 @@ async fn a_name_made_in_process_is_everybodys_and_is_known_again_without_masters
     embedded.wait_ready(PATIENCE).unwrap();
     let unknown = embedded.get_uniq_generator("orders").map(|_| ()).unwrap_err();
     assert!(matches!(&unknown, MintError::Refused(r) if matches!(**r, Refusal::UnknownGenerator { .. })), "{unknown}");
+    for _ in 0..2 {
+        let tried = embedded.try_generator(orders(true)).unwrap();
+        assert_eq!((tried.is_new, tried.examples.len(), tried.warning), (true, 3, None), "nothing is registered");
+    }
     let created = embedded.create_uniq_generator(orders(true)).unwrap();
+    assert!(embedded.try_generator(orders(true)).is_ok_and(|again| !again.is_new));
     mint(&created, &mut seen);
     mint(&embedded.create_uniq_generator(orders(true)).unwrap(), &mut seen);
+    assert!(embedded.try_generator(orders(false)).is_err(), "as the call itself");
     let other = embedded.create_uniq_generator(orders(false)).map(|_| ()).unwrap_err();
     assert!(matches!(&other, MintError::Refused(r) if matches!(**r, Refusal::GeneratorExists { .. })), "{other}");
 
@@ -184,6 +190,7 @@ async fn keys_grow_for_an_application_and_for_whoever_asks_agents() {
         let definition = Definition::Sequence(SequenceSpec {
             keys_per_section: Some(1_000),
             solo_allowance: Some(ALLOWANCE.into()),
+            encoding: Some(serde_json::from_str(r#"{"form":"decimal","prefix":"IN-"}"#).unwrap()),
             ..SequenceSpec::default()
         });
         let unknown = embedded.get_sequence("inbox").map(|_| ()).unwrap_err();
@@ -201,6 +208,7 @@ async fn keys_grow_for_an_application_and_for_whoever_asks_agents() {
                 Err(why) => assert!(began.elapsed() < PATIENCE, "{why}"),
             }
         };
+        assert_eq!(inbox.text(first), format!("IN-{first}"));
         // The section may move at any time; then numbers jump.
         let five = inbox.get_batch_next("42", 5).unwrap();
         let (current, next) = (inbox.get_current("42").unwrap(), inbox.get_next("42").unwrap());
@@ -252,7 +260,8 @@ async fn keys_grow_for_an_application_and_for_whoever_asks_agents() {
         assert!(client.sequence_batch("inbox", Slot(42), ALLOWANCE).await.unwrap() > last);
     }
     for agent in 0..2 {
-        let next: u64 = cluster.ask_agent(agent, "sequence/inbox/42").await.unwrap().text().trim().parse().unwrap();
+        let text = cluster.ask_agent(agent, "sequence/inbox/42").await.unwrap().text();
+        let next: u64 = text.trim().strip_prefix("IN-").unwrap().parse().unwrap();
         assert!(next > last, "{next} after {last}");
     }
 }

@@ -556,7 +556,8 @@ async fn sections_below_a_thousand_keys_are_registered_by_operators_alone() {
     says_what_to_do(&refused.text());
     let transport = connect(&cluster.agents[0].rpc_listen.to_string()).await.unwrap();
     let agent = MintServiceClient::new(tarpc::client::Config::default(), transport).spawn();
-    let refused = agent.define_generator(deadline_in(CALL_MAX), namespace("small", 999)).await.unwrap().unwrap_err();
+    let refused =
+        agent.define_generator(deadline_in(CALL_MAX), namespace("small", 999), false).await.unwrap().unwrap_err();
     assert_eq!(refused.code, MintCode::BadParameter);
     says_what_to_do(&refused.detail);
     for master in [0, 1] {

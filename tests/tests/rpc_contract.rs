@@ -5,7 +5,7 @@ use common::clock::TestClock;
 use common::parameters::{ClusterId, SessionId};
 use common::rpc::PROTOCOL;
 use common::rpc::lease::{HeartbeatReply, Refusal, RetiredProof};
-use common::rpc::mint::{MintCode, MintFailure, MintServiceClient, Registered};
+use common::rpc::mint::{Defined, MintCode, MintFailure, MintServiceClient};
 use common::rpc::transport::{connect, deadline_in};
 use common::time::WallMs;
 use futures::{SinkExt as _, StreamExt as _};
@@ -98,7 +98,7 @@ where
 async fn a_call_with_a_malformed_name_is_answered_with_the_rule() {
     type Heartbeat =
         (u32, (u32, String, SessionId, Option<ClusterId>, Option<TestClock>, String, WallMs, Vec<RetiredProof>));
-    type Define = (u32, (String, String));
+    type Define = (u32, ((String, String), bool));
     let cluster = Cluster::start(1, &[]).await.unwrap();
     let heartbeat = |name: &str| -> Heartbeat {
         const METHOD: u32 = 6;
@@ -106,7 +106,7 @@ async fn a_call_with_a_malformed_name_is_answered_with_the_rule() {
     };
     let define = |name: &str| -> Define {
         const METHOD: u32 = 3;
-        (METHOD, (name.to_owned(), r#"{"kind":"uniq64"}"#.to_owned()))
+        (METHOD, ((name.to_owned(), r#"{"kind":"uniq64"}"#.to_owned()), false))
     };
     // After each a well-formed one, on the same connection.
     let calls = MALFORMED.iter().flat_map(|name| [heartbeat(name), heartbeat("well-formed")]).collect();
@@ -117,7 +117,7 @@ async fn a_call_with_a_malformed_name_is_answered_with_the_rule() {
         assert!(matches!(answer[1], Ok((_, Ok(_)))), "{name}: {:?}", answer[1]);
     }
     let calls = MALFORMED.iter().flat_map(|name| [define(name), define("fine")]).collect();
-    let answers = call_all::<_, (u32, Result<Registered, MintFailure>)>(cluster.agents[0].rpc_listen, calls).await;
+    let answers = call_all::<_, (u32, Result<Defined, MintFailure>)>(cluster.agents[0].rpc_listen, calls).await;
     for (answer, name) in answers.chunks(2).zip(MALFORMED) {
         let why = answer[0].as_ref().expect_err(name);
         assert!(why.contains("is not a generator's name: write 1 to 63 of a-z 0-9 . _ -"), "{name}: {why}");

@@ -202,7 +202,11 @@ async fn nobody_registers_names_faster_by_another_listener() {
         let to = from(address.parse().unwrap(), cluster.agents[0].rpc_listen).await;
         let agent = MintServiceClient::new(Default::default(), connect(&to.to_string()).await.unwrap()).spawn();
         let (registered, refused) = names(prefix, async |namespace| {
-            agent.define_generator(deadline_in(CALL_MAX), namespace).await.unwrap().map(|registered| registered.is_new)
+            agent
+                .define_generator(deadline_in(CALL_MAX), namespace, false)
+                .await
+                .unwrap()
+                .map(|defined| defined.0.is_new)
         })
         .await;
         let refused: MintFailure = refused.expect("it was held");

@@ -74,8 +74,8 @@ pub use crate::serial_file::{AfterReboot, SerialFileError};
 pub use common::encoding::EncodingSource;
 pub use common::kind::Kind as GeneratorKind;
 pub use common::namespace::{
-    Definition, GeneratorName, LayoutSpec, Namespace, NamespaceError, Scope, SegmentSpec, SequenceSpec, StringSpec,
-    Uniq64Spec,
+    Definition, GeneratorName, LayoutSpec, Namespace, NamespaceError, Preview, Scope, SegmentSpec, SequenceSpec,
+    StringSpec, Uniq64Spec,
 };
 pub use common::parameters::AgentId;
 pub use common::rpc::mint::MintCode;

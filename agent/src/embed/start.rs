@@ -13,7 +13,7 @@ use crate::refusal::Refusal;
 use crate::sequences::{MEMORY_MIN, Sequences};
 use crate::serial_file::{AfterReboot, SerialFileError};
 use common::clock::Clock;
-use common::namespace::Namespace;
+use common::namespace::{Namespace, Preview};
 use common::parameters::AgentId;
 use common::sequence::{SET_DEFAULT, ServedAt};
 use common::time::{BootMs, SECOND_MS, SpanMs};
@@ -288,16 +288,29 @@ impl Embedded {
         self.get_sequence(name.as_str())
     }
 
+    /// Tells what registering that would give (examples, IDs a day, the last day, whether the name is free), and registers nothing. The
+    /// masters are asked, and the calling thread waits for them.
+    ///
+    /// # Errors
+    /// As [`create_uniq_generator`](Self::create_uniq_generator).
+    pub fn try_generator(&self, namespace: Namespace) -> Result<Preview, MintError> {
+        self.process.check()?;
+        self.defined(namespace, true)
+    }
+
     fn define(&self, namespace: Namespace) -> Result<(), MintError> {
-        let (names, name) = (Arc::clone(&self.names), namespace.name().clone());
-        let warning = self.minter.warning(Some(self.sequences.sets()), &namespace);
+        let Preview { name, is_new, warning, .. } = self.defined(namespace, false)?;
         // An application has no answer to put it in.
-        if self.wait_for(async move { names.define(None, &namespace, false).await })??
-            && let Some(warning) = warning
-        {
+        if let Some(warning) = warning.filter(|_| is_new) {
             tracing::warn!(%name, warning, "a name was registered");
         }
         Ok(())
+    }
+
+    fn defined(&self, namespace: Namespace, dry_run: bool) -> Result<Preview, MintError> {
+        let (names, said) = (Arc::clone(&self.names), namespace.clone());
+        let is_new = self.wait_for(async move { names.define(None, &said, dry_run).await })??;
+        Ok(self.minter.preview(Some(self.sequences.sets()), namespace, is_new))
     }
 
     /// Runs something on the thread of ours; the caller may be in a runtime of its own, so it waits as for any lock.

@@ -4,14 +4,14 @@ use super::openapi::{DryRun, ProblemBody};
 use super::problem::Problem;
 use super::{Agent, CallerAddress, body, query};
 use crate::refusal::Refusal;
-use crate::sequences::caller_per_hour;
+use crate::sequences::Sequences;
 use axum::body::{Body, to_bytes};
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Extension, Path, State};
 use axum::http::{HeaderValue, StatusCode, Uri};
 use axum::response::Response;
 use common::encoding::EncodingForm;
-use common::namespace::{At, Definition, GeneratorName, Namespace, Preview};
+use common::namespace::{Definition, GeneratorName, Namespace, Preview};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -70,16 +70,7 @@ pub(super) async fn define(
     }
     let from = from.map(|Extension(CallerAddress(from))| from);
     let is_new = names.define(from, &namespace, dry_run).await.map_err(|e| agent.refused(&e))?;
-    // As it is served, which may be as it was registered long ago.
-    let known = agent.minter.definition(namespace.kind(), namespace.name());
-    let namespace = known.unwrap_or(namespace);
-    let minter = &agent.minter;
-    let warning = minter.warning(agent.sequences.as_deref().map(|sequences| sequences.sets()), &namespace);
-    let width = namespace.sequences().map(|definition| definition.width());
-    let offset = minter.membership().parameters.map(|parameters| parameters.utc_offset()).unwrap_or_default();
-    let at = At { now: minter.wall(), offset, secrets: minter.secrets(), strategies: minter.strategies() };
-    let key_per_hour_by_caller = width.and_then(caller_per_hour);
-    let shown = Preview { is_new, warning, key_per_hour_by_caller, ..namespace.preview(&at) };
+    let shown = agent.minter.preview(agent.sequences.as_deref().map(Sequences::sets), namespace, is_new);
     let status = if is_new && !dry_run { StatusCode::CREATED } else { StatusCode::OK };
     Ok(body(
         status,

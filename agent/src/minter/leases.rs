@@ -41,7 +41,7 @@ impl Minter {
 
     /// The warning to whoever registers that name here, where sections of these sets are served: nobody, or not everybody, may get IDs
     /// by it.
-    pub(crate) fn warning(&self, sets: Option<&[GeneratorName]>, namespace: &Namespace) -> Option<String> {
+    pub(super) fn warning(&self, sets: Option<&[GeneratorName]>, namespace: &Namespace) -> Option<String> {
         let no_tokens = namespace.token_type().and_then(|token_type| self.never_leases(token_type));
         no_tokens.or_else(|| other_set(sets, namespace)).or_else(|| namespace.used_up_in_a_day())
     }

@@ -4,11 +4,12 @@ use super::series::Series;
 use super::{Generator, Minter};
 use crate::refusal::Refusal;
 use crate::segments::View;
+use crate::serial::caller_per_hour;
 use crate::years::WARN_AHEAD;
 use common::json::Whole;
 use common::kind::Kind;
 use common::layout::LayoutDefinition;
-use common::namespace::{GeneratorName, Namespace};
+use common::namespace::{At, GeneratorName, Namespace, Preview};
 use common::plugin::PluginSpec;
 use common::rpc::mint::MintCode;
 use common::segment::Span;
@@ -163,6 +164,17 @@ impl Minter {
         let default = || self.generators.default(kind).map(|generator| Arc::clone(generator.namespace()));
         let known = self.names.look(name.as_str(), |known| Arc::clone(&known.namespace)).or_else(default);
         known.filter(|known| known.kind() == kind && known.name() == name).map(|known| Namespace::clone(&known))
+    }
+
+    /// The result of a definition that was made here or tried, where sections of these sets are served.
+    pub(crate) fn preview(&self, sets: Option<&[GeneratorName]>, namespace: Namespace, is_new: bool) -> Preview {
+        // As it is served, which may be as it was registered long ago.
+        let namespace = self.definition(namespace.kind(), namespace.name()).unwrap_or(namespace);
+        let offset = self.membership().parameters.map(|parameters| parameters.utc_offset()).unwrap_or_default();
+        let at = At { now: self.wall(), offset, secrets: self.secrets(), strategies: self.strategies() };
+        let width = namespace.sequences().map(|definition| definition.width());
+        let (warning, key_per_hour_by_caller) = (self.warning(sets, &namespace), width.and_then(caller_per_hour));
+        Preview { is_new, warning, key_per_hour_by_caller, ..namespace.preview(&at) }
     }
 
     /// All names, with what they stand for.

@@ -27,4 +27,4 @@ pub use bounds::{Bound, Bounds};
 pub use counters::Counters;
 pub use held::{Held, HeldRange, Standing, Tenure};
 pub use life::{Decision, Life, Start};
-pub use section::{RaiseOutcome, SectionState, Taken, caller_per_hour};
+pub use section::{RaiseOutcome, SectionState, Taken};

@@ -7,10 +7,10 @@
 
 use super::counters::Counters;
 use super::held::Tenure;
-use crate::serial::SHARE_PARTS;
+use crate::serial::OPEN_PART;
 use common::lease::Generation;
 use common::rpc::ranges::{NotRaised, RaiseTo, Raised, SectionReceipt};
-use common::sequence::{SECTION_LEN, SequenceDefinition, Width};
+use common::sequence::{SECTION_LEN, SequenceDefinition};
 use common::time::{BootMs, HOUR_MS, SpanMs};
 
 /// After a raise that was not answered, or refused, it is not asked again before this has passed.
@@ -21,16 +21,6 @@ const PAUSE: SpanMs = SpanMs(100);
 const HOUR: SpanMs = SpanMs(HOUR_MS);
 /// A section that has had more than this part of that is not forgotten before the hour is over.
 const REMEMBERED_PART: u64 = 8;
-
-/// Of that, one of so many parts is given to whoever asks; of the rest each caller has a [part](SHARE_PARTS) of what is left.
-const OPEN_PART: u64 = 4;
-
-/// Numbers of a key by which one caller can bring its section forward within an hour, at most; `None`: as many as there are.
-pub fn caller_per_hour(width: Width) -> Option<u64> {
-    let all = width.per_hour()?;
-    let open = all / OPEN_PART;
-    Some(open + (all - open) / SHARE_PARTS)
-}
 
 /// Where the call for a higher bound is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

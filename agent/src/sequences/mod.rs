@@ -26,9 +26,6 @@ pub use counts::{Counts, SequenceView};
 pub(crate) use name::{Name, admits};
 pub use serve::{Answer, Call, Outcome};
 
-#[cfg(feature = "server")]
-pub(crate) use crate::sequence::caller_per_hour;
-
 use crate::catalog::Catalog;
 use crate::masters::Masters;
 use crate::minter::{Minter, Place};

@@ -1,7 +1,7 @@
 //! `MintService`: the same IDs that an agent gives by HTTP, over tarpc.
 
 use crate::lease::Generation;
-use crate::namespace::Namespace;
+use crate::namespace::{Namespace, Preview};
 use crate::parameters::ClusterId;
 use crate::sequence::{Route, Section, Slot};
 use serde::{Deserialize, Serialize};
@@ -17,8 +17,8 @@ pub trait MintService {
     /// `n` strings of the generator `name` (`default`), with the caller's `biz` and `custom` parts.
     async fn uniq_string(name: String, n: u32, biz: String, custom: String) -> Result<Vec<String>, MintFailure>;
     /// Registers what a generator's name stands for with the masters; both confirm. `generator_exists` if the name stands for
-    /// something else.
-    async fn define_generator(namespace: Namespace) -> Result<Registered, MintFailure>;
+    /// something else. With `dry_run` nothing is registered, and the answer is what that would give, or why it would be refused.
+    async fn define_generator(namespace: Namespace, dry_run: bool) -> Result<Defined, MintFailure>;
     /// Whether the agent can mint now.
     async fn ready() -> Result<(), MintFailure>;
     /// `n` numbers of the generator `name` of kind `layout`, ascending if the layout sorts by time; in the low bits.
@@ -118,13 +118,25 @@ pub struct KeysReply {
     pub routes: Vec<Route>,
 }
 
-/// A name that was registered.
+/// The result of a definition that was made or tried; as JSON, in which definitions are written. Boxed, as every answer of the service has
+/// room for the longest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Registered {
-    /// `false` if it was so before.
-    pub is_new: bool,
-    /// A reason to think again, for a person: who may get no IDs by it.
-    pub warning: Option<String>,
+#[serde(try_from = "String")]
+#[serde(into = "String")]
+pub struct Defined(pub Box<Preview>);
+
+impl TryFrom<String> for Defined {
+    type Error = serde_json::Error;
+    fn try_from(json: String) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(&json).map(Self)
+    }
+}
+
+impl From<Defined> for String {
+    fn from(Defined(preview): Defined) -> Self {
+        // Texts and numbers alone: there is nothing in it that JSON has no form for.
+        serde_json::to_string(&preview).unwrap_or_default()
+    }
 }
 
 /// Why no ID came.
