@@ -204,6 +204,17 @@ async fn raise_by_hand(browser: &Browser, home: &str) -> Played<()> {
     accessible(browser, &axe, "the form of a segment").await?;
     type_into(browser, "ns-name", "orders").await?;
     type_into(browser, "ns-first", "1000").await?;
+    // Tried with texts of one length: shown, and nothing is registered.
+    type_into(browser, "ns-prefix", "ORD-").await?;
+    type_into(browser, "ns-length", "8").await?;
+    click(browser, "button[data-shows=ns-tried]").await?;
+    page_has(browser, &shows("ns-tried", "ORD-00001000\nORD-00001001\nORD-00001002")).await?;
+    page_has(browser, &shows("ns-tried", "99999999")).await?;
+    page_has(browser, &shows("ns-tried", "free: nothing was registered")).await?;
+    page_has(browser, "!/Last day/.test(document.getElementById('ns-tried').innerText)").await?;
+    accessible(browser, &axe, "what a try gives").await?;
+    type_into(browser, "ns-prefix", "").await?;
+    type_into(browser, "ns-length", "").await?;
     click(browser, "form[data-api='POST /api/namespaces'] button[type=submit]").await?;
     page_has(browser, &said("Registered orders.")).await?;
 

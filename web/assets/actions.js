@@ -1,7 +1,7 @@
 "use strict";
 // Changes go through the JSON API, with the page's token: forms with `data-api="METHOD /address"` are sent as JSON, and
 // say how it went. `{name}` in their texts and addresses is filled from the button that opened them, then from their fields, then
-// from the answer. A form with `data-keep` goes on showing what was sent; others are emptied. What `data-also` says, as JSON, is sent with the fields. With `data-json="ID"` the JSON that this element shows is sent in the place of the fields, with `data-file="ID"` the file chosen there.
+// from the answer. A button may have an address of its own, and say in `data-shows` where the answer is shown; then nothing was changed. A form with `data-keep` goes on showing what was sent; others are emptied. What `data-also` says, as JSON, is sent with the fields. With `data-json="ID"` the JSON that this element shows is sent in the place of the fields, with `data-file="ID"` the file chosen there.
 
 const words = JSON.parse(document.querySelector('meta[name="words"]').content);
 const csrf = document.querySelector('meta[name="csrf-token"]').content;
@@ -43,10 +43,13 @@ function bodyOf(form) {
   const body = {};
   for (const field of form.elements) {
     if (!field.name || field.disabled || field.closest("[hidden]")) continue;
-    if (field.type === "checkbox") body[field.name] = field.checked;
-    else if (field.type === "number" && field.value !== "") body[field.name] = Number(field.value);
-    else if ("pairs" in field.dataset) body[field.name] = pairs(field.value);
-    else if (field.value !== "") body[field.name] = field.value;
+    // `a.b` is the field b of the object a.
+    const [name, inner] = field.name.split(".");
+    const put = (value) => (inner ? ((body[name] ??= {})[inner] = value) : (body[name] = value));
+    if (field.type === "checkbox") put(field.checked);
+    else if (field.type === "number" && field.value !== "") put(Number(field.value));
+    else if ("pairs" in field.dataset) put(pairs(field.value));
+    else if (field.value !== "") put(field.value);
   }
   for (const name of (form.dataset.body ?? "").split(" ").filter(Boolean)) body[name] = form.given[name];
   return { ...body, ...JSON.parse(form.dataset.also ?? "{}") };
@@ -101,16 +104,18 @@ function problemIn(form, text) {
 
 async function send(form, button) {
   const body = bodyOf(form);
-  const [method, address] = fill(form.dataset.api, { ...body, ...form.given, ...addressOf(form) }, encodeURIComponent).split(" ");
+  const [method, address] = fill(button?.dataset.api ?? form.dataset.api, { ...body, ...form.given, ...addressOf(form) }, encodeURIComponent).split(" ");
   const said = form.querySelector(".said");
   if (said) said.textContent = "";
   problemIn(form, "");
+  for (const place of form.querySelectorAll(".tried")) place.hidden = true;
   if (button) [button.dataset.busy, button.disabled] = ["yes", true];
   try {
     const shown = form.dataset.json && JSON.parse(document.getElementById(form.dataset.json).textContent);
     const file = form.dataset.file && document.getElementById(form.dataset.file).files[0];
     const answer = await ask(method, address, file || shown || body);
     if (answer.whole === false) throw new Error(answer.problem);
+    if (button?.dataset.shows) return show(document.getElementById(button.dataset.shows), { ...flat(answer), ...answer });
     const values = { ...form.given, ...body, ...flat(answer) };
     form.closest("dialog")?.close();
     if (form.dataset.then) return location.assign(form.dataset.then);
@@ -132,6 +137,16 @@ async function send(form, button) {
     if (button) [button.dataset.busy, button.disabled] = ["no", false];
     gate();
   }
+}
+
+// What an answer says, where `data-of` names it; what it leaves out is not shown.
+function show(place, answer) {
+  for (const part of place.querySelectorAll("[data-of]")) {
+    const value = answer[part.dataset.of];
+    part.closest("div").hidden = value === undefined;
+    part.textContent = Array.isArray(value) ? value.join("\n") : (part.dataset[value] ?? asShown(value));
+  }
+  place.hidden = false;
 }
 
 // An answer with its parts beside each other: `names: {new: 1}` as `names_new`, lists as one text.

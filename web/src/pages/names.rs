@@ -14,7 +14,7 @@ use crate::words::{Words, fill};
 use askama::Template;
 use common::about::About;
 use common::calendar::UtcOffset;
-use common::encoding::EncodingSource;
+use common::encoding::{EncodingForm, EncodingSource, WrittenAs};
 use common::kind::Kind;
 use common::namespace::{At, Namespace, Scope};
 use common::time::WallMs;
@@ -26,6 +26,8 @@ struct NamespacesPage<'a> {
     frame: Frame,
     parts: &'a Parts,
     types: Vec<&'static str>,
+    /// Encodings that need nothing but their name, of numbers that have no layout.
+    forms: Vec<&'static str>,
     search: String,
     application: String,
     owner: String,
@@ -36,11 +38,14 @@ struct NamespacesPage<'a> {
 
 pub(super) fn page(frame: Frame, filter: &NamespaceFilter, parts: &Parts) -> Result<String, askama::Error> {
     let types = TokenType::ALL.into_iter().filter(|kind| kind.family().width().is_some()).map(TokenType::name);
+    let needs_nothing = |form: &EncodingForm| WrittenAs::new(EncodingSource::Name(*form), u64::BITS).is_ok();
+    let forms = EncodingForm::ALL.into_iter().filter(needs_nothing);
     let choice = |kind: Kind| Choice { value: kind.name(), name: kind.name(), chosen: filter.kind == Some(kind) };
     NamespacesPage {
         frame,
         parts,
         types: types.collect(),
+        forms: forms.map(EncodingForm::name).collect(),
         search: filter.search.as_ref().map(ToString::to_string).unwrap_or_default(),
         application: filter.application.as_ref().map(ToString::to_string).unwrap_or_default(),
         owner: filter.owner.as_ref().map(ToString::to_string).unwrap_or_default(),

@@ -80,6 +80,16 @@ macro_rules! names {
     seg_offset: "Offset", "偏移";
     seg_threshold: "Fetch the next segment at", "取下一号段的时机";
     seg_threshold_hint: "percent used, 1 to 90; leave empty for 20", "已用百分比，1 至 90；留空为 20";
+    prefix: "Prefix", "前缀";
+    prefix_hint: "before every text, such as ORD-; 1 to 32 of A-Z a-z 0-9 . _ -", "位于每个文本之前，如 ORD-；1 至 32 个字符：A-Z a-z 0-9 . _ -";
+    text_length: "Length", "长度";
+    text_length_hint: "characters behind the prefix, with zeros in front; a segment ends with the last number that has so many", "前缀之后的字符数，前面补零；号段到该长度的最后一个数字为止";
+    try_button: "Try", "试算";
+    examples: "Examples", "示例";
+    name_free: "free: nothing was registered", "可用：未注册任何内容";
+    name_known: "registered like this already", "已按此定义注册";
+    per_day: "IDs a day of a token", "每令牌每天的 ID 数";
+    tried_warning: "Mind", "提醒";
     seq_width: "Width of the numbers", "数字位宽";
     seq_first: "First number", "首个号码";
     seq_first_hint: "of each key; leave empty for 1", "每个键的首个号码；留空为 1";
