@@ -158,8 +158,14 @@ impl Layout {
     pub fn gate(&self, offset: UtcOffset, lease: &Grant, last: u32, wall: WallMs) -> Result<Bucket, Refusal> {
         let (ticks, last) = (self.ticks(offset), self.start(offset, last));
         let start = gate_ticks(&ticks, lease, last, wall, BUCKET_AHEAD_MAX)?;
-        let end = start + ticks.unit;
-        Ok(Bucket { number: self.bucket_at(offset, start), valid_until: end.min(lease.until), end })
+        let (end, number) = (start + ticks.unit, self.bucket_at(offset, start));
+        if self.start(offset, number) != start {
+            // The prefix would be that of another one.
+            return Err(Refusal::ClockSkew(ClockFault::Year(
+                "this time is later than a serial file can hold".to_owned(),
+            )));
+        }
+        Ok(Bucket { number, valid_until: end.min(lease.until), end })
     }
 
     /// The prefix of that bucket's IDs under that lease.
@@ -254,7 +260,9 @@ mod tests {
     use common::rpc::mint::MintCode;
     use common::time::HOUR_MS;
     use common::token::{TokenType, TokenValue};
+    use std::collections::BTreeSet;
 
+    const MINUTE_MS: i64 = 60_000;
     const UTC: UtcOffset = match UtcOffset::from_minutes(0) {
         Some(offset) => offset,
         None => unreachable!(),
@@ -304,6 +312,47 @@ mod tests {
         assert_eq!((bucket.number(), bucket.valid_until()), (2_412, WallMs(100 * DAY_MS + 13 * HOUR_MS)));
         let stepped_back = WallMs(noon.0 - 1_000);
         assert_eq!(uniq64().gate(UTC, &lease, 2_412, stepped_back).unwrap().number(), 2_412);
+    }
+
+    #[test]
+    fn a_long_tick_is_of_the_lease_within_which_it_begins() {
+        let hours = r#"{"kind":"layout","bits":63,"epoch":"2024-01-01T00:30:00Z","unit_ms":3600000,"fields":["time:20","token:12","serial:31"]}"#;
+        let days = r#"{"kind":"layout","bits":59,"unit_ms":86400000,"fields":["year:7","month:4","day:5","token:12","serial:31"]}"#;
+        let nepal = UtcOffset::from_minutes(345).unwrap();
+        let first = 19_723 + 900;
+        for (definition, offset) in [(hours, UTC), (hours, nepal), (days, UTC), (days, nepal)] {
+            let definition = common::json::read(definition.as_bytes()).unwrap();
+            let layout = Layout::of(&Namespace::define("long".parse().unwrap(), &definition).unwrap()).unwrap();
+            // The next one begins in the middle of a tick.
+            let edge = first * DAY_MS + 7 * DAY_MS + 20 * MINUTE_MS;
+            let former = Grant { until: WallMs(edge), ..lease(first, edge) };
+            let next = Grant { from: WallMs(edge), until: WallMs(edge + 2 * DAY_MS), ..former.clone() };
+            let begun = |lease: &Grant| {
+                let walls = (0..24 * 12).map(|n| WallMs(edge - DAY_MS + n * 10 * MINUTE_MS));
+                let buckets = walls.filter_map(|wall| layout.gate(offset, lease, 0, wall).ok());
+                buckets
+                    .map(|bucket| (bucket.end.0 - layout.ticks(offset).unit.0, bucket.number))
+                    .collect::<BTreeSet<_>>()
+            };
+            let (of_former, of_next) = (begun(&former), begun(&next));
+            assert!(of_former.iter().all(|(start, _)| (former.from.0..edge).contains(start)), "{of_former:?}");
+            assert!(of_next.iter().all(|(start, _)| (edge..next.until.0).contains(start)), "{of_next:?}");
+            assert!(!of_former.is_empty() && !of_next.is_empty());
+            assert!(of_former.iter().all(|(_, number)| of_next.iter().all(|(_, other)| number != other)));
+        }
+    }
+
+    /// The number of a bucket is what the serial file holds of it.
+    #[test]
+    fn a_time_that_the_serial_file_cannot_hold_is_refused() {
+        let definition = r#"{"kind":"layout","bits":74,"unit_ms":3600000,"fields":["year:12","month:4","day:5","hour:5","token:16","serial:32"]}"#;
+        let definition = common::json::read(definition.as_bytes()).unwrap();
+        let layout = Layout::of(&Namespace::define("long".parse().unwrap(), &definition).unwrap()).unwrap();
+        let year_3400 = 522_300;
+        let late = Grant { until: WallMs((year_3400 + 7) * DAY_MS), ..lease(year_3400, 0) };
+        let wall = WallMs(year_3400 * DAY_MS + 5 * HOUR_MS);
+        assert!(matches!(layout.gate(UTC, &late, 0, wall), Err(Refusal::ClockSkew(ClockFault::Year(_)))));
+        assert!(uniq64().gate(UTC, &late, 0, wall).is_ok());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::holder::Event;
 use crate::minter::{GeneratorView, Minter, NameTotal};
 use crate::serial_file::StartKind;
 use crate::years::{ending, signed_ending};
-use common::kind::{Form, Kind};
+use common::kind::Kind;
 use common::namespace::GeneratorName;
 use common::rpc::lease::{
     AgentReport, Capacity, NAMES_REPORTED_MAX, NameUse, REPORT_CHARS_MAX, REPORT_INTERVAL_MAX_MS, REPORT_INTERVAL_MS,
@@ -134,17 +134,13 @@ impl Used {
     }
 }
 
-/// The generator with the smallest part left of its hour or day. Ticks of layouts come and go, and plain numbers lie on axes, which the
-/// masters watch.
+/// The generator with the smallest part left of its hour, day or other long tick. Short ticks come and go, and plain numbers lie on axes, which
+/// the masters watch.
 fn scarcest(views: &[GeneratorView]) -> Option<Capacity> {
     let part = |view: &&GeneratorView| {
         u128::from(view.capacity_left) * u128::from(u64::MAX) / u128::from(view.capacity.max(1))
     };
-    let lasting = |view: &&GeneratorView| {
-        let kind = view.kind.parse::<Kind>();
-        kind.is_ok_and(|kind| matches!(kind.spec().form, Form::Number { .. } | Form::Template { .. }))
-    };
-    let view = views.iter().filter(lasting).min_by_key(part)?;
+    let view = views.iter().filter(|view| view.has_serials).min_by_key(part)?;
     let kind = view.kind.parse().ok()?;
     Some(Capacity { name: view.name.clone(), kind, left: view.capacity_left, of: view.capacity })
 }
@@ -162,19 +158,25 @@ mod tests {
     async fn what_lasts_no_hour_or_day_is_never_the_scarcest() {
         let kit = Kit::new();
         let minter = kit.start();
-        for (name, definition) in
-            [("orders", r#"{"kind":"segment"}"#), ("posts", r#"{"kind":"layout","layout":"snowflake"}"#)]
-        {
+        for (name, definition) in [
+            ("orders", r#"{"kind":"segment"}"#),
+            ("posts", r#"{"kind":"layout","layout":"snowflake"}"#),
+            ("hours", r#"{"kind":"layout","layout":"hour53"}"#),
+        ] {
             let definition = serde_json::from_str(definition).unwrap();
             minter.define(common::namespace::Namespace::define(name.parse().unwrap(), &definition).unwrap()).unwrap();
         }
         let mut views = minter.view().await.unwrap();
         for view in &mut views {
-            if [Kind::Segment.name(), Kind::Layout.name()].contains(&view.kind) {
+            if ["orders", "posts"].contains(&view.name.as_str()) {
                 view.capacity_left = 0;
             }
         }
         assert!(views.iter().filter(|view| view.capacity_left == 0).count() >= 2, "{views:?}");
         assert_eq!(scarcest(&views).unwrap().name.as_str(), GeneratorName::DEFAULT);
+        for view in views.iter_mut().filter(|view| view.name.as_str() == "hours") {
+            view.capacity_left = 0;
+        }
+        assert_eq!(scarcest(&views).unwrap().name.as_str(), "hours");
     }
 }

@@ -87,6 +87,9 @@ pub struct GeneratorView {
     /// Of plain numbers: the segments that are held.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub segments: Option<SegmentsView>,
+    /// Set if what is left has to last until an hour, a day or another long tick is over.
+    #[serde(skip)]
+    pub has_serials: bool,
 }
 
 /// Segments that are held of a name.
@@ -131,6 +134,7 @@ impl GeneratorView {
             capacity,
             capacity_left: capacity,
             per: namespace.kind().spec().unit.name(),
+            has_serials: namespace.has_serials(),
             segments: None,
         }
     }

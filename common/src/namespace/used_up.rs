@@ -11,6 +11,11 @@ pub const SHARED_MIN: u64 = 1_000_000;
 const QUOTA: &str = "quota";
 
 impl Namespace {
+    /// Tells whether it counts serials within an hour, a day or another long tick, of which it has no more until that is over.
+    pub fn has_serials(&self) -> bool {
+        self.numbers().map_or(self.template().is_some(), |it| it.layout().mark() == Mark::Serial)
+    }
+
     /// The reason why one caller may use up, within a day, what all callers have, if it is so.
     pub fn used_up_in_a_day(&self) -> Option<String> {
         let (capacity, unit) = (self.capacity(), self.kind().spec().unit.name());
@@ -20,8 +25,8 @@ impl Namespace {
                 "callers of one network can use up all {capacity} numbers in {hours} hours, for ever: take a larger `last`, or longer texts"
             ));
         }
-        let has_serials = self.numbers().map_or(self.template().is_some(), |it| it.layout().mark() == Mark::Serial);
-        if !has_serials || capacity >= SHARED_MIN || self.plugins().iter().any(|it| it.plugin.as_str() == QUOTA) {
+        if !self.has_serials() || capacity >= SHARED_MIN || self.plugins().iter().any(|it| it.plugin.as_str() == QUOTA)
+        {
             return None;
         }
         Some(format!(
