@@ -6,7 +6,7 @@
 
 use crate::refusal::{ClockFault, Refusal};
 use common::calendar::{DayBucket, UtcOffset};
-use common::kind::{Bucket as Unit, Kind, LayoutError};
+use common::kind::{Bucket as Unit, Kind};
 use common::layout::{LayoutDefinition, Mark, Numbers, RandomBits, Ticks};
 use common::lease::Grant;
 use common::namespace::Namespace;
@@ -100,10 +100,10 @@ impl Layout {
         Some(Self::Number(namespace.kind(), Arc::new(namespace.numbers()?.clone())))
     }
 
-    /// The kind and the definition of its numbers, if their mark is of the time.
-    pub fn by_ticks(&self) -> Option<(Kind, &Arc<LayoutDefinition>)> {
+    /// The definition of its numbers, if their mark is of the time.
+    pub fn by_ticks(&self) -> Option<&Arc<LayoutDefinition>> {
         match self {
-            Self::Number(kind, definition) if definition.layout().mark() == Mark::Time => Some((*kind, definition)),
+            Self::Number(_, definition) if definition.layout().mark() == Mark::Time => Some(definition),
             _ => None,
         }
     }
@@ -180,11 +180,11 @@ impl Layout {
         random: &Arc<RandomBits>,
     ) -> Result<Prefix, Refusal> {
         match self {
-            Self::Number(kind, definition) => {
+            Self::Number(_, definition) => {
                 let (layout, at) = (definition.layout(), self.start(offset, bucket.number));
                 let numbers = layout.ticks(offset).number(at);
                 let numbers = numbers.and_then(|tick| layout.numbers(tick, lease.key.value, random));
-                numbers.map(Prefix::Number).ok_or_else(|| unwritten(*kind, definition, offset, at, lease))
+                numbers.map(Prefix::Number).ok_or_else(|| unwritten(layout, offset, lease))
             }
             Self::Text(template) => template
                 .bind(offset, DayBucket(bucket.number), lease.key)
@@ -227,20 +227,13 @@ pub fn gate_ticks(
 }
 
 /// The refusal of numbers of that instant under that lease.
-pub fn unwritten(kind: Kind, definition: &LayoutDefinition, offset: UtcOffset, at: WallMs, lease: &Grant) -> Refusal {
-    if let Some(Err(error)) = kind.numbers().map(|numbers| numbers.prefix(offset, at, lease.key.value)) {
-        return match error {
-            LayoutError::TokenOutOfRange { .. } => Refusal::TokenOutOfRange { token: lease.key },
-            LayoutError::YearOutOfRange { .. } => Refusal::ClockSkew(ClockFault::Year(error.to_string())),
-        };
-    }
-    let layout = definition.layout();
+pub fn unwritten(layout: &common::layout::Layout, offset: UtcOffset, lease: &Grant) -> Refusal {
     if !layout.admits(lease.key.value) {
-        return Refusal::TokenTooWide { token: lease.key, tokens: layout.tokens() };
+        return Refusal::TokenOutOfRange { token: lease.key, tokens: layout.tokens() };
     }
     let Ticks { begin, end, .. } = layout.ticks(offset);
     Refusal::ClockSkew(ClockFault::Year(format!(
-        "the layout has bits for times from {begin} to {end} only: correct the clock, or take another layout"
+        "its numbers have bits for times from {begin} to {end} only: correct the clock, or take another layout"
     )))
 }
 

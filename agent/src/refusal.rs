@@ -199,25 +199,16 @@ pub enum Refusal {
          masters give the sections to other agents"
     )]
     BoundsUnwritten(String),
-    /// The token has too many bits for the kind of ID.
+    /// The token is beyond its field.
     #[error(
-        "token {token} does not fit a Uniq64, which holds those up to 4095; \
-         Uniq96 has room for it, or let the masters grant smaller ones (--uint2-max)"
+        "token {token} does not fit its field, which has room for {tokens} tokens (0 to {}): let the masters grant smaller ones \
+         (--uint2-max), lease such tokens on fewer agents, or take a kind or a layout with a wider token, as uniq96",
+        tokens.saturating_sub(1)
     )]
     TokenOutOfRange {
         /// The token.
         token: TokenKey,
-    },
-    /// The token is beyond the layout's field.
-    #[error(
-        "token {token} does not fit this layout, which has room for {tokens} tokens (0 to {}): let the masters grant smaller \
-         ones (--uint2-max), lease this name's tokens on fewer agents, or take a layout with a wider token",
-        tokens.saturating_sub(1)
-    )]
-    TokenTooWide {
-        /// The token.
-        token: TokenKey,
-        /// How many tokens the layout has room for.
+        /// Tokens that there is room for.
         tokens: u64,
     },
     /// The name's encoding needs a secret or a strategy that this agent does not have.
@@ -331,7 +322,7 @@ impl Refusal {
             Self::ClockSkew(_) => MintCode::ClockSkew,
             Self::SerialFileIo(_) | Self::BoundsUnwritten(_) => MintCode::SerialFileIo,
             Self::SerialFileFull { .. } => MintCode::SerialFileFull,
-            Self::TokenOutOfRange { .. } | Self::TokenTooWide { .. } => MintCode::TokenOutOfRange,
+            Self::TokenOutOfRange { .. } => MintCode::TokenOutOfRange,
             Self::CannotWrite(InvalidEncoding::Strategy(Unready::Unknown { .. })) => MintCode::StrategyMissing,
             Self::CannotWrite(InvalidEncoding::Strategy(_)) => MintCode::StrategyFailed,
             Self::CannotWrite(_) => MintCode::SecretMissing,

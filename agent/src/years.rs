@@ -53,10 +53,10 @@ mod tests {
             let ends: Vec<LayoutEnd> = layout_ends(offset).collect();
             assert_eq!(ends.iter().map(|end| end.kind).collect::<Vec<_>>(), [Kind::Uniq64, Kind::Uniq96]);
             let before = |at: WallMs| WallMs(at.0 - 1);
-            let hour = |at| UNIQ64.prefix(offset, at, TokenValue(1));
-            assert!(hour(before(ends[0].at)).is_ok() && hour(ends[0].at).is_err());
-            let ms = |at| UNIQ96.prefix(offset, at, TokenValue(1));
-            assert!(ms(before(ends[1].at)).is_ok() && ms(ends[1].at).is_err());
+            let hour = |at| UNIQ64.layout().prefix_at(offset, at, TokenValue(1));
+            assert!(hour(before(ends[0].at)).is_some() && hour(ends[0].at).is_none());
+            let ms = |at| UNIQ96.layout().prefix_at(offset, at, TokenValue(1));
+            assert!(ms(before(ends[1].at)).is_some() && ms(ends[1].at).is_none());
         }
     }
 
@@ -66,7 +66,8 @@ mod tests {
             let offset = UtcOffset::from_minutes(minutes).unwrap();
             let at = signed_end(offset).unwrap();
             assert_eq!(offset.civil(at).unwrap().year, 2064);
-            let largest = |at| UNIQ64.prefix(offset, at, TokenValue(4_095)).unwrap() | u128::from(u32::MAX >> 1);
+            let largest =
+                |at| UNIQ64.layout().prefix_at(offset, at, TokenValue(4_095)).unwrap() | u128::from(u32::MAX >> 1);
             assert!(i64::try_from(largest(WallMs(at.0 - 1))).is_ok() && i64::try_from(largest(at)).is_err());
             assert_eq!(signed_ending(offset, WallMs(at.0 - WARN_AHEAD.0 - 1)), None);
             assert_eq!(signed_ending(offset, WallMs(at.0 - WARN_AHEAD.0)), Some(at));

@@ -26,12 +26,12 @@ fn edgy(max: u32) -> impl Strategy<Value = u32> {
 }
 
 fn uniq64(offset: UtcOffset, ms: i64, token: u32, serial: u32) -> u128 {
-    let prefix = UNIQ64.prefix(offset, WallMs(ms), TokenValue(token)).unwrap();
+    let prefix = UNIQ64.layout().prefix_at(offset, WallMs(ms), TokenValue(token)).unwrap();
     UNIQ64.layout().fill(prefix, serial, 0)
 }
 
 fn uniq96(offset: UtcOffset, ms: i64, token: u32, serial: u32) -> u128 {
-    let prefix = UNIQ96.prefix(offset, WallMs(ms), TokenValue(token)).unwrap();
+    let prefix = UNIQ96.layout().prefix_at(offset, WallMs(ms), TokenValue(token)).unwrap();
     UNIQ96.layout().fill(prefix, serial, 0)
 }
 

@@ -136,7 +136,7 @@ impl Engine {
     pub fn refill_ticks(&mut self, effects: &mut impl Effects, of: usize, n: u32) -> Result<Refilled, Refusal> {
         let series = self.series.get(of).ok_or_else(broken)?;
         let layout = series.layout.clone();
-        let ((kind, definition), at) = layout.by_ticks().zip(series.axis).ok_or_else(broken)?;
+        let (definition, at) = layout.by_ticks().zip(series.axis).ok_or_else(broken)?;
         let token_type = series.namespace.token_type().ok_or_else(broken)?;
         if u64::from(n) > definition.batch_max() {
             return Err(Refusal::BadParameter(format!(
@@ -153,7 +153,7 @@ impl Engine {
         let (lease, offset) = self.lease(effects, token_type)?;
         let (wall, ticks, token) = (effects.wall(), definition.layout().ticks(offset), lease.key.value);
         if !definition.layout().admits(token) {
-            return Err(unwritten(kind, definition, offset, wall, &lease));
+            return Err(unwritten(definition.layout(), offset, &lease));
         }
         let axis = self.axes.get_mut(at).ok_or_else(broken)?;
         let ahead = ticks.ceil(axis.place.ms) - wall;
@@ -173,8 +173,7 @@ impl Engine {
             return Ok(Refilled::WaitFor(too_far));
         }
         if place.ms < ticks.begin || last >= ticks.end {
-            let at = if place.ms < ticks.begin { place.ms } else { last };
-            return Err(unwritten(kind, definition, offset, at, &lease));
+            return Err(unwritten(definition.layout(), offset, &lease));
         }
         self.move_mark(effects, last, of)?;
         let made = Made { definition: Arc::clone(definition), token, random: Arc::clone(&self.random) };

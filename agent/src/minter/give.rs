@@ -248,11 +248,11 @@ fn ranges_of(runs: &Runs, texts: &[String]) -> Vec<IdRange> {
     all
 }
 
-/// Ranges of IDs that follow each other: of Uniq64 the numbers, of all others what one run has.
+/// Ranges of IDs that follow each other: of kinds with numbers of their own those, of all others what one run has.
 fn ranges(generator: &Generator, runs: &Runs, parts: &CallerParts) -> Vec<IdRange> {
     let mut all = Vec::new();
     for run in runs.iter() {
-        if generator.kind() == Kind::Uniq64 {
+        if generator.kind().numbers().is_some() {
             all.extend(run.stretches().map(|Stretch { first, n, .. }| IdRange {
                 first: first.to_string(),
                 last: (first + u128::from(n) - 1).to_string(),

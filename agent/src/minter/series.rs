@@ -78,7 +78,7 @@ impl Series {
     pub(super) fn of(engine: &Engine, axes: &Axes, id: usize, namespace: &Namespace) -> Result<Self, String> {
         let layout = Layout::of(namespace);
         let layout = layout.ok_or_else(|| format!("a generator of kind {} keeps no serials", namespace.kind()))?;
-        if let (Some(axis), Some((_, definition))) = (engine.axis_of(id), layout.by_ticks()) {
+        if let (Some(axis), Some(definition)) = (engine.axis_of(id), layout.by_ticks()) {
             let window = axes.window(axis).ok_or("there are more layouts than there may be")?;
             let (definition, reach) = (Arc::clone(definition), Reach::from(&**definition));
             // What has no block begins without one.

@@ -25,7 +25,7 @@ const AHEAD_MIN: SpanMs = SpanMs::seconds(5);
 /// What was forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forgotten {
-    /// Up to when Uniq96 and IDs of layouts may have been minted.
+    /// Up to when IDs of short ticks may have been minted.
     pub mark: WallMs,
 }
 

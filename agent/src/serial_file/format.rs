@@ -24,7 +24,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
 
-/// Makes a serial file with `num_blocks` (2..=20000) blocks at `path`, of which the names `default` have theirs. Its Uniq96 time mark is `now`, so that it
+/// Makes a serial file with `num_blocks` (2..=20000) blocks at `path`, of which the names `default` have theirs. Its time mark is `now`, so that it
 /// never allows an instant before its own making; `random_session` (128 fresh random bits) stands in until its first
 /// start draws another.
 ///

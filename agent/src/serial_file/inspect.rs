@@ -129,7 +129,7 @@ pub struct BlockView {
     pub create_time: i64,
     /// Milliseconds since 1970.
     pub modification_time: i64,
-    /// The hour (Uniq64) or day (string) its last IDs carry.
+    /// The hour or the day of its last IDs, or the ten seconds in which their tick begins.
     pub bucket: u32,
     /// The serial at which that bucket began.
     pub bucket_base: u64,

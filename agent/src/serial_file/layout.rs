@@ -89,7 +89,7 @@ const _: () = {
 pub struct Header {
     /// The unbroken line of this file that its holder continues.
     pub session: SessionId,
-    /// The instant up to which Uniq96 may have been minted, in milliseconds since 1970; never negative.
+    /// The instant up to which IDs of short ticks may have been minted, in milliseconds since 1970; never negative.
     pub uniq96_mark: WallMs,
     /// How often the file was written, failed attempts included. Kept by [`super::SerialFile`], not by its caller.
     pub write_counter: u64,
@@ -116,7 +116,7 @@ pub struct Block {
     pub create_time: WallMs,
     /// When it was last changed.
     pub modification_time: WallMs,
-    /// The hour (Uniq64) or day (string) its last IDs carry.
+    /// The hour or the day of its last IDs, or the ten seconds in which their tick begins.
     pub bucket: u32,
     /// The serial at which that bucket began.
     pub bucket_base: u64,
@@ -281,7 +281,7 @@ pub fn encode(contents: &Contents) -> Result<Vec<u8>, LayoutError> {
     let found = contents.blocks.len() as u64;
     let num_blocks =
         u32::try_from(found).ok().filter(|n| NUM_BLOCKS.contains(n)).ok_or(LayoutError::Blocks { found })?;
-    let mark = u64::try_from(contents.header.uniq96_mark.0).map_err(|_| LayoutError::Header("Uniq96 time mark"))?;
+    let mark = u64::try_from(contents.header.uniq96_mark.0).map_err(|_| LayoutError::Header("time mark"))?;
     let names_from = u64::try_from(contents.header.names_from.0).map_err(|_| LayoutError::Header(NAMES_FROM))?;
     refuse_twins(&contents.blocks)?;
     let mut header = RawHeader {
@@ -336,7 +336,7 @@ pub fn decode(bytes: &[u8]) -> Result<Contents, LayoutError> {
     if header.reserved.get() != 0 {
         return Err(LayoutError::Header("reserved field"));
     }
-    let mark = i64::try_from(header.uniq96_mark.get()).map_err(|_| LayoutError::Header("Uniq96 time mark"))?;
+    let mark = i64::try_from(header.uniq96_mark.get()).map_err(|_| LayoutError::Header("time mark"))?;
     let names_from = i64::try_from(header.names_from.get()).map_err(|_| LayoutError::Header(NAMES_FROM))?;
     let blocks = raw.iter().enumerate().map(|(index, raw)| block(index, raw)).collect::<Result<Vec<_>, _>>()?;
     refuse_twins(&blocks)?;

@@ -151,7 +151,7 @@ fn what_no_program_of_ours_writes_is_refused_even_with_a_fitting_checksum() {
         (4, &20_001u32.to_le_bytes(), LayoutError::Blocks { found: 20_001 }),
         (4, &[4], LayoutError::Length { found: 276, expected: 344 }),
         (8, b"u", LayoutError::Foreign),
-        (39, &[0x80], LayoutError::Header("Uniq96 time mark")),
+        (39, &[0x80], LayoutError::Header("time mark")),
         (55, &[0x80], LayoutError::Header("beginning of names without a block")),
         (56, &[1], LayoutError::Header("reserved field")),
         (63, &[1], LayoutError::Header("reserved field")),
@@ -203,7 +203,7 @@ fn contents_that_fit_no_file_are_refused() {
     assert_eq!(encode(&contents), Err(LayoutError::Blocks { found: 0 }));
     let mut contents = sample();
     contents.header.uniq96_mark = WallMs(-1);
-    assert_eq!(encode(&contents), Err(LayoutError::Header("Uniq96 time mark")));
+    assert_eq!(encode(&contents), Err(LayoutError::Header("time mark")));
     let mut contents = sample();
     contents.header.names_from = WallMs(-1);
     assert_eq!(encode(&contents), Err(LayoutError::Header("beginning of names without a block")));

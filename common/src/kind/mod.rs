@@ -43,7 +43,7 @@ pub use crate::calendar::{CalendarError, Ymd};
 pub use crate::encoding::{TextForm, UnknownTextForm};
 
 use crate::digits::shown;
-use crate::layout::{Preset, TICK_MAX, YEAR_FIRST};
+use crate::layout::{Preset, TICK_MAX};
 use crate::time::{DAY_MS, HOUR_MS, SpanMs};
 use crate::token::TokenType;
 use serde::{Deserialize, Serialize};
@@ -274,31 +274,6 @@ impl fmt::Display for Bucket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
-}
-
-/// Why an instant or a token does not fit a layout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum LayoutError {
-    /// The year is beyond its field.
-    #[error("the year {year} does not fit a {kind}, which holds {YEAR_FIRST} to {last}: correct the clock")]
-    YearOutOfRange {
-        /// The layout.
-        kind: Kind,
-        /// The year, of the Common Era; beyond the calendar's own range the nearest `i32`.
-        year: i32,
-        /// The last year that fits.
-        last: i32,
-    },
-    /// The token is beyond its field.
-    #[error("token {token} does not fit a {kind}, which holds tokens up to {max}")]
-    TokenOutOfRange {
-        /// The layout.
-        kind: Kind,
-        /// The token.
-        token: u32,
-        /// The largest token that fits.
-        max: u32,
-    },
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Numbers of a form of our own: Uniq64, one token's serials per hour, and Uniq96, one token's serials per millisecond.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::{Bucket, Definable, Durable, Form, Kind, Known, LayoutError, Reading, Right, Spec, TextForm, TextForms};
+use super::{Bucket, Definable, Durable, Form, Kind, Known, Reading, Right, Spec, TextForm, TextForms};
 use crate::calendar::{CalendarError, Civil, UtcOffset};
 use crate::digits::{fill_decimal, read_decimal, shown};
 use crate::encoding::{DECIMAL64, Encoding};
@@ -145,23 +145,6 @@ impl Numbers {
         &self.definition
     }
 
-    /// The number of that instant and token whose serial is 0.
-    ///
-    /// # Errors
-    /// [`LayoutError`] if the year or the token does not fit.
-    #[inline]
-    pub fn prefix(&self, offset: UtcOffset, at: WallMs, token: TokenValue) -> Result<u128, LayoutError> {
-        let tick = self.layout().tick(offset.to_local(at));
-        tick.and_then(|tick| self.layout().prefix(tick, token)).ok_or_else(|| {
-            let year = offset.civil(at).map_or(if at.0 < 0 { i32::MIN } else { i32::MAX }, |civil| civil.year);
-            let (kind, last) = (self.kind, self.year_last());
-            match (YEAR_FIRST..=last).contains(&year) {
-                true => LayoutError::TokenOutOfRange { kind, token: token.0, max: self.token_max() },
-                false => LayoutError::YearOutOfRange { kind, year, last },
-            }
-        })
-    }
-
     /// The last year that fits; what comes after it is refused.
     pub fn year_last(&self) -> i32 {
         self.layout().calendar().map_or(YEAR_FIRST, Calendar::year_last)
@@ -287,8 +270,8 @@ impl Numbers {
     fn read_uri(&self, text: &str) -> Result<Option<u128>, CalendarError> {
         let Some((civil, token, serial)) = self.uri_fields(text) else { return Ok(None) };
         civil.check()?;
-        let local = UtcOffset::default().instant(&civil).and_then(|local| self.layout().tick(local));
-        let prefix = local.and_then(|tick| self.layout().prefix(tick, token));
+        let at = UtcOffset::default().instant(&civil);
+        let prefix = at.and_then(|at| self.layout().prefix_at(UtcOffset::default(), at, token));
         Ok(prefix.map(|prefix| self.layout().fill(prefix, serial, 0)))
     }
 
@@ -350,8 +333,8 @@ mod tests {
 
     fn id(numbers: &Numbers, minutes: i16, civil: &Civil, token: u32, serial: u32) -> u128 {
         let offset = UtcOffset::from_minutes(minutes).unwrap();
-        let prefix = numbers.prefix(offset, offset.instant(civil).unwrap(), TokenValue(token)).unwrap();
-        numbers.layout().fill(prefix, serial, 0)
+        let at = offset.instant(civil).unwrap();
+        numbers.layout().fill(numbers.layout().prefix_at(offset, at, TokenValue(token)).unwrap(), serial, 0)
     }
 
     #[test]
@@ -454,24 +437,22 @@ mod tests {
         let offset = UtcOffset::default();
         let at = |year| offset.instant(&civil((year, 6, 1), (0, 0, 0, 0))).unwrap();
         for (numbers, last, max) in [(&*UNIQ64, 2127, 4_095), (&*UNIQ96, 6095, 65_535)] {
-            let kind = numbers.kind;
+            let prefix = |at, token| numbers.layout().prefix_at(offset, at, TokenValue(token));
+            assert_eq!(numbers.year_last(), last);
             for year in [-1, 1970, 1999, last + 1, 9999] {
-                let refusal = LayoutError::YearOutOfRange { kind, year, last };
-                assert_eq!(numbers.prefix(offset, at(year), TokenValue(0)), Err(refusal));
+                assert_eq!(prefix(at(year), 0), None, "{year}");
             }
-            for ms in [i64::MIN, i64::MAX] {
-                assert!(numbers.prefix(offset, WallMs(ms), TokenValue(0)).is_err());
-            }
-            let refusal = LayoutError::TokenOutOfRange { kind, token: max + 1, max };
-            assert_eq!(numbers.prefix(offset, at(2026), TokenValue(max + 1)), Err(refusal));
-            assert!(numbers.prefix(offset, at(last), TokenValue(max)).is_ok());
+            assert_eq!([i64::MIN, i64::MAX].map(|ms| prefix(WallMs(ms), 0)), [None, None]);
+            assert_eq!(prefix(at(2026), max + 1), None);
+            assert!(prefix(at(last), max).is_some());
         }
     }
 
     #[test]
     fn the_last_tick_of_the_first_and_the_last_year_fits() {
         let offset = UtcOffset::from_minutes(-210).unwrap();
-        let is_written = |numbers: &Numbers, at| numbers.prefix(offset, WallMs(at), TokenValue(0)).is_ok();
+        let is_written =
+            |numbers: &Numbers, at| numbers.layout().prefix_at(offset, WallMs(at), TokenValue(0)).is_some();
         for (numbers, last) in [(&*UNIQ64, 2127), (&*UNIQ96, 6095)] {
             let first = offset.instant(&civil((2000, 1, 1), (0, 0, 0, 0))).unwrap().0;
             assert!(is_written(numbers, first) && !is_written(numbers, first - 1));

@@ -40,7 +40,7 @@ pub use random::{RANDOM_KEY_LEN, RandomBits};
 pub use spread::Spread;
 pub use ticks::{Mark, Ticks};
 
-use crate::calendar::Civil;
+use crate::calendar::{Civil, UtcOffset};
 use crate::digits::shown;
 use crate::encoding::EncodingSource;
 use crate::plugin::PluginSpec;
@@ -474,6 +474,12 @@ impl Layout {
             Some(calendar) => calendar.pack(tick)?,
         };
         Some(self.fixed | self.time.put(time.into()) | self.token.put(token.0.into()))
+    }
+
+    /// The same of the tick in which an instant lies, in a cluster of that offset.
+    #[inline]
+    pub fn prefix_at(&self, offset: UtcOffset, at: WallMs, token: TokenValue) -> Option<u128> {
+        self.prefix(self.ticks(offset).number(at)?, token)
     }
 
     /// A [`prefix`](Self::prefix) with that serial, and with the lowest of those random bits. What is too large is cut off: the

@@ -130,8 +130,7 @@ impl Namespace {
         let offset = at.offset;
         if let Some(numbers) = self.numbers() {
             let layout = numbers.layout();
-            let prefix = layout.prefix(layout.ticks(offset).number(at.now)?, token)?;
-            let number = layout.fill(prefix, serial, 0);
+            let number = layout.fill(layout.prefix_at(offset, at.now, token)?, serial, 0);
             let encoding = self.written_by(at.secrets, at.strategies).ok()?;
             return encoding.map_or_else(|| Some(number.to_string()), |encoding| encoding.text(number));
         }

@@ -84,7 +84,7 @@ impl Kind {
         match self.namespace.kind() {
             kind::Kind::Uniq64 => Of::Uniq64,
             kind::Kind::Layout => {
-                self.layout.by_ticks().map_or(Of::Plain, |(_, definition)| Of::Layout(Arc::clone(definition)))
+                self.layout.by_ticks().map_or(Of::Plain, |definition| Of::Layout(Arc::clone(definition)))
             }
             kind::Kind::Segment => Of::Plain,
             _ => Of::Text,
