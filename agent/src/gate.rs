@@ -310,7 +310,7 @@ mod tests {
     #[test]
     fn a_long_tick_is_of_the_lease_within_which_it_begins() {
         let hours = r#"{"kind":"layout","bits":63,"epoch":"2024-01-01T00:30:00Z","unit_ms":3600000,"fields":["time:20","token:12","serial:31"]}"#;
-        let days = r#"{"kind":"layout","bits":59,"unit_ms":86400000,"fields":["year:7","month:4","day:5","token:12","serial:31"]}"#;
+        let days = r#"{"kind":"layout","bits":64,"unit_ms":86400000,"fields":["zero:5","year:7","month:4","day:5","token:12","serial:31"]}"#;
         let nepal = UtcOffset::from_minutes(345).unwrap();
         let first = 19_723 + 900;
         for (definition, offset) in [(hours, UTC), (hours, nepal), (days, UTC), (days, nepal)] {
@@ -338,7 +338,7 @@ mod tests {
     /// The number of a bucket is what the serial file holds of it.
     #[test]
     fn a_time_that_the_serial_file_cannot_hold_is_refused() {
-        let definition = r#"{"kind":"layout","bits":74,"unit_ms":3600000,"fields":["year:12","month:4","day:5","hour:5","token:16","serial:32"]}"#;
+        let definition = r#"{"kind":"layout","bits":128,"unit_ms":3600000,"fields":["zero:54","year:12","month:4","day:5","hour:5","token:16","serial:32"]}"#;
         let definition = common::json::read(definition.as_bytes()).unwrap();
         let layout = Layout::of(&Namespace::define("long".parse().unwrap(), &definition).unwrap()).unwrap();
         let year_3400 = 522_300;
