@@ -208,7 +208,8 @@ async fn keys_grow_for_an_application_and_for_whoever_asks_agents() {
                 Err(why) => assert!(began.elapsed() < PATIENCE, "{why}"),
             }
         };
-        assert_eq!(inbox.text(first), format!("IN-{first}"));
+        assert_eq!(inbox.text(first).unwrap(), format!("IN-{first}"));
+        assert_eq!(inbox.text(u64::MAX), None, "no key has that number");
         // The section may move at any time; then numbers jump.
         let five = inbox.get_batch_next("42", 5).unwrap();
         let (current, next) = (inbox.get_current("42").unwrap(), inbox.get_next("42").unwrap());

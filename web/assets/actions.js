@@ -102,20 +102,27 @@ function problemIn(form, text) {
   place.textContent = text;
 }
 
+// Whatever a form was told of what it said before is of no use any more.
+function forget(form) {
+  form.sends = (form.sends ?? 0) + 1;
+  for (const place of form.querySelectorAll(".tried")) place.hidden = true;
+}
+
 async function send(form, button) {
   const body = bodyOf(form);
   const [method, address] = fill(button?.dataset.api ?? form.dataset.api, { ...body, ...form.given, ...addressOf(form) }, encodeURIComponent).split(" ");
   const said = form.querySelector(".said");
   if (said) said.textContent = "";
   problemIn(form, "");
-  for (const place of form.querySelectorAll(".tried")) place.hidden = true;
+  forget(form);
+  const nth = form.sends;
   if (button) [button.dataset.busy, button.disabled] = ["yes", true];
   try {
     const shown = form.dataset.json && JSON.parse(document.getElementById(form.dataset.json).textContent);
     const file = form.dataset.file && document.getElementById(form.dataset.file).files[0];
     const answer = await ask(method, address, file || shown || body);
     if (answer.whole === false) throw new Error(answer.problem);
-    if (button?.dataset.shows) return show(document.getElementById(button.dataset.shows), { ...flat(answer), ...answer });
+    if (button?.dataset.shows) return form.sends === nth && show(document.getElementById(button.dataset.shows), { ...flat(answer), ...answer });
     const values = { ...form.given, ...body, ...flat(answer) };
     form.closest("dialog")?.close();
     if (form.dataset.then) return location.assign(form.dataset.then);
@@ -132,7 +139,7 @@ async function send(form, button) {
     switches(form);
     await refresh();
   } catch (error) {
-    problemIn(form, error instanceof TypeError ? words.unreachable : error.message);
+    if (form.sends === nth || !button?.dataset.shows) problemIn(form, error instanceof TypeError ? words.unreachable : error.message);
   } finally {
     if (button) [button.dataset.busy, button.disabled] = ["no", false];
     gate();
@@ -239,6 +246,7 @@ document.addEventListener("submit", (event) => {
 
 document.addEventListener("input", (event) => {
   const form = event.target.form;
+  if (form) forget(form);
   if (form?.dataset.confirm) confirmed(form);
 });
 

@@ -71,10 +71,10 @@ impl Sequence {
         self.one(key, 0)
     }
 
-    /// The text of a number, as the name's definition writes it.
-    pub fn text(&self, number: u64) -> String {
-        // Digits there are of every number.
-        self.name.encoding().text(number.into()).unwrap_or_default()
+    /// The text of a number, as the name's definition writes it; `None` of one that is larger than any of its keys has.
+    pub fn text(&self, number: u64) -> Option<String> {
+        let fits = number <= self.name.definition().width().last();
+        fits.then(|| self.name.encoding().text(number.into())).flatten()
     }
 
     fn one(&self, key: &str, n: u32) -> Result<u64, MintError> {

@@ -86,6 +86,10 @@ impl Name {
         }
     }
 
+    pub(crate) fn definition(&self) -> &SequenceDefinition {
+        &self.definition
+    }
+
     pub(crate) fn name(&self) -> &GeneratorName {
         self.namespace.name()
     }

@@ -35,22 +35,25 @@ pub(super) const SEQUENCE: Spec = Spec {
 };
 
 fn readings(text: &str, known: &Known<'_>, kind: Kind, has: impl Fn(&Namespace, u64) -> bool) -> Vec<Reading> {
-    known.of(kind).filter_map(|namespace| reading(text, namespace, known, |number| has(namespace, number))).collect()
+    known.of(kind).flat_map(|namespace| readings_by(text, namespace, known, |number| has(namespace, number))).collect()
 }
 
-/// The reading of a text that the name's encoding gives, or of a number as it leaves beside its texts.
-fn reading(text: &str, namespace: &Namespace, known: &Known<'_>, has: impl Fn(u64) -> bool) -> Option<Reading> {
+/// The reading of a text that the name's encoding gives, and that of a number as it leaves beside its texts: digits may be both.
+fn readings_by(text: &str, namespace: &Namespace, known: &Known<'_>, has: impl Fn(u64) -> bool) -> Vec<Reading> {
     let named = || Reading { names: vec![namespace.name().clone()], ..Reading::of(namespace.kind()) };
     let digits = || {
         let number: u64 = text.parse().ok()?;
         let is_one = has(number) && number.to_string() == text;
         is_one.then(|| Reading { form: Some(TextForm::Decimal), ..named() })
     };
-    let Some(written) = namespace.written() else { return digits() };
-    let Ok(encoding) = written.plain(known.secrets) else { return Reading::unread(namespace, written, text) };
+    let Some(written) = namespace.written() else { return Vec::from_iter(digits()) };
+    let Ok(encoding) = written.plain(known.secrets) else {
+        return Vec::from_iter(Reading::unread(namespace, written, text));
+    };
     let read = encoding.read(text).or_else(|| encoding.read_spelled(text));
+    let by_digits = digits().filter(|_| !encoding.hides());
     let Some(number) = read.filter(|number| u64::try_from(*number).is_ok_and(&has)) else {
-        return if encoding.hides() { None } else { digits() };
+        return Vec::from_iter(by_digits);
     };
     let texts = TextForms::of(|form| match form {
         TextForm::Uri => String::new(),
@@ -58,5 +61,7 @@ fn reading(text: &str, namespace: &Namespace, known: &Known<'_>, has: impl Fn(u6
     });
     let form = written.source().form();
     let plain = (!encoding.is_respelled()).then(|| TextForm::of(form)).flatten();
-    Some(Reading { form: plain, hidden: form.hides(), texts: Some(texts), ..named() })
+    let own = Reading { form: plain, hidden: form.hides(), texts: Some(texts), ..named() };
+    let other = by_digits.filter(|_| text.parse() != Ok(number));
+    [own].into_iter().chain(other).collect()
 }

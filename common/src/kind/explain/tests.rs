@@ -306,6 +306,10 @@ fn texts_of_plain_numbers_are_read_by_the_names_that_write_them() {
     assert_eq!(told("42")[1].0, "bills");
     // No place has that number.
     let names = [&bills, &codes, &hidden, &orders, &slips];
+    // Digits that are a text, too, are read both ways.
+    let both = told("123456");
+    assert!(both.iter().any(|(names, _)| names.contains("codes") && !names.contains("orders")), "{both:?}");
+    assert!(both.iter().any(|(names, _)| names.contains("codes") && names.contains("orders")), "{both:?}");
     for none in ["ORD-00000000", "ORD-0000042", "ORD-000000042", "s_ZZZZZ", "C1234567", "x12345678"] {
         assert!(explain(none, &names).is_err(), "{none}");
     }
