@@ -2,7 +2,7 @@
 //! fits that.
 
 use super::{Catalog, name_of};
-use crate::masters::{Ask, CallError, First, Lane};
+use crate::masters::{Ask, CallError, First, Lane, Line};
 use crate::refusal::Refusal;
 use common::namespace::{GeneratorName, Namespace};
 use common::rpc::lease::{Found, NAMESPACES_PAGE_MAX, NameState, Refusal as Said, Registered, RetiredOnly};
@@ -22,6 +22,8 @@ const LOOK_UP_PAUSE: Duration = Duration::from_millis(100);
 const LOOK_UP_NAMES_MAX: usize = NAMESPACES_PAGE_MAX;
 /// Those of them of which this agent has not heard.
 const UNHEARD_MAX: usize = LOOK_UP_NAMES_MAX / 4 * 3;
+/// The time for names that are to be used, in one question: whoever waits for the next one waits for them.
+const USE_TIME: Duration = Duration::from_secs(2);
 /// Steps of a look-up at most: what a name stands for is asked, and then whether it may be taken in use, unless it stands for something else
 /// by then.
 const STEPS_MAX: usize = 4;
@@ -37,6 +39,7 @@ pub(crate) struct Unserved {
 }
 
 impl Unserved {
+    #[cfg(feature = "server")]
     pub(crate) fn name(&self) -> &GeneratorName {
         &self.name
     }
@@ -180,25 +183,7 @@ impl Catalog {
         // What one knows suffices, unless it is a name that the other one confirmed in this moment.
         let asked = self.masters.ask(Ask::new(Lane::Lists, First::Turn(&self.turn)), |line| async move {
             let names = left.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let (mut in_use, mut to_find, mut failed) = (Vec::new(), BTreeSet::new(), None::<Refusal>);
-            for (name, to_use) in names {
-                match to_use {
-                    None => _ = to_find.insert(name),
-                    Some(namespace) if failed.is_none() => match line.use_namespace(namespace).await {
-                        Ok(used) => in_use.push(used),
-                        // It stands for something else by now, or for nothing.
-                        Err(CallError::Refused {
-                            refusal: Said::NoSuchName | Said::NameRetired | Said::NameTaken,
-                            ..
-                        }) => _ = to_find.insert(name),
-                        Err(error) => {
-                            let why = format!("its first ID needs both masters: {}: {error}", line.address());
-                            stays_unserved(name, failed.insert(Refusal::MastersUnavailable(why)));
-                        }
-                    },
-                    Some(_) => failed.iter().for_each(|why| stays_unserved(name.clone(), why)),
-                }
-            }
+            let (in_use, to_find) = taken_in_use(&line, names, stays_unserved).await;
             let used: BTreeSet<_> = in_use.iter().map(name_of).collect();
             let done = take_off(&used);
             // Kept by one write, however many they are.
@@ -256,4 +241,36 @@ impl Catalog {
         names.extend(retired.into_iter().filter_map(complete));
         names
     }
+}
+
+/// Has a master take the names in use that are to be. Gives those that are, and those that it is still to be asked about; all others
+/// `stay` unused, and why.
+async fn taken_in_use(
+    line: &Line,
+    names: BTreeMap<GeneratorName, Option<Namespace>>,
+    stay: &impl Fn(GeneratorName, &Refusal),
+) -> (Vec<Registered>, BTreeSet<GeneratorName>) {
+    let (mut in_use, mut to_find, mut failed) = (Vec::new(), BTreeSet::new(), None::<Refusal>);
+    let began = Instant::now();
+    for (name, to_use) in names {
+        if began.elapsed() > USE_TIME && failed.is_none() {
+            failed = Some(Refusal::Overloaded("many names give their first ID at once; ask again"));
+        }
+        match to_use {
+            None => _ = to_find.insert(name),
+            Some(namespace) if failed.is_none() => match line.use_namespace(namespace).await {
+                Ok(used) => in_use.push(used),
+                // It stands for something else by now, or for nothing.
+                Err(CallError::Refused { refusal: Said::NoSuchName | Said::NameRetired | Said::NameTaken, .. }) => {
+                    _ = to_find.insert(name);
+                }
+                Err(error) => {
+                    let why = format!("its first ID needs both masters: {}: {error}", line.address());
+                    stay(name, failed.insert(Refusal::MastersUnavailable(why)));
+                }
+            },
+            Some(_) => failed.iter().for_each(|why| stay(name.clone(), why)),
+        }
+    }
+    (in_use, to_find)
 }
