@@ -40,7 +40,7 @@ pub enum InvalidDefinition {
     /// The encoding is refused.
     #[error("the encoding cannot be taken: {0}")]
     Encoding(#[from] InvalidEncoding),
-    /// A tick longer than [`LONG_TICK_MAX`].
+    /// A tick longer than the longest that there may be.
     #[error("a unit of {unit_ms} ms is too long: at most {max}, or a calendar by the day", max = LONG_TICK_MAX.0)]
     TickTooLong {
         /// The unit.
