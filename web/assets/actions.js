@@ -122,7 +122,7 @@ async function send(form, button) {
     const file = form.dataset.file && document.getElementById(form.dataset.file).files[0];
     const answer = await ask(method, address, file || shown || body);
     if (answer.whole === false) throw new Error(answer.problem);
-    if (button?.dataset.shows) return form.sends === nth && show(document.getElementById(button.dataset.shows), { ...flat(answer), ...answer });
+    if (button?.dataset.shows) return form.sends === nth && showAnswer(document.getElementById(button.dataset.shows), { ...flat(answer), ...answer });
     const values = { ...form.given, ...body, ...flat(answer) };
     form.closest("dialog")?.close();
     if (form.dataset.then) return location.assign(form.dataset.then);
@@ -147,7 +147,7 @@ async function send(form, button) {
 }
 
 // What an answer says, where `data-of` names it; what it leaves out is not shown.
-function show(place, answer) {
+function showAnswer(place, answer) {
   for (const part of place.querySelectorAll("[data-of]")) {
     const value = answer[part.dataset.of];
     part.closest("div").hidden = value === undefined;
