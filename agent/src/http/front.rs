@@ -246,7 +246,8 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
                         // The router would ask, too, and keep the connection: whoever is the first to ask for a name asks for it all day.
                         Err(NoPlan::Unserved(unplanned)) => {
                             let len = plain.len;
-                            asked = self.look_up(&unplanned, len, asked).await?;
+                            // Boxed: the loop is slower with the room that waiting takes.
+                            asked = Box::pin(self.look_up(&unplanned, len, asked)).await?;
                             continue;
                         }
                         Err(_) => return self.flush().await.map(|()| false),
@@ -259,7 +260,10 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
             if !self.try_answer() {
                 self.answer().await?;
             }
-            self.count().await?;
+            self.answered += 1;
+            if self.out.len() >= OUT_LEN {
+                self.flush().await?;
+            }
         }
         self.flush().await?;
         if self.answered > before {
@@ -288,15 +292,6 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
         }
     }
 
-    /// Counts an answer, and sends those that there are if they are many.
-    async fn count(&mut self) -> io::Result<()> {
-        self.answered += 1;
-        if self.out.len() >= OUT_LEN {
-            self.flush().await?;
-        }
-        Ok(())
-    }
-
     /// Asks the masters about the name of a request of that length after so many steps, or answers that it gets nothing. Gives the steps since
     /// the last answer.
     async fn look_up(&mut self, unplanned: &Unplanned, len: usize, steps: usize) -> io::Result<usize> {
@@ -305,8 +300,8 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
         self.place.works();
         let learned = match &agent.names {
             Some(names) if name.has_further(steps) => {
-                let work = Box::pin(names.step(name));
-                now_or_while_asked(work, &mut self.io, &mut self.out, &mut self.input, &mut self.begin).await?
+                now_or_while_asked(names.step(name), &mut self.io, &mut self.out, &mut self.input, &mut self.begin)
+                    .await?
             }
             _ => Err(refusal.clone()),
         };
@@ -314,7 +309,10 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
         self.begin += len;
         agent.mint().tell(*kind, name.name().as_str(), *n, Caller::Address(self.from), &refusal);
         write_problem(agent, &agent.refused(&refusal), &mut self.out);
-        self.count().await?;
+        self.answered += 1;
+        if self.out.len() >= OUT_LEN {
+            self.flush().await?;
+        }
         Ok(0)
     }
 
