@@ -13,7 +13,7 @@ pub const HEADER_LEN: usize = 16;
 /// The longest payload, in bytes: far above any record of ours, far below what could hurt.
 pub const PAYLOAD_LEN_MAX: usize = 8 << 20;
 const CODEC_BINCODE1_FIXINT: u16 = 1;
-/// Where a record says how long its payload is.
+/// The place at which a record says how long its payload is.
 const PAYLOAD_LEN_AT: std::ops::Range<usize> = 8..12;
 
 /// What a record is: four letters and a version, e.g. `LEAS` 1.

@@ -42,9 +42,9 @@ use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use ticks::Axis;
 
-/// How far ahead of the clock the mark of ticks is made durable, in real time.
+/// The time ahead of the clock up to which the mark of ticks is made durable, in real time.
 pub const MARK_AHEAD: SpanMs = SpanMs::seconds(1);
-/// How long the first ID of a tick after a start waits, in real time, for the clock to pass the mark of the former run.
+/// The longest that the first ID of a tick after a start waits, in real time, for the clock to pass the mark of the former run.
 pub const RESTART_WAIT_MAX: SpanMs = SpanMs::seconds(2);
 /// How long the first ID of a resumed session waits for the renewal that tells the masters of it, in real time. If it is
 /// not answered by then no master is there to ask, and minting goes on without.
@@ -121,7 +121,7 @@ pub struct Engine {
     /// As they are durable.
     holdings: Holdings,
     series: Vec<Series>,
-    /// Where IDs of a tick go on.
+    /// The place where IDs of a tick go on.
     axes: Vec<Axis>,
     /// The time mark that the former run left: a new axis begins there.
     mark_at_start: WallMs,

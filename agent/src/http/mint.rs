@@ -51,7 +51,7 @@ pub(super) struct Plan {
 /// The reason why there is no plan for a request.
 #[derive(Debug)]
 pub(super) enum NoPlan {
-    /// It is for IDs by a name that is not served here.
+    /// A request for IDs by a name that is not served here.
     Unserved(Box<Unplanned>),
     /// The router knows what to say.
     NotForUs,

@@ -48,7 +48,7 @@ type Place = Result<Path<(String, String)>, PathRejection>;
 pub(super) const OF_A_KEY: &str = "/sequence/{name}/{key}";
 /// What a request for numbers of one key may say.
 pub(super) const OF_ONE_KEY: &[&str] = &["n", "g", "cluster", "forward", "format"];
-/// What other requests about keys may say.
+/// The parameters of other requests about keys.
 const OF_KEYS: &[&str] = &["g", "cluster", "forward", "format"];
 
 /// What a request may say beside its keys.

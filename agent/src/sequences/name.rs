@@ -56,7 +56,7 @@ impl DerefMut for Shard {
 pub(crate) struct Name {
     namespace: Arc<Namespace>,
     pub(super) definition: SequenceDefinition,
-    /// What its numbers are written by where they leave as texts.
+    /// The encoding of its numbers where they leave as texts.
     encoding: Arc<Encoding>,
     held: ArcSwap<Vec<HeldRange>>,
     shards: Box<[CachePadded<Mutex<Shard>>]>,

@@ -33,7 +33,7 @@ type On<'a, F> = &'a dyn Disk<File = F>;
 /// A file beside the serial file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Companion {
-    /// What errors call it.
+    /// The name of it in errors.
     what: &'static str,
     /// Its name.
     pub name: OsString,

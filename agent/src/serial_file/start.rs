@@ -55,7 +55,7 @@ pub fn open(path: &Path, after_reboot: AfterReboot, new_session: SessionId) -> R
     open_on(Arc::new(disk), Arc::new(place), after_reboot, new_session)
 }
 
-/// Where the file of that path is, and the disk that it is on.
+/// The place of the file of that path, and the disk that it is on.
 pub(super) fn resolve(path: &Path) -> Result<(Place, OsDisk), SerialFileError> {
     let place = Place::resolve(path)?;
     let disk = OsDisk::new(&place.folder).map_err(failed("open the folder of", &place))?;

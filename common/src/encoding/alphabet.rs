@@ -61,7 +61,7 @@ impl Alphabet {
         self.characters.iter().copied()
     }
 
-    /// How many digits all numbers up to that one need.
+    /// The number of digits that all numbers up to that one need.
     pub(super) fn digits_for(&self, last: u128) -> u32 {
         let (radix, mut rest, mut digits) = (self.radix(), last, 0);
         while rest > 0 {

@@ -316,7 +316,7 @@ impl Encoding {
         Self::build(source, bits, ones(bits), key, tweak, Words::LeftOut)
     }
 
-    /// Whether there is such an encoding of numbers up to `last`, without the cost of building one: `sqids` goes through a list of words at
+    /// Checks that there is such an encoding of numbers up to `last`, without the cost of building one: `sqids` goes through a list of words at
     /// each build.
     /// Of `ff1` everything is looked at but the key, and of a strategy what every program can see.
     ///

@@ -258,7 +258,7 @@ impl Bucket {
         }
     }
 
-    /// How long it is; of a tick the shortest whose beginning stands in the serial file.
+    /// The length; of a tick the shortest whose beginning stands in the serial file.
     pub const fn span(self) -> SpanMs {
         match self {
             Self::Day => SpanMs(DAY_MS),

@@ -129,7 +129,7 @@ impl LayoutDefinition {
         TokenType::fitting(self.layout.token_bits()).unwrap_or(TokenType::Uint5Bit)
     }
 
-    /// How far the time in an ID may lie ahead of the clock when short ticks are used up; 0: minting waits for the clock.
+    /// The time by which an ID may lie ahead of the clock when short ticks are used up; 0: minting waits for the clock.
     pub fn ahead_max(&self) -> SpanMs {
         self.ahead_max
     }

@@ -40,7 +40,7 @@ pub struct Namespace {
     scope: Scope,
     plugins: Box<[PluginSpec]>,
     of: Of,
-    /// How its numbers are written, if not in decimal; that of a layout is a part of it.
+    /// The encoding of its numbers, if not decimal; that of a layout is a part of it.
     written: Option<Box<WrittenAs>>,
 }
 
@@ -345,7 +345,7 @@ impl Namespace {
         self.layout().map(LayoutDefinition::encoding).or_else(own)
     }
 
-    /// How its numbers are written, if not in decimal; `None` of strings and layouts.
+    /// The encoding of its numbers, if not decimal; `None` of strings and layouts.
     pub fn written(&self) -> Option<&WrittenAs> {
         self.written.as_deref()
     }

@@ -71,7 +71,7 @@ impl Flags {
     }
 }
 
-/// Why flags do not go together.
+/// The reason why flags do not go together.
 pub type Wrong = (ErrorKind, String);
 
 /// The command line of a program.

@@ -8,7 +8,7 @@ use super::*;
 use crate::run::Runs;
 use common::namespace::Scope;
 
-/// What is asked of each name at once: three times uses up a second of the third one.
+/// The number of IDs asked of each name at once: three times uses up a second of the third one.
 const ASKED: [u32; 4] = [1, 3, 50, 2];
 
 /// By the second, with 128 IDs in each and nothing ahead of the clock.
