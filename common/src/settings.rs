@@ -153,7 +153,7 @@ pub fn log_filter(text: &str) -> Result<String, String> {
     }
 }
 
-/// How log lines look.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
     /// For people.

@@ -1,4 +1,4 @@
-//! What both programs have in common as processes: their flags, log, signals, long-lived tasks, and how they end.
+//! The parts that both programs have in common as processes: their flags, log, signals, long-lived tasks, and how they end.
 
 pub mod descriptors;
 pub mod dump;

@@ -32,11 +32,11 @@ pub struct Flags {
     #[arg(long, env = "UNIQ_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// How log lines look
+    /// Format of log lines
     #[arg(long, env = "UNIQ_LOG_FORMAT", default_value = "text", value_name = "FORMAT")]
     pub log_format: LogFormat,
 
-    /// What is logged to stderr: error, warn, info, debug, trace, or a filter such as info,common=debug. SIGHUP reads it anew
+    /// Level of the log on stderr: error, warn, info, debug, trace, or a filter such as info,common=debug. SIGHUP reads it anew
     /// from --config. Of each kind of line above debug at most ten are written at once and then one every 10 s; those left out are
     /// counted
     #[arg(long, env = "UNIQ_LOG", default_value = "info", value_name = "LEVEL", value_parser = settings::log_filter)]
