@@ -131,7 +131,7 @@ pub struct Args {
           value_parser = settings::number(1..=BATCH_MAX_LIMIT))]
     pub batch_max: u32,
 
-    /// Percent of a name's IDs of an hour or day, the last ones, 0 to 90, of which one caller (an address, or a network of 64 bits of IPv6)
+    /// Percent of a name's IDs of an hour, day or tick, the last ones, 0 to 90, of which one caller (an address, or a network of 64 bits of IPv6)
     /// has at most a sixteenth of what is left, so that nobody uses up what all need; 0 where one caller stands for all, such as a proxy
     #[arg(long, env = "UNIQ_RESERVED_PERCENT", default_value_t = RESERVED_PERCENT, value_name = "N",
           value_parser = settings::number(RESERVED_PERCENTS))]

@@ -186,7 +186,7 @@ pub enum Refusal {
     /// The serial file has no block left for a name that has none.
     #[error(
         "the serial file has blocks for {blocks} names and all are in use, so this agent serves no name that is new to it: have \
-         others served by another agent, or retire names that are not needed (their blocks return when the hour or day of their \
+         others served by another agent, or retire names that are not needed (their blocks return when the hour, day or tick of their \
          last IDs is over)"
     )]
     SerialFileFull {

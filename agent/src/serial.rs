@@ -33,7 +33,7 @@ pub fn caller_per_hour(width: Width) -> Option<u64> {
 /// What is durable of a generator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Marks {
-    /// The hour or day of its last IDs.
+    /// The hour, day or tick of its last IDs.
     pub bucket: u32,
     /// The serial at which that bucket began.
     pub base: u64,

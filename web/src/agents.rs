@@ -112,7 +112,7 @@ pub struct ReportRow {
     pub minted: u64,
     /// IDs a second between its last reports, the newest at the end; at most those of five minutes.
     pub rates: Vec<u32>,
-    /// The generator that has the smallest part of its IDs of this hour or day left.
+    /// The generator that has the smallest part of its IDs of this hour, day or tick left.
     pub scarcest: Option<CapacityRow>,
     /// The names that it minted most by since the report before, busiest first; at most 16.
     pub names: Vec<NameUseRow>,

@@ -33,7 +33,7 @@ impl Engine {
         with.ok_or(Refusal::SerialFileFull { blocks: self.contents.blocks.len() })
     }
 
-    /// Nothing is minted any more by a name that was retired. Its block is another's once the hour or day of its last IDs is over.
+    /// Nothing is minted any more by a name that was retired. Its block is another's once the hour, day or tick of its last IDs is over.
     pub fn retire(&mut self, namespace: &Namespace) {
         let layout = Layout::of(namespace);
         if let Some(layout) = layout.filter(|_| series::has_block_of(&self.contents, namespace, self.holdings.cluster))

@@ -132,7 +132,7 @@ pub struct Engine {
     failed: Option<(BootMs, String)>,
     /// Segments of a resumed session wait until a master has renewed one of these leases; none: they do not wait.
     unconfirmed: Vec<(TokenKey, Generation)>,
-    /// Names that were retired and have blocks, with what says when their last hour or day is over.
+    /// Names that were retired and have blocks, with what says when their last hour, day or tick is over.
     retired: BTreeMap<(Kind, BlockName), Layout>,
     /// Segments that are still durable are given up: no write says them again, and nothing goes on with them.
     segments_given_up: bool,

@@ -120,7 +120,7 @@ impl Engine {
         if capacity < SHARED_MIN { 0 } else { capacity / 100 * u64::from(self.reserved_percent) }
     }
 
-    /// The hour or day of a series' last IDs; 0 if it has given none.
+    /// The hour, day or tick of a series' last IDs; 0 if it has given none.
     pub fn bucket_of(&self, at: usize) -> u32 {
         self.series.get(at).map_or(0, |series| series.serial.bucket())
     }

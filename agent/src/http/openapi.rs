@@ -139,7 +139,7 @@ pub(super) enum Minted {
     /// `unknown_generator`
     #[response(status = 404, content_type = "application/problem+json")]
     Unknown(ProblemBody),
-    /// `serial_exhausted`, with Retry-After to the end of the hour or day, and without it where plain numbers are used up;
+    /// `serial_exhausted`, with Retry-After to the end of the hour, day or tick, and without it where plain numbers are used up;
     /// `quota_exceeded` of a plugin, or of what one caller may have
     #[response(status = 429, content_type = "application/problem+json")]
     Exhausted(ProblemBody),

@@ -63,7 +63,7 @@ impl Minter {
     }
 
     /// Gives `n` IDs, at least 1, asking nobody: [`give`](Self::give) has asked. A caller of another process has a share of the last IDs of an
-    /// hour or day.
+    /// hour, day or tick.
     pub(super) async fn mint_by(
         self: &Arc<Self>,
         generator: &Arc<Generator>,

@@ -46,9 +46,9 @@ pub(crate) struct SerialSeries {
     pub(super) window: ArcSwap<Window<Prefix>>,
     /// Of windows that were closed for good, and not merely lengthened.
     pub(super) ends: Ends,
-    /// The hour or day of its last IDs before this process; its windows know later ones.
+    /// The hour, day or tick of its last IDs before this process; its windows know later ones.
     bucket_before: u32,
-    /// The end of the hour or day of which it has nothing left, in milliseconds since 1970.
+    /// The end of the hour, day or tick of which it has nothing left, in milliseconds since 1970.
     pub(super) exhausted_until: AtomicI64,
     /// If they are numbers that come in segments.
     pub(super) fetching: Option<Box<Fetching>>,
@@ -174,7 +174,7 @@ impl SerialSeries {
         self.tally.take_off(n);
     }
 
-    /// The hour or day of its last IDs; 0 if it has given none.
+    /// The hour, day or tick of its last IDs; 0 if it has given none.
     pub(super) fn last_bucket(&self) -> u32 {
         self.window.load().bucket.max(self.bucket_before)
     }

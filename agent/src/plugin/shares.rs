@@ -21,7 +21,7 @@ pub(crate) struct Shares<S> {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Taken {
-    /// The hour or day in which it was.
+    /// The hour, day or tick in which it was.
     bucket: u32,
     ids: u64,
 }

@@ -269,7 +269,7 @@ impl<F> SerialFile<F> {
 
 /// Whether something that `then` excludes for ever would be allowed again by `now`: a block gone, a bucket gone back, a
 /// serial lower within its bucket, an earlier time mark. A block that gave way to another name's is none, if names without a block
-/// begin later for it: its own name gives nothing any more, and if another process goes on with it, nothing of that hour or day.
+/// begin later for it: its own name gives nothing any more, and if another process goes on with it, nothing of that hour, day or tick.
 fn lowers(then: &Contents, now: &Contents) -> bool {
     let place = |block: &Block| (block.bucket, block.serial);
     let (floor_then, floor_now) = (then.header.names_from, now.header.names_from);

@@ -25,7 +25,7 @@ pub const HEADER_LEN: usize = 72;
 /// Bytes of a block.
 pub const BLOCK_LEN: usize = 68;
 /// The fewest blocks of a file, those of the names `default`, and the most, for all names that masters keep and as many retired ones
-/// whose hour or day is not over: 208 bytes to 1.36 MB.
+/// whose hour, day or tick is not over: 208 bytes to 1.36 MB.
 pub const NUM_BLOCKS: std::ops::RangeInclusive<u32> = 2..=20_000;
 /// Blocks of a new file when nothing else is said (seed design).
 pub const NUM_BLOCKS_DEFAULT: u32 = 100;
@@ -93,7 +93,7 @@ pub struct Header {
     pub uniq96_mark: WallMs,
     /// How often the file was written, failed attempts included. Kept by [`super::SerialFile`], not by its caller.
     pub write_counter: u64,
-    /// The earliest instant in whose hour or day a name without a block may begin, in milliseconds since 1970; never negative. The hours
+    /// The earliest instant in whose hour, day or tick a name without a block may begin, in milliseconds since 1970; never negative. The hours
     /// and days of blocks that were given to other names are over by then.
     pub names_from: WallMs,
 }

@@ -231,10 +231,10 @@ impl Namespace {
     pub const STEP_MIN: u32 = 1_000;
     /// The largest step to begin with, less than 1 % of a Uniq64's hour.
     pub const STEP_MAX: u32 = 10_000_000;
-    /// No step takes more than this part of an hour or day, so that a crash loop does not use it up.
+    /// No step takes more than this part of an hour, day or tick, so that a crash loop does not use it up.
     pub const STEPS_PER_BUCKET_MIN: u64 = 64;
 
-    /// The smallest and the largest step where an hour or day has so many IDs, and none is larger than `most`.
+    /// The smallest and the largest step where an hour, day or tick has so many IDs, and none is larger than `most`.
     pub fn step_bounds(capacity: u64, most: u32) -> (u32, u32) {
         let max = u32::try_from(capacity / Self::STEPS_PER_BUCKET_MIN).unwrap_or(u32::MAX).clamp(1, most.max(1));
         (Self::STEP_MIN.min(max), max)

@@ -257,7 +257,7 @@ pub struct AgentReport {
     pub stops: bool,
     /// IDs minted since the start, of all kinds.
     pub minted: u64,
-    /// The generator that has the smallest part of its IDs of this hour or day left.
+    /// The generator that has the smallest part of its IDs of this hour, day or tick left.
     pub scarcest: Option<Capacity>,
     /// The names that it minted most by since its last report, busiest first; at most [`NAMES_REPORTED_MAX`].
     pub names: Vec<NameUse>,
