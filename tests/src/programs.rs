@@ -1,6 +1,6 @@
 //! Where the two programs are, and how one of them is started and ended.
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use std::fs::File;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -46,8 +46,20 @@ pub fn example(name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// The folder with both programs, once it is known.
+static DIR: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+
+/// Takes both programs from this folder, whatever the environment says; to be called before one of them is needed.
+///
+/// # Errors
+/// If they are not there, or others are in use.
+pub fn take_from(dir: &Path) -> Result<()> {
+    let dir = with_both(std::path::absolute(dir)?)?;
+    ensure!(DIR.set(Ok(dir)).is_ok(), "programs of another folder are in use");
+    Ok(())
+}
+
 fn program(name: &str) -> Result<PathBuf> {
-    static DIR: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let dir = DIR.get_or_init(|| find().map_err(|e| format!("{e:#}")));
     match dir {
         Ok(dir) => Ok(dir.join(name)),
@@ -59,14 +71,7 @@ fn program(name: &str) -> Result<PathBuf> {
 /// programs up to date first: a stale program would answer for yesterday's code.
 fn find() -> Result<PathBuf> {
     if let Some(dir) = std::env::var_os(BIN_DIR) {
-        let dir = Path::new(WORKSPACE).join(dir);
-        for name in ["uniq_master", "uniq_generator"] {
-            let path = dir.join(name);
-            if !path.is_file() {
-                bail!("{BIN_DIR} is set, but there is no {}: build it with `cargo build --bins`", path.display());
-            }
-        }
-        return Ok(dir);
+        return with_both(Path::new(WORKSPACE).join(dir)).with_context(|| format!("{BIN_DIR} is set"));
     }
     let test = std::env::current_exe().context("cannot tell where this test is")?;
     let dir = test
@@ -84,6 +89,15 @@ fn find() -> Result<PathBuf> {
         bail!("`cargo build --bins -p uniq-master -p uniq-agent` failed: the programs under test do not build");
     }
     Ok(dir.to_owned())
+}
+
+/// The folder, if both programs are in it.
+fn with_both(dir: PathBuf) -> Result<PathBuf> {
+    for name in ["uniq_master", "uniq_generator"] {
+        let path = dir.join(name);
+        ensure!(path.is_file(), "there is no {}: build it with `cargo build --bins`", path.display());
+    }
+    Ok(dir)
 }
 
 /// A command with no `UNIQ_*` variable in its environment: they are flags, and a developer's own must not leak in.

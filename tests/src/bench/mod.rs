@@ -10,6 +10,7 @@ pub mod compare;
 pub mod contenders;
 pub mod embedded;
 pub mod figures;
+pub mod first;
 pub mod load;
 pub mod peers;
 pub mod plot;

@@ -11,7 +11,7 @@ use tests::bench::check::Form;
 use tests::bench::figures::Figures;
 use tests::bench::peers::{self, Peer};
 use tests::bench::speak::{Protocol, http_post, http_request, resp_request};
-use tests::bench::{client, compare, load, ranges, rpc, versus};
+use tests::bench::{client, compare, first, load, ranges, rpc, versus};
 
 /// In a path or a command: a key.
 const KEY: &str = "{key}";
@@ -43,6 +43,8 @@ enum Command {
     Compare(Compare),
     /// Load segments, sequences, Uniq64 and Redis in turn, and print tables and ratios; scripts/ranges.sh calls this
     Ranges(Ranges),
+    /// Time first calls, of keys, names and agents, on a cluster that has nothing else to do; scripts/first.sh calls this
+    First(First),
     /// Load the agents of two versions in turn, and print the newer one's ratios; scripts/versus.sh calls this
     Versus(Versus),
     /// Keep a cluster of one version for `versus`, until standard input ends
@@ -269,6 +271,13 @@ struct Compare {
 }
 
 #[derive(Args)]
+struct First {
+    /// The folder with the programs; without it, the one that UNIQ_BIN_DIR names
+    #[arg(long, value_name = "DIR")]
+    bins: Option<PathBuf>,
+}
+
+#[derive(Args)]
 struct Versus {
     /// The folder with the older programs
     #[arg(long, value_name = "DIR")]
@@ -365,6 +374,11 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Ranges(Ranges { rounds, turn_ms, steady, report }) => {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(ranges::run(ranges::Plan { rounds: rounds.into(), turn_ms, steady, report }))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Command::First(First { bins }) => {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(first::run(bins))?;
             return Ok(ExitCode::SUCCESS);
         }
         Command::Versus(Versus { old, new, old_peers, new_peers, rounds, turn_ms }) => {
