@@ -82,6 +82,7 @@ fn keep(session: u128) -> KeepRequest {
         per_second: 0,
         leaves: false,
         after: None,
+        only: Vec::new(),
         receipts: Vec::new(),
     }
 }

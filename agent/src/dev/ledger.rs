@@ -259,7 +259,7 @@ impl Ledger {
             match held.last_mut().filter(|last| last.name == *name && last.to == *section && last.g == owned.g) {
                 Some(last) => last.to = to,
                 None if full => return Ok((held, true)),
-                None => held.push(HeldSections { name: name.clone(), from: *section, to, g: owned.g }),
+                None => held.push(HeldSections { name: name.clone(), from: *section, to, g: owned.g, fresh: None }),
             }
         }
         Ok((held, false))

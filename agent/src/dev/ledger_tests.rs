@@ -57,6 +57,7 @@ fn keeps(session: u128, leaves: bool) -> KeepRequest {
         per_second: 0,
         leaves,
         after: None,
+        only: Vec::new(),
         receipts: Vec::new(),
     }
 }
@@ -188,6 +189,7 @@ fn a_section_goes_to_whoever_serves_and_its_bound_stays() {
         from: Section(from),
         to: Section(to),
         g: Generation(g),
+        fresh: None,
     };
     assert_eq!(ledger.keep(&keeps(1, false)), Ok((vec![held(3, 5, 1)], false)));
 

@@ -183,6 +183,7 @@ async fn who_leaves_sections_and_hears_nothing_cuts_the_connection_and_who_keeps
         per_second: 0,
         leaves,
         after: None,
+        only: Vec::new(),
         receipts: Vec::new(),
     };
     assert!(matches!(line.keep_sections(keep(true)).await, Err(CallError::Refused { .. })), "this is an answer");

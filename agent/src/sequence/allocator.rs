@@ -300,7 +300,8 @@ mod tests {
     }
 
     fn kept(sent: i64, received: i64, lease_ms: u32, g: u64) -> Kept {
-        let sections = vec![HeldSections { name: name(), from: Section(0), to: Section(10), g: Generation(g) }];
+        let sections =
+            vec![HeldSections { name: name(), from: Section(0), to: Section(10), g: Generation(g), fresh: None }];
         // The two clocks agree.
         let (run, boot) = (MasterRun(0), BootMs(sent));
         let reply = KeepReply { lease_ms, run, boot, sections, more: false };

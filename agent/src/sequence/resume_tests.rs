@@ -148,6 +148,7 @@ impl World {
             from: SECTION,
             to: Section(1),
             g: Generation(listed.g),
+            fresh: None,
         });
         let reply = KeepReply {
             lease_ms: LEASE_MS,

@@ -190,6 +190,7 @@ impl Sequences {
             per_second: u32::try_from(per_second).unwrap_or(u32::MAX),
             leaves,
             after: None,
+            only: Vec::new(),
             receipts: Vec::new(),
         }
     }

@@ -135,7 +135,7 @@ impl Name {
                 let Standing::Over(g) = standing(&held, Section(*section), now) else { return None };
                 let receipt = entry.state.receipt().filter(|_| entry.state.g() == g)?;
                 Some(ShownReceipt {
-                    key: SectionKey { name: self.name().clone(), section: Section(*section) },
+                    sections: SectionKey { name: self.name().clone(), section: Section(*section) }.into(),
                     g,
                     receipt,
                 })

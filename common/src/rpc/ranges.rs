@@ -4,7 +4,7 @@ use crate::lease::Generation;
 use crate::namespace::GeneratorName;
 use crate::parameters::{AgentId, ClusterId, SessionId};
 use crate::segment::{MasterRun, Shown, Span};
-use crate::sequence::{Route, Section, SectionKey, ServedAt};
+use crate::sequence::{Route, Section, SectionKey, SectionRange, ServedAt};
 use crate::time::BootMs;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
@@ -15,6 +15,8 @@ pub const SETS_MAX: usize = 64;
 pub const RAISES_MAX: usize = 512;
 /// Receipts of sections in one call of an allocator at most.
 pub const RECEIPTS_MAX: usize = 64;
+/// Ranges of sections that one call of an allocator asks for at most.
+pub const KEPT_ONLY_MAX: usize = 512;
 /// Sections that one call asks the routes of at most.
 pub const ROUTES_ASKED_MAX: usize = 1_024;
 /// Routes in one answer at most; the rest by another call from the last section on.
@@ -54,7 +56,7 @@ impl SegmentGrant {
     }
 }
 
-/// A call of an allocator by which it keeps its sections. It is answered with all of them.
+/// A call of an allocator by which it keeps its sections. It is answered with all of them, or with those that it names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct KeepRequest {
     /// The agent's name.
@@ -79,20 +81,22 @@ pub struct KeepRequest {
     pub leaves: bool,
     /// Only sections after this one are asked for: the last of an answer after which there are more. `None`: from the first on.
     pub after: Option<SectionKey>,
+    /// Only of these is asked, at most [`KEPT_ONLY_MAX`]: calls wait for them. None: all.
+    pub only: Vec<SectionRange>,
     /// What it was granted of sections that no master lists for it any more, at most [`RECEIPTS_MAX`].
     pub receipts: Vec<ShownReceipt>,
 }
 
-/// A master's word that a session owned a section under a `g`, which only the masters of the pairing can have written. Masters whose disks
-/// were put back learn from it what both have forgotten.
+/// A master's word that a session owned sections beside each other under a `g`, which only the masters of the pairing can have written.
+/// Masters whose disks were put back learn from it what both have forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SectionReceipt(pub [u8; 32]);
 
 /// A receipt, with what it is of; the session is the one that shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ShownReceipt {
-    /// Of which section.
-    pub key: SectionKey,
+    /// Of which sections.
+    pub sections: SectionRange,
     /// Which owner the session was.
     pub g: Generation,
     /// The receipt.
@@ -143,6 +147,9 @@ pub struct HeldSections {
     pub to: Section,
     /// Which owner this is; 1: nobody had them before.
     pub g: Generation,
+    /// `Some`: they are fresh, so their owner begins at the first number of the name and may give as many as a step has without asking; with
+    /// the proof that it owns them.
+    pub fresh: Option<SectionReceipt>,
 }
 
 /// A call to raise bounds.
@@ -169,7 +176,7 @@ pub struct Raise {
     pub g: Generation,
     /// How far.
     pub to: RaiseTo,
-    /// What the caller was granted as this owner; `None`: nothing yet.
+    /// What the caller was granted of this section as this owner; `None`: nothing yet.
     pub receipt: Option<SectionReceipt>,
 }
 
@@ -420,6 +427,37 @@ mod tests {
     use crate::rpc::connection::CALL_LEN_MAX;
     use bincode::Options as _;
 
+    fn fits_a_call(request: &impl Serialize) {
+        // What tarpc says beside it: an id, a deadline, a trace.
+        let around = 256;
+        let len = bincode::DefaultOptions::new().serialized_size(request).unwrap();
+        assert!(len + around <= CALL_LEN_MAX as u64, "{len} bytes");
+    }
+
+    #[test]
+    fn the_largest_call_of_an_allocator_fits_its_frame() {
+        let name: GeneratorName = "n".repeat(GeneratorName::LEN_MAX).parse().unwrap();
+        let range = SectionRange { name: name.clone(), from: Section(u32::MAX), to: Section(u32::MAX) };
+        let receipt = SectionReceipt([255; 32]);
+        let shown = ShownReceipt { sections: range.clone(), g: Generation(u64::MAX), receipt };
+        let address = "h".repeat(ADDRESS_LEN_MAX);
+        fits_a_call(&KeepRequest {
+            agent_id: "a".repeat(AgentId::LEN_MAX).parse().unwrap(),
+            session: SessionId(u128::MAX),
+            holder: SessionId(u128::MAX),
+            cluster: Some(ClusterId(u128::MAX)),
+            address: ServedAt { http: address.clone(), rpc: address },
+            sets: vec![name.clone(); SETS_MAX],
+            memory: u64::MAX,
+            used: u64::MAX,
+            per_second: u32::MAX,
+            leaves: true,
+            after: Some(SectionKey { name, section: Section(u32::MAX) }),
+            only: vec![range; KEPT_ONLY_MAX],
+            receipts: vec![shown; RECEIPTS_MAX],
+        });
+    }
+
     #[test]
     fn the_largest_call_for_raises_fits_its_frame() {
         let raise = Raise {
@@ -435,9 +473,6 @@ mod tests {
             cluster: Some(ClusterId(u128::MAX)),
             raises: vec![raise; RAISES_MAX],
         };
-        // What tarpc says beside it: an id, a deadline, a trace.
-        let around = 256;
-        let len = bincode::DefaultOptions::new().serialized_size(&request).unwrap();
-        assert!(len + around <= CALL_LEN_MAX as u64, "{len} bytes");
+        fits_a_call(&request);
     }
 }

@@ -23,6 +23,23 @@ impl fmt::Display for SectionKey {
     }
 }
 
+/// Sections beside each other of one name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SectionRange {
+    /// The name.
+    pub name: GeneratorName,
+    /// The first.
+    pub from: Section,
+    /// After the last.
+    pub to: Section,
+}
+
+impl From<SectionKey> for SectionRange {
+    fn from(SectionKey { name, section }: SectionKey) -> Self {
+        Self { name, from: section, to: Section(section.0.saturating_add(1)) }
+    }
+}
+
 /// An agent's session that serves sections.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SectionOwner {

@@ -9,7 +9,7 @@ mod key;
 mod route;
 mod table;
 
-pub use held::{SectionBound, SectionKey, SectionOrder, SectionOwner, SectionRecord};
+pub use held::{SectionBound, SectionKey, SectionOrder, SectionOwner, SectionRange, SectionRecord};
 pub use key::{InvalidKey, KEY_LEN_MAX, Slot};
 pub use route::{Route, ServedAt};
 pub use table::RouteTable;

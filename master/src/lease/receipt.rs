@@ -13,7 +13,7 @@ use common::parameters::{EpochId, SessionId};
 use common::rpc::lease::{NameProof, NameState, Registered, RetiredOnly};
 use common::rpc::ranges::SectionReceipt;
 use common::segment::Shown;
-use common::sequence::SectionKey;
+use common::sequence::SectionRange;
 use common::setting::is_known_by_name;
 use common::time::WallMs;
 use common::token::TokenKey;
@@ -88,18 +88,18 @@ pub(crate) fn was_told<'a>(mut pairings: impl Iterator<Item = &'a EpochId>, show
     })
 }
 
-/// What a receipt of a section says, as the bytes that are proved.
-pub(crate) fn said_of_section(key: &SectionKey, g: Generation, session: SessionId) -> Option<Vec<u8>> {
+/// What a receipt of sections says, as the bytes that are proved.
+pub(crate) fn said_of_sections(sections: &SectionRange, g: Generation, session: SessionId) -> Option<Vec<u8>> {
     let codec = bincode::DefaultOptions::new().with_fixint_encoding();
-    codec.serialize(&(key, g, session)).ok()
+    codec.serialize(&(sections, g, session)).ok()
 }
 
-/// The receipt of the masters of `pairing` for a section that a session owns under `g`.
+/// The receipt of the masters of `pairing` for sections that a session owns under `g`.
 pub fn section_receipt(
     pairing: EpochId,
-    key: &SectionKey,
+    sections: &SectionRange,
     g: Generation,
     session: SessionId,
 ) -> Option<SectionReceipt> {
-    Some(SectionReceipt(Proof::of(pairing, Purpose::Section, &said_of_section(key, g, session)?).into()))
+    Some(SectionReceipt(Proof::of(pairing, Purpose::Section, &said_of_sections(sections, g, session)?).into()))
 }

@@ -3,7 +3,7 @@
 
 use super::agreement::Agreement;
 use super::state::Ledger;
-use crate::lease::receipt::{said, said_of_section};
+use crate::lease::receipt::{said, said_of_sections};
 use crate::lease::{Alarm, Effects};
 use crate::proof::{Proof, Purpose};
 use common::audit::{Actor, Cause};
@@ -31,7 +31,7 @@ where
         self.identity.epoch.iter().chain(self.identity.former.iter().rev())
     }
 
-    /// Compares what an allocator can prove of a section with what this ledger knows, once the tables are exchanged. A section is listed
+    /// Compares what an allocator can prove of sections with what this ledger knows, once the tables are exchanged. A section is listed
     /// for an owner only when both ledgers hold that owner's `g`, as a record or as a proposal: who can prove a higher one was given the
     /// section by ledgers that have forgotten it since, with its name or without.
     ///
@@ -44,18 +44,17 @@ where
         shown: &ShownReceipt,
         fx: &mut Effects,
     ) -> Result<(), Refusal> {
-        let ShownReceipt { key, g, receipt } = shown;
-        let record = self.sections.get(key).map(|held| held.g);
-        let known = record.max(self.sections.prep(key).map(|prep| prep.g));
-        if !self.is_complete() || known.is_some_and(|known| known >= *g) {
+        let ShownReceipt { sections, g, receipt } = shown;
+        if !self.is_complete() {
             return Ok(());
         }
+        let Some(forgotten) = self.sections.first_below(sections, *g) else { return Ok(()) };
         // Of a name that gives no numbers any more nothing can be given twice. One that is unknown was forgotten, too: its owner, or another
         // agent, registers it again.
-        if self.is_retired(&key.name) {
+        if self.is_retired(&sections.name) {
             return Ok(());
         }
-        let Some(said) = said_of_section(key, *g, session) else { return Ok(()) };
+        let Some(said) = said_of_sections(sections, *g, session) else { return Ok(()) };
         let proof = Proof::from(receipt.0);
         if !self.pairings().any(|pairing| proof.proves(*pairing, Purpose::Section, &said)) {
             return Ok(());
@@ -64,7 +63,7 @@ where
         if self.caution.floor.is_some_and(|floor| now.wall < floor.until) {
             return Ok(());
         }
-        self.on_reverted(Alarm::RevertedSection(key.clone()), fx);
+        self.on_reverted(Alarm::RevertedSection(forgotten), fx);
         Err(Refusal::Reverted)
     }
 

@@ -11,9 +11,9 @@ use common::namespace::GeneratorName;
 use common::parameters::{AgentId, SessionId};
 use common::rpc::lease::Refusal;
 use common::rpc::ranges::{
-    ADDRESS_LEN_MAX, KEEP_RANGES_MAX, KeepReply, KeepRequest, NotMoved, NotRaised, RAISES_MAX, RECEIPTS_MAX,
-    ROUTES_ASKED_MAX, ROUTES_MAX, Raise, RaiseRequest, Raised, RoutesReply, RoutesRequest, SETS_MAX, ShownReceipt,
-    Unserved,
+    ADDRESS_LEN_MAX, KEEP_RANGES_MAX, KEPT_ONLY_MAX, KeepReply, KeepRequest, NotMoved, NotRaised, RAISES_MAX,
+    RECEIPTS_MAX, ROUTES_ASKED_MAX, ROUTES_MAX, Raise, RaiseRequest, Raised, RoutesReply, RoutesRequest, SETS_MAX,
+    ShownReceipt, Unserved,
 };
 use common::sequence::{Route, Section, SectionKey, SectionOrder};
 use common::time::Now;
@@ -37,8 +37,11 @@ where
             return Err(Refusal::NoAllocator { sets: number(SETS_MAX), address: number(ADDRESS_LEN_MAX) });
         }
         let receipts = std::mem::take(&mut request.receipts);
-        if receipts.len() > RECEIPTS_MAX {
-            return Err(Refusal::TooMany { max: u32::try_from(RECEIPTS_MAX).unwrap_or(u32::MAX) });
+        let only = std::mem::take(&mut request.only);
+        for (asked, max) in [(receipts.len(), RECEIPTS_MAX), (only.len(), KEPT_ONLY_MAX)] {
+            if asked > max {
+                return Err(Refusal::TooMany { max: u32::try_from(max).unwrap_or(u32::MAX) });
+            }
         }
         for shown in &receipts {
             self.compare_section_receipt(now, request.session, shown, fx)?;
@@ -51,7 +54,11 @@ where
             return Err(Refusal::Overloaded);
         }
         let lease_ms = u32::try_from(self.allocators.lease().0).unwrap_or(u32::MAX);
-        let mut listed = self.sections.listed(session).into_iter().flat_map(|spans| spans.held(after.as_ref()));
+        let spans = self.sections.listed(session).into_iter();
+        let mut listed: Box<dyn Iterator<Item = _>> = match only.is_empty() {
+            true => Box::new(spans.flat_map(|spans| spans.held(after.as_ref()))),
+            false => Box::new(spans.flat_map(|spans| only.iter().flat_map(|range| spans.within(range)))),
+        };
         let sections = listed.by_ref().take(KEEP_RANGES_MAX).collect();
         Ok(KeepReply { lease_ms, run: self.run(), boot: now.boot, sections, more: listed.next().is_some() })
     }
@@ -70,7 +77,8 @@ where
         for Raise { name, section, g, receipt, .. } in &request.raises {
             let key = || SectionKey { name: name.clone(), section: *section };
             if let Some(receipt) = *receipt {
-                self.compare_section_receipt(now, request.session, &ShownReceipt { key: key(), g: *g, receipt }, fx)?;
+                let shown = ShownReceipt { sections: key().into(), g: *g, receipt };
+                self.compare_section_receipt(now, request.session, &shown, fx)?;
             }
         }
         // Whoever was given a section after the one that these disks know has to come first.
@@ -107,7 +115,7 @@ where
             self.put_section(&key, held, fx);
             self.share_bound(&key);
         }
-        let receipt = self.identity.epoch.and_then(|pairing| section_receipt(pairing, &key, raise.g, session));
+        let receipt = self.identity.epoch.and_then(|pairing| section_receipt(pairing, &key.into(), raise.g, session));
         Ok(Raised { from, max_seq, receipt })
     }
 

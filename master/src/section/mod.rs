@@ -210,6 +210,7 @@ pub(crate) mod tests {
             per_second: 0,
             leaves: false,
             after: None,
+            only: Vec::new(),
             receipts: Vec::new(),
         }
     }

@@ -4,7 +4,7 @@
 use common::lease::Generation;
 use common::namespace::GeneratorName;
 use common::rpc::ranges::HeldSections;
-use common::sequence::{Section, SectionKey};
+use common::sequence::{Section, SectionKey, SectionRange};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -76,8 +76,16 @@ impl Spans {
         let first = begin.map_or(Bound::Unbounded, |(name, _)| Bound::Included(name));
         self.0.range::<GeneratorName, _>((first, Bound::Unbounded)).flat_map(move |(name, spans)| {
             let least = begin.filter(|(of, _)| *of == name).map_or(0, |(_, least)| least);
-            ranges(spans, least).map(|(from, to, g)| HeldSections { name: name.clone(), from, to, g })
+            ranges(spans, least).map(|(from, to, g)| HeldSections { name: name.clone(), from, to, g, fresh: None })
         })
+    }
+
+    /// Those of them that are among these, ascending.
+    pub fn within(&self, range: &SectionRange) -> impl Iterator<Item = HeldSections> {
+        let SectionRange { name, from: least, to: end } = range.clone();
+        let all = self.0.get(&name).into_iter().flat_map(move |spans| ranges(spans, least.0));
+        let within = all.take_while(move |(from, ..)| *from < end);
+        within.map(move |(from, to, g)| HeldSections { name: name.clone(), from, to: to.min(end), g, fresh: None })
     }
 
     /// Those of a name from `least` on, ascending: from where, and up to which section.
@@ -143,6 +151,11 @@ mod tests {
                     let after = SectionKey { name: name(), section: Section(last) };
                     let rest: BTreeMap<u32, u64> = all.range(last + 1..).map(|(at, g)| (*at, *g)).collect();
                     prop_assert_eq!(spans.held(Some(&after)).map(shown).collect::<Vec<_>>(), naive(&rest));
+                }
+                for (from, to) in (0..12).flat_map(|from| (from..=12).map(move |to| (from, to))) {
+                    let range = SectionRange { name: name(), from: Section(from), to: Section(to) };
+                    let some: BTreeMap<u32, u64> = all.range(from..to).map(|(at, g)| (*at, *g)).collect();
+                    prop_assert_eq!(spans.within(&range).map(shown).collect::<Vec<_>>(), naive(&some));
                 }
                 prop_assert_eq!(spans.len(), held.len());
                 prop_assert_eq!(usize::try_from(spans.sections()).unwrap(), all.len());

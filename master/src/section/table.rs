@@ -6,7 +6,7 @@ use super::{Held, Proposed};
 use common::lease::Generation;
 use common::namespace::GeneratorName;
 use common::parameters::SessionId;
-use common::sequence::{Section, SectionKey, SectionOwner, SectionRecord};
+use common::sequence::{Section, SectionKey, SectionOwner, SectionRange, SectionRecord};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -155,6 +155,19 @@ impl SectionTable {
                 Some((next, held, prep))
             })
         })
+    }
+
+    /// The first of these sections that is nobody's, or whose owners, proposed ones among them, are fewer than `g`.
+    pub fn first_below(&self, range: &SectionRange, g: Generation) -> Option<SectionKey> {
+        let mut next = range.from;
+        for (section, held, prep) in self.of_name(&range.name, range.from) {
+            let known = held.map(|held| held.g).max(prep.map(|prep| prep.g));
+            if section != next || next >= range.to || known < Some(g) {
+                break;
+            }
+            next = Section(section.0.saturating_add(1));
+        }
+        (next < range.to).then(|| SectionKey { name: range.name.clone(), section: next })
     }
 
     /// The first and the last section of a name of which there is a record or a proposal.
@@ -374,6 +387,28 @@ mod tests {
         assert_eq!(routes(&table, 0), all);
         assert_eq!(routes(&table, 4), [&[(4, 5, 8)], &all[2..]].concat());
         assert_eq!((routes(&table, 9), routes(&table, 10)), (vec![(9, 10, 7)], vec![]));
+    }
+
+    #[test]
+    fn a_receipt_of_several_sections_is_compared_with_each_of_them() {
+        let mut table = SectionTable::default();
+        (1..5).for_each(|at| table.put(&key("a", at), held(2, 7, 0, 0)));
+        let below = |table: &SectionTable, from, to, g| {
+            let range = SectionRange { name: key("a", 0).name, from: Section(from), to: Section(to) };
+            table.first_below(&range, Generation(g)).map(|key| key.section.0)
+        };
+        assert_eq!((below(&table, 1, 5, 2), below(&table, 2, 4, 1), below(&table, 1, 5, 3)), (None, None, Some(1)));
+        assert_eq!(
+            (below(&table, 0, 5, 2), below(&table, 1, 6, 2), below(&table, 9, u32::MAX, 1)),
+            (Some(0), Some(5), Some(9))
+        );
+        assert_eq!((below(&table, 3, 3, 9), below(&table, 4, 2, 9)), (None, None), "there is none in it");
+        table.put(&key("a", 3), held(1, 7, 0, 0));
+        assert_eq!(below(&table, 1, 5, 2), Some(3));
+        table.put_prep(record("a", 3, 2, 8, 0));
+        assert_eq!(below(&table, 1, 5, 2), None, "it is proposed under that number");
+        table.remove(&key("a", 2));
+        assert_eq!(below(&table, 1, 5, 2), Some(2));
     }
 
     #[test]

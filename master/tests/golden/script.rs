@@ -184,7 +184,7 @@ impl Script {
                 && let Some(Ok(Raised { receipt: Some(receipt), .. })) = raised.first()
                 && let Some((agent, key, g)) = self.raising.take()
             {
-                self.receipts.insert(agent, ShownReceipt { key, g, receipt: *receipt });
+                self.receipts.insert(agent, ShownReceipt { sections: key.into(), g, receipt: *receipt });
             }
             if let Reply::Join(Ok(reply)) = &reply {
                 self.joined = Some(reply.clone());

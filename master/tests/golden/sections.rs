@@ -36,6 +36,7 @@ impl Script {
                     per_second: 0,
                     leaves: *leaves,
                     after: None,
+                    only: Vec::new(),
                     receipts: shown.transpose()?.into_iter().collect(),
                 };
                 self.ask(agent, at.id(), |id| Event::Keep { id, request })

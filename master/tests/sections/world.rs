@@ -453,6 +453,7 @@ impl World {
                     per_second: 0,
                     leaves: false,
                     after: None,
+                    only: Vec::new(),
                     receipts: Vec::new(),
                 };
                 Event::Keep { id, request }

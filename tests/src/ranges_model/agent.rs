@@ -117,6 +117,7 @@ impl Agent {
             per_second: 0,
             leaves: false,
             after: None,
+            only: Vec::new(),
             receipts: Vec::new(),
         })
     }
@@ -142,7 +143,7 @@ impl Agent {
 
     fn reply(&self, rules: &Rules<'_>, g: u64) -> KeepReply {
         let (from, to) = (rules.section, Section(rules.section.0 + 1));
-        let sections = vec![HeldSections { name: rules.name.clone(), from, to, g: Generation(g) }];
+        let sections = vec![HeldSections { name: rules.name.clone(), from, to, g: Generation(g), fresh: None }];
         KeepReply { lease_ms: LEASE as u32, run: MasterRun(0), boot: NOW, sections, more: false }
     }
 

@@ -34,6 +34,7 @@ impl World {
                 from: key.section,
                 to: Section(key.section.0 + 1),
                 g: held.g,
+                fresh: None,
             }));
         }
     }

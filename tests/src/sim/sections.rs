@@ -173,7 +173,8 @@ impl Keys {
         let lost = self.sections.iter().filter_map(|(section, state)| {
             let Standing::Over(g) = held.standing(*section, now) else { return None };
             let receipt = state.receipt().filter(|_| state.g() == g)?;
-            Some(ShownReceipt { key: SectionKey { name: self.name.clone(), section: *section }, g, receipt })
+            let key = SectionKey { name: self.name.clone(), section: *section };
+            Some(ShownReceipt { sections: key.into(), g, receipt })
         });
         lost.take(RECEIPTS_MAX).collect()
     }
@@ -300,6 +301,7 @@ impl World {
             per_second: 0,
             leaves,
             after: None,
+            only: Vec::new(),
             receipts,
         })
     }

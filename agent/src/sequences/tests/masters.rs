@@ -210,6 +210,7 @@ impl LeaseService for Master {
                 from: Section(*section),
                 to: Section(section + 1),
                 g: Generation(record.g),
+                fresh: None,
             });
             let page = sections.by_ref().take(state.page).collect();
             let run = MasterRun(self.at as u128);

@@ -460,6 +460,7 @@ async fn a_late_answer_counts_from_its_question() {
         from: Section(0),
         to: Section(1),
         g: Generation(1),
+        fresh: None,
     }];
     let reply = common::rpc::ranges::KeepReply {
         lease_ms: 400,
@@ -627,7 +628,7 @@ async fn of_more_lost_sections_than_one_question_shows_each_is_shown_in_its_turn
         assert!(began.elapsed() < Duration::from_secs(8), "{} of {} are shown", shown.len(), sections.len() + 1);
         masters.with(|state| {
             let receipts = state.keeps.iter().flat_map(|(_, said)| &said.receipts);
-            shown.extend(receipts.map(|receipt| receipt.key.section));
+            shown.extend(receipts.map(|receipt| receipt.sections.from));
         });
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
