@@ -70,6 +70,11 @@ where
         self.sections.prep(key).is_none() && self.sections.get(key).is_none_or(gone)
     }
 
+    /// Whether somebody serves a section, and nobody is to have it after that.
+    pub(super) fn has_owner(&self, now: Now, key: &SectionKey) -> bool {
+        self.sections.prep(key).is_none() && !self.is_nobodys(now, key)
+    }
+
     /// Proposes an owner for each of these sections that are at home here, as far as somebody has room for them. Whether for any.
     fn give(&mut self, now: Now, keys: Vec<SectionKey>, fx: &mut Effects) -> bool {
         if keys.is_empty() || self.may_give_sections(now).is_err() {

@@ -2,9 +2,9 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::agreement::Agreement;
-use super::state::Ledger;
+use super::state::{AskedRoutes, Ledger};
 use crate::lease::receipt::section_receipt;
-use crate::lease::{Effects, Write};
+use crate::lease::{Effects, Reply, RequestId, Write};
 use crate::section::{Allocators, Held, NEW_AN_HOUR, rules};
 use common::audit::{Action, Actor, Entry};
 use common::namespace::GeneratorName;
@@ -16,8 +16,13 @@ use common::rpc::ranges::{
     ShownReceipt, Unserved,
 };
 use common::sequence::{Route, Section, SectionKey, SectionOrder};
-use common::time::Now;
+use common::time::{Now, SpanMs};
 use std::collections::BTreeMap;
+
+/// Calls for routes that wait at once until their sections have owners; one more is answered with what is known.
+const ROUTES_WAITING_MAX: usize = 1_024;
+/// How long one waits: two masters that hear each other agree on an owner in some milliseconds.
+const ROUTES_WAIT: SpanMs = SpanMs(300);
 
 impl<A> Ledger<A>
 where
@@ -119,37 +124,98 @@ where
         Ok(Raised { from, max_seq, receipt })
     }
 
+    /// Lets sections that nobody serves be given to somebody. If that is about to happen the call waits for it.
     pub(super) fn on_routes(
         &mut self,
         now: Now,
-        request: RoutesRequest,
+        id: RequestId,
+        mut request: RoutesRequest,
         address: &str,
         fx: &mut Effects,
-    ) -> Result<RoutesReply, Refusal> {
+    ) {
+        let reply = match self.want_routes(now, &mut request, address, fx) {
+            Ok(None) => {
+                let open = self.without_owner(now, &request);
+                let waits = !open.is_empty() && self.may_give_sections(now).is_ok();
+                if waits && self.routes.waiting.len() < ROUTES_WAITING_MAX {
+                    self.routes.waiting.insert(id, AskedRoutes { until: now.boot + ROUTES_WAIT, request, open });
+                    return;
+                }
+                self.routes_now(&request)
+            }
+            Ok(unserved) => self.routes_now(&request).map(|reply| RoutesReply { unserved, ..reply }),
+            Err(refusal) => Err(refusal),
+        };
+        fx.reply(id, Reply::Routes(reply));
+    }
+
+    /// Has owners chosen for sections that nobody serves, or says why there are none.
+    fn want_routes(
+        &mut self,
+        now: Now,
+        request: &mut RoutesRequest,
+        address: &str,
+        fx: &mut Effects,
+    ) -> Result<Option<Unserved>, Refusal> {
         self.same_cluster(request.cluster)?;
         self.may_serve_sections()?;
-        if request.sections.len() > ROUTES_ASKED_MAX {
+        let RoutesRequest { name, sections, .. } = request;
+        if sections.len() > ROUTES_ASKED_MAX {
             return Err(Refusal::TooMany { max: u32::try_from(ROUTES_ASKED_MAX).unwrap_or(u32::MAX) });
         }
-        let RoutesRequest { name, mut sections, all_from, .. } = request;
-        let (terms, lives) = self.terms_of(&name).ok_or_else(|| self.no_terms(&name))?;
+        let (terms, lives) = self.terms_of(name).ok_or_else(|| self.no_terms(name))?;
         sections.sort_unstable();
         sections.dedup();
         sections.retain(|section| section.0 < terms.sections);
-        let unserved = if lives {
-            let wanted = self.admitted(now, &name, &sections, address);
-            self.want_owners(now, &name, &wanted, fx);
-            let too_many = (wanted.len() < sections.len()).then_some(Unserved::TooManyNew { max: NEW_AN_HOUR });
-            too_many.or_else(|| self.unserved(now, &name, &sections))
-        } else {
-            None
-        };
+        if !lives {
+            return Ok(None);
+        }
+        let wanted = self.admitted(now, name, sections, address);
+        self.want_owners(now, name, &wanted, fx);
+        let too_many = (wanted.len() < sections.len()).then_some(Unserved::TooManyNew { max: NEW_AN_HOUR });
+        Ok(too_many.or_else(|| self.unserved(now, name, sections)))
+    }
+
+    /// The sections of a living name that have no owner, or are on their way to another one.
+    fn without_owner(&self, now: Now, request: &RoutesRequest) -> Vec<Section> {
+        let RoutesRequest { name, sections, .. } = request;
+        let open = |section: &&Section| !self.has_owner(now, &SectionKey { name: name.clone(), section: **section });
+        if self.is_living_sequence(name) { sections.iter().filter(open).copied().collect() } else { Vec::new() }
+    }
+
+    /// Answers calls for routes whose sections all have their owners by now, and those that waited too long.
+    pub(super) fn answer_routes(&mut self, now: Now, fx: &mut Effects) {
+        let changed = std::mem::take(&mut self.routes.section_changed);
+        // They wait equally long, so the first one is over first.
+        if !changed && self.routes.waiting.values().next().is_none_or(|asked| now.boot < asked.until) {
+            return;
+        }
+        for (id, mut asked) in std::mem::take(&mut self.routes.waiting) {
+            let name = &asked.request.name;
+            let is_open =
+                |section: &Section| !self.has_owner(now, &SectionKey { name: name.clone(), section: *section });
+            let ready = asked.open.iter().rposition(is_open).map_or(0, |last| last.saturating_add(1));
+            asked.open.truncate(ready);
+            if asked.open.is_empty() || asked.until <= now.boot {
+                let unserved = self.unserved(now, name, &asked.open);
+                let reply = self.routes_now(&asked.request).map(|reply| RoutesReply { unserved, ..reply });
+                fx.reply(id, Reply::Routes(reply));
+            } else {
+                self.routes.waiting.insert(id, asked);
+            }
+        }
+    }
+
+    /// Who serves which of these sections now.
+    fn routes_now(&self, request: &RoutesRequest) -> Result<RoutesReply, Refusal> {
+        self.may_serve_sections()?;
+        let RoutesRequest { name, sections, all_from, .. } = request;
         let asked = sections.iter().filter_map(|section| {
             let key = SectionKey { name: name.clone(), section: *section };
             let held = self.sections.get(&key).filter(|_| self.sections.prep(&key).is_none())?;
             Some((*section, held))
         });
-        let mut all = all_from.into_iter().flat_map(|from| self.sections.routes_of(&name, from));
+        let mut all = all_from.iter().flat_map(|from| self.sections.routes_of(name, *from));
         let room = ROUTES_MAX.saturating_sub(sections.len()).max(1);
         let mut routes: BTreeMap<Section, (Section, &Held)> =
             all.by_ref().take(room).map(|(from, to, held)| (from, (to, held))).collect();
@@ -165,7 +231,7 @@ where
         });
         let networks = self.settings_table.whitelist().iter();
         let networks = networks.map(|network| common::setting::canonical(*network).unwrap_or(*network)).collect();
-        Ok(RoutesReply { routes: routes.collect(), next, unserved, networks })
+        Ok(RoutesReply { routes: routes.collect(), next, unserved: None, networks })
     }
 
     /// Those of these sections that were given to somebody before, and as many others as whoever asks may still ask about.
@@ -174,7 +240,7 @@ where
         let mut admit = |section: &&Section| {
             let key = SectionKey { name: name.clone(), section: **section };
             let known = self.sections.get(&key).is_some() || self.sections.prep(&key).is_some();
-            known || self.newcomers.admit(now.boot, network, &key)
+            known || self.routes.newcomers.admit(now.boot, network, &key)
         };
         sections.iter().filter(&mut admit).copied().collect()
     }

@@ -19,13 +19,14 @@ use common::lease::{Caution, Grant, Lease, Prep, Receipt};
 use common::namespace::GeneratorName;
 use common::parameters::{AgentId, ClusterId, SessionId};
 use common::rpc::lease::Refusal;
+use common::rpc::ranges::RoutesRequest;
 use common::segment::MasterRun;
-use common::sequence::{SectionKey, SectionRecord};
+use common::sequence::{Section, SectionKey, SectionRecord};
 use common::setting::SettingKey;
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::{TokenKey, TokenType};
 use ipnet::IpNet;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One master's ledger, the changes of which are agreed on by what an `A` keeps for that.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -34,8 +35,7 @@ pub struct Ledger<A> {
     pub(super) table: Table,
     pub(super) settings_table: SettingsTable,
     pub(super) sections: SectionTable,
-    /// Which new sections were asked about within the hour.
-    pub(super) newcomers: Newcomers,
+    pub(super) routes: RoutesAsked,
     /// Who serves sections, as far as it was heard since the start.
     pub(super) allocators: Allocators,
     pub(super) caution: Caution,
@@ -66,6 +66,26 @@ pub(super) struct SegmentWish {
     pub(super) name: GeneratorName,
     pub(super) wanted: u32,
     pub(super) asker: Asker,
+}
+
+/// What is kept of calls for routes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct RoutesAsked {
+    /// Which new sections were asked about within the hour.
+    pub(super) newcomers: Newcomers,
+    /// Calls that wait until sections have owners.
+    pub(super) waiting: BTreeMap<RequestId, AskedRoutes>,
+    /// Whether a section changed in the step at hand.
+    pub(super) section_changed: bool,
+}
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct AskedRoutes {
+    pub(super) until: BootMs,
+    pub(super) request: RoutesRequest,
+    /// Those that have none, as far as was looked from the end.
+    pub(super) open: Vec<Section>,
 }
 
 /// Who asked for what. The name belongs to it: the same session under another name is somebody else.
@@ -149,6 +169,7 @@ impl<A> Ledger<A> {
     pub(super) fn put_section(&mut self, key: &SectionKey, held: Held, fx: &mut Effects) {
         fx.writes.push(Write::Section(held.record(key.clone()), held.peer_has));
         self.sections.put(key, held);
+        self.routes.section_changed = true;
     }
 
     pub(super) fn put_section_prep(&mut self, prep: SectionRecord, fx: &mut Effects) {

@@ -47,9 +47,7 @@ impl Ledger<Pairwise> {
             Event::Segment { id, request, address } => self.on_segment(now, id, &request, &address, fx),
             Event::Keep { id, request } => fx.reply_with(id, |fx| Reply::Keep(self.on_keep(now, request, fx))),
             Event::Raise { id, request } => fx.reply_with(id, |fx| Reply::Raise(self.on_raise(now, &request, fx))),
-            Event::Routes { id, request, address } => {
-                fx.reply_with(id, |fx| Reply::Routes(self.on_routes(now, request, &address, fx)))
-            }
+            Event::Routes { id, request, address } => self.on_routes(now, id, request, &address, fx),
             Event::Section { id, key, order, actor } => {
                 fx.reply_with(id, |fx| Reply::Ordered(self.on_section(now, key, order, actor, fx)))
             }
@@ -69,6 +67,7 @@ impl Ledger<Pairwise> {
         }
         self.on_axes_changed(now, fx);
         self.on_time(now, fx);
+        self.answer_routes(now, fx);
         if fx.writes.iter().skip(writes_before).any(Write::counted) {
             self.lsn = self.lsn.saturating_add(1);
         }

@@ -93,6 +93,7 @@ scripts! {
     two_names_never_give_the_same_strings
     the_first_change_of_the_whitelist_drops_nothing
     the_first_meeting_makes_the_cluster
+    a_call_for_routes_waits_until_its_sections_have_owners
     a_section_is_given_by_its_home_and_both_hold_it
     a_section_is_raised_within_what_the_other_one_holds
     a_section_ends_with_its_width

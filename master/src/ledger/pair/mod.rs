@@ -18,7 +18,7 @@ mod permit;
 mod sections;
 mod settings;
 
-use super::state::{Asked, Ledger};
+use super::state::{Asked, Ledger, RoutesAsked};
 use crate::lease::calendar::{Calendar, Witnesses};
 use crate::lease::cursor::Cursors;
 use crate::lease::proposals::Proposals;
@@ -27,7 +27,6 @@ use crate::lease::takings::Takings;
 use crate::lease::{Effects, Identity, Lives, Loaded, PeerObservations, RequestId, Unproven, Write};
 use crate::replication::pair::Pair;
 use crate::replication::rules::{at_home, home};
-use crate::section::newcomers::Newcomers;
 use crate::section::{Allocators, SectionTable};
 use crate::setting::SettingsTable;
 use common::audit::Cause;
@@ -163,7 +162,7 @@ impl Ledger<Pairwise> {
             axes_changed: BTreeSet::new(),
             segments: Proposals::default(),
             takings: Takings::default(),
-            newcomers: Newcomers::default(),
+            routes: RoutesAsked::default(),
             calendar: Calendar::start(now, observed.clock_high, test_clock.map_or(1, |test| test.scale.into())),
             lsn,
             test_clock,
@@ -199,7 +198,8 @@ impl Ledger<Pairwise> {
 
     /// When [`Event::Tick`](crate::lease::Event::Tick) is due if nothing else happens.
     pub fn next_deadline(&self) -> BootMs {
-        self.agreement.pair.next_beat()
+        let beat = self.agreement.pair.next_beat();
+        self.routes.waiting.values().next().map_or(beat, |asked| beat.min(asked.until))
     }
 
     /// Writes this start down: before anybody hears of it, like everything else.

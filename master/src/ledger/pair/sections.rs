@@ -176,6 +176,7 @@ impl Ledger<Pairwise> {
         if self.sections.prep(key).is_some_and(|prep| prep.g <= merged.g) {
             fx.writes.push(Write::DropSectionPrep(key.clone()));
             self.sections.drop_prep(key);
+            self.routes.section_changed = true;
             self.agreement.sections.proposed.over(key);
         }
         match news {
