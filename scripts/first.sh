@@ -5,23 +5,28 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
   cat <<'EOT'
-Usage: scripts/first.sh [--bins DIR]
+Usage: scripts/first.sh [--bins DIR] [--part PART ...]
 
 Builds the programs as they are shipped, starts two masters and two agents, and prints a table of first calls in milliseconds:
 definitions and first IDs of names of each kind at either agent, unknown names, tokens that are leased on demand, and keys of
 sequences that nobody used: one by one, by 16 callers, 10,000 in a call, after restarts and a kill -9, and with a master away.
-Refusals have a column of their own. A minute or two beside the build.
+Refusals have a column of their own. Two to three minutes beside the build.
 
+  --part PART  only that: names, keys, restarts, away (with a master away), many (in a call)
   --bins DIR   take the programs in DIR instead, of another version as it may be, and build the load generator alone
   --help       this text
 EOT
 }
 
-bins=
+bins='' parts=()
 while [ $# -gt 0 ]; do
   case $1 in
     --bins)
       bins=${2:?"--bins needs a folder"}
+      shift
+      ;;
+    --part)
+      parts+=(--part "${2:?"--part needs a name"}")
       shift
       ;;
     -h | --help)
@@ -42,4 +47,4 @@ if [ -z "$bins" ]; then
   bins=$target/release
 fi
 cargo build --locked --release -p tests --bin uniq_bench
-exec "$target/release/uniq_bench" first --bins "$bins"
+exec "$target/release/uniq_bench" first --bins "$bins" "${parts[@]}"

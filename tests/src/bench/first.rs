@@ -9,6 +9,7 @@ use crate::client::{Answer, Client};
 use crate::cluster::{Cluster, until, until_status};
 use crate::programs;
 use anyhow::{Context as _, Result, ensure};
+use clap::ValueEnum;
 use common::sequence::Slot;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -28,8 +29,12 @@ const MANY: u32 = 10_000;
 const UNKNOWN: u32 = 20;
 /// New keys with a master away, at each agent: one that is refused takes seconds.
 const AWAY_KEYS: u32 = 3;
-/// Names of each kind that each agent registers for each of two rows; with five kinds, as many as one caller may.
-const NAMES: u32 = 3;
+/// Names of each kind that each agent registers for each of two rows,
+const NAMES: u32 = 2;
+/// and those that it registers after a restart of a master: together as many as one caller may, at most.
+const NAMES_AFTER: u32 = 5;
+/// Names that are asked for at an agent before somebody else registers them.
+const EARLY: u32 = 10;
 /// Time in which the cluster comes to rest.
 const REST: Duration = Duration::from_secs(2);
 /// Time after which masters count one that is silent as away.
@@ -132,17 +137,22 @@ fn texts(group: &str, count: u32) -> Vec<String> {
     (0..count).map(|nth| format!("{group}-{nth}")).collect()
 }
 
+/// Registers a name as an operator does, at a master's console.
+async fn register(cluster: &Cluster, name: &str, definition: &str) -> Result<()> {
+    let console = cluster.masters.first().context("no master")?.daemon.http;
+    let (path, definition) = (format!("/api/generators/{name}"), serde_json::from_str(definition)?);
+    let answer = cluster.client.change_by("PUT".parse()?, console, &path, &definition).await?;
+    ensure!(answer.status == 201, "cannot register {name}: {}", answer.text());
+    Ok(())
+}
+
 impl Bench {
     /// The masters, two agents, and the names that are known to all.
     async fn start() -> Result<Self> {
         let cluster = Cluster::start(2, &[]).await?;
-        let console = cluster.masters.first().context("no master")?.daemon.http;
         let sequences = KNOWN.map(|name| (name, r#"{"kind":"sequence"}"#));
         for (name, definition) in sequences.into_iter().chain(NARROW) {
-            let definition: serde_json::Value = serde_json::from_str(definition)?;
-            let path = format!("/api/generators/{name}");
-            let answer = cluster.client.change_by("PUT".parse()?, console, &path, &definition).await?;
-            ensure!(answer.status == 201, "cannot register {name}: {}", answer.text());
+            register(&cluster, name, definition).await?;
         }
         for name in KNOWN {
             cluster.all_give(&format!("sequence/{name}/0")).await?;
@@ -238,7 +248,7 @@ impl Bench {
         Ok(())
     }
 
-    async fn keys(&mut self) -> Result<Vec<String>> {
+    async fn keys(&mut self) -> Result<()> {
         let keys = texts("user", KEYS);
         self.connect().await?;
         let first = self.numbers(0, "keys", &keys).await?;
@@ -251,7 +261,7 @@ impl Bench {
             let again = self.numbers(agent, "keys", &keys).await?;
             self.note_keyed("again", again, &owners)?;
         }
-        Ok(keys)
+        Ok(())
     }
 
     async fn sections(&mut self) -> Result<()> {
@@ -345,6 +355,15 @@ impl Bench {
             }
             self.table.note("an unknown name, until it is said to be unknown", asked)?;
         }
+        for nth in 0..EARLY {
+            let name = format!("early-{nth}");
+            let path = format!("uniq64/{name}");
+            let (_, answer) = self.get(0, &path).await?;
+            ensure!(answer.status == 404, "{name} is known: {}", answer.text());
+            register(&self.cluster, &name, r#"{"kind":"uniq64"}"#).await?;
+            let (asked, _) = self.get(0, &path).await?;
+            self.table.note("uniq64: just registered elsewhere, asked for before", asked)?;
+        }
         for (name, _) in NARROW {
             for agent in 0..2 {
                 let (asked, _) = self.get(agent, &format!("id/{name}")).await?;
@@ -355,8 +374,10 @@ impl Bench {
     }
 
     /// Starts the first agent again, and asks for the keys that it served, and for new ones.
-    async fn agent_again(&mut self, what: &str, kill: bool, keys: &[String]) -> Result<()> {
-        let owners = self.owners("keys", keys).await?;
+    async fn agent_again(&mut self, what: &str, kill: bool) -> Result<()> {
+        let keys = texts("user", KEYS);
+        self.numbers(1, "keys", &keys).await?;
+        let owners = self.owners("keys", &keys).await?;
         let mut served: Vec<String> = keys.iter().filter(|key| owners.get(*key) == Some(&0)).cloned().collect();
         let daemon = &mut self.cluster.agent(0)?.daemon;
         match kill {
@@ -387,6 +408,15 @@ impl Bench {
         daemon.terminate().await?;
         daemon.start()?;
         self.cluster.all_ready().await?;
+        self.connect().await?;
+        for nth in 0..2 * NAMES_AFTER {
+            let (here, name) = ((nth % 2) as usize, format!("after-{nth}"));
+            let url = self.cluster.agent_url(here, &format!("generators/{name}"))?;
+            let (asked, _) = timed(self.client.ask("PUT", &url, br#"{"kind":"uniq64"}"#.into())).await?;
+            self.table.note("after a restart of a master: a definition", asked)?;
+            let (asked, _) = self.get(1 - here, &format!("uniq64/{name}")).await?;
+            self.table.note("after a restart of a master: a name just registered, at the other agent", asked)?;
+        }
         tokio::time::sleep(REST).await;
         self.new_keys("after a restart of a master: a new key", "keys", "master", NEW_KEYS).await
     }
@@ -403,34 +433,62 @@ impl Bench {
     }
 }
 
-/// Starts a cluster, of the programs in `bins` if that is given, and prints the table.
+/// A part of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Part {
+    /// Definitions, first IDs of names, unknown names, tokens that are leased on demand.
+    Names,
+    /// Keys of sequences.
+    Keys,
+    /// Keys after restarts of an agent and of a master.
+    Restarts,
+    /// Keys with a master away.
+    Away,
+    /// New keys, many in a call.
+    Many,
+}
+
+impl Bench {
+    async fn measure(&mut self, part: Part) -> Result<()> {
+        match part {
+            Part::Names => {
+                self.names().await?;
+                self.unknown_and_narrow().await
+            }
+            Part::Keys => {
+                self.keys().await?;
+                self.sections().await?;
+                self.callers().await
+            }
+            Part::Restarts => {
+                self.agent_again("after kill -9 of an agent", true).await?;
+                self.agent_again("after a restart of an agent", false).await?;
+                self.master_again().await
+            }
+            Part::Away => {
+                self.without_master(0).await?;
+                self.without_master(1).await
+            }
+            Part::Many => self.many().await,
+        }
+    }
+}
+
+/// Starts a cluster, of the programs in `bins` if that is given, and prints the parts of the table.
 ///
 /// # Errors
 /// If something does not start or answer, or a key's number does not grow.
-pub async fn run(bins: Option<PathBuf>) -> Result<()> {
+pub async fn run(bins: Option<PathBuf>, parts: &[Part]) -> Result<()> {
     if let Some(bins) = bins {
         programs::take_from(&bins)?;
     }
     let machine = report::machine();
     eprintln!("Starting two masters and two agents ...");
     let mut bench = Bench::start().await?;
-    eprintln!("Names ...");
-    bench.names().await?;
-    bench.unknown_and_narrow().await?;
-    eprintln!("Keys ...");
-    let keys = bench.keys().await?;
-    bench.sections().await?;
-    bench.callers().await?;
-    eprintln!("Restarts ...");
-    bench.agent_again("after kill -9 of an agent", true, &keys).await?;
-    bench.agent_again("after a restart of an agent", false, &keys).await?;
-    bench.master_again().await?;
-    eprintln!("With a master away ...");
-    for nth in 0..2 {
-        bench.without_master(nth).await?;
+    for part in parts {
+        eprintln!("{part:?} ...");
+        bench.measure(*part).await?;
     }
-    eprintln!("Many keys in a call ...");
-    bench.many().await?;
     writeln!(std::io::stdout(), "{machine}\n\n{}", bench.table.text())?;
     Ok(())
 }

@@ -275,6 +275,10 @@ struct First {
     /// The folder with the programs; without it, the one that UNIQ_BIN_DIR names
     #[arg(long, value_name = "DIR")]
     bins: Option<PathBuf>,
+
+    /// What is measured, one after the other; more than once
+    #[arg(long = "part", value_name = "PART", default_values = ["names", "keys", "restarts", "away", "many"])]
+    parts: Vec<first::Part>,
 }
 
 #[derive(Args)]
@@ -376,9 +380,9 @@ fn run(cli: Cli) -> Result<ExitCode> {
             runtime.block_on(ranges::run(ranges::Plan { rounds: rounds.into(), turn_ms, steady, report }))?;
             return Ok(ExitCode::SUCCESS);
         }
-        Command::First(First { bins }) => {
+        Command::First(First { bins, parts }) => {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(first::run(bins))?;
+            runtime.block_on(first::run(bins, &parts))?;
             return Ok(ExitCode::SUCCESS);
         }
         Command::Versus(Versus { old, new, old_peers, new_peers, rounds, turn_ms }) => {
