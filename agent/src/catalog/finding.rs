@@ -15,9 +15,11 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedMutexGuard, watch};
 
-/// Between two questions about unknown names, if nothing new came of the first. Requests that come meanwhile wait for the next question,
-/// which is about all of their names: each is answered by what the masters knew after it came, however many there are.
-const LOOK_UP_PAUSE: Duration = Duration::from_millis(100);
+/// Questions about unknown names of which nothing new came: one each so long on average,
+const FRUITLESS_EACH: Duration = Duration::from_millis(100);
+/// and so many of them at once. Requests that come while one is asked, or has to wait, are for the next question, which is about all of their
+/// names: each is answered by what the masters knew after it came, however many there are.
+pub(super) const FRUITLESS_AT_ONCE: u32 = 50;
 /// Names in one question; a request for one more is refused.
 const LOOK_UP_NAMES_MAX: usize = NAMESPACES_PAGE_MAX;
 /// Those of them of which this agent has not heard.
@@ -142,7 +144,7 @@ impl Catalog {
         Ok(wanted.answer.subscribe())
     }
 
-    /// Asks about all that is wanted, also if nobody waits for it any more, after the `pause` of the question before.
+    /// Asks about all that is wanted, also if nobody waits for it any more, after the `pause` for those before.
     async fn ask_wanted(self: Arc<Self>, mut pause: OwnedMutexGuard<Option<Instant>>) {
         loop {
             if let Some(until) = *pause {
@@ -153,7 +155,10 @@ impl Catalog {
             let (began, before) = (Instant::now(), self.minter.names.changes());
             let found = Some(self.find(names).await);
             // What brought something new does so once.
-            *pause = (self.minter.names.changes() == before).then(|| began + LOOK_UP_PAUSE);
+            if self.minter.names.changes() == before {
+                let rested = began.checked_sub(FRUITLESS_EACH * (FRUITLESS_AT_ONCE - 1));
+                *pause = Some((*pause).max(rested).unwrap_or(began) + FRUITLESS_EACH);
+            }
             let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
             if wanted.names.is_empty() {
                 // In this order: whoever wants a name after it asks, and whoever has the answer finds nothing held here.

@@ -1,5 +1,6 @@
 //! What becomes of names: asked for, kept, forgotten by the masters.
 
+use super::finding::FRUITLESS_AT_ONCE;
 use super::*;
 use crate::heartbeat::tests::master::{Master, in_use};
 use crate::masters::tests::masters_at;
@@ -365,12 +366,28 @@ async fn a_name_that_one_master_cannot_take_in_use_is_not_unknown_because_the_ot
 }
 
 #[tokio::test]
+async fn unknown_names_wait_for_nothing_unless_many_are_asked_for() {
+    let (kit, master) = (Kit::new(), Master::new(Ok(7)));
+    let minter = kit.start();
+    let names = Arc::new(Catalog::new(masters_at(&[master.listen().await], &minter), &kit.path()));
+    let began = Instant::now();
+    for n in 0..FRUITLESS_AT_ONCE / 2 {
+        names.look_up(&format!("n{n}"), |_| Ok(())).await.unwrap();
+    }
+    // Which they would, if each waited for the pause after the one before.
+    let pauses = Duration::from_millis(100) * (FRUITLESS_AT_ONCE / 2 - 1);
+    assert!(began.elapsed() < pauses / 2, "{:?}", began.elapsed());
+    assert_eq!(master.with(|records| records.finds.len()), FRUITLESS_AT_ONCE as usize / 2, "each was asked about");
+}
+
+#[tokio::test]
 async fn whoever_leaves_before_the_answer_makes_no_questions_come_faster() {
     let (kit, master) = (Kit::new(), Master::new(Ok(7)));
     let minter = kit.start();
     let names = Arc::new(Catalog::new(masters_at(&[master.listen().await], &minter), &kit.path()));
     let (finds, began) = (|| master.with(|records| records.finds.len()), Instant::now());
-    for n in 0..6 {
+    let at_once = FRUITLESS_AT_ONCE as usize;
+    for n in 0..at_once + 6 {
         let name = format!("n{n}");
         let asked = async {
             while finds() <= n {
@@ -383,7 +400,7 @@ async fn whoever_leaves_before_the_answer_makes_no_questions_come_faster() {
             _ = names.look_up(&name, |_| Ok(())) => {}
         }
     }
-    assert!(began.elapsed() >= 5 * Duration::from_millis(100), "{} questions in {:?}", finds(), began.elapsed());
+    assert!(began.elapsed() >= 6 * Duration::from_millis(100), "{} questions in {:?}", finds(), began.elapsed());
     // Nor is it forgotten, or done when nobody thinks of it any more.
     let orders = Namespace::define("orders".parse().unwrap(), &Definition::default()).unwrap();
     let unused = Registered { namespace: orders, state: NameState::Unused, proof: None };
