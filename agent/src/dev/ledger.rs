@@ -16,7 +16,7 @@ use common::rpc::ranges::{
     RoutesRequest, SegmentGrant, SegmentRequest, Unserved,
 };
 use common::segment::Span;
-use common::sequence::{Route, Section, SectionKey, SequenceDefinition, ServedAt};
+use common::sequence::{Route, Section, SectionKey, SectionRange, SequenceDefinition, ServedAt};
 use common::setting::{Change, Outcome, SettingKey, SettingValue, collision};
 use common::time::WallMs;
 use common::token::{TokenKey, TokenType, TokenValue};
@@ -245,15 +245,21 @@ impl Ledger {
     /// The sections of whoever keeps them, and whether there are more. From here on it serves those that nobody has.
     pub(super) fn keep(&mut self, request: &KeepRequest) -> Result<(Vec<HeldSections>, bool), Refusal> {
         self.same_cluster(request.cluster)?;
-        let KeepRequest { session, address, sets, .. } = request;
+        let KeepRequest { session, address, sets, only, .. } = request;
         let allocator = Allocator { session: *session, address: address.clone(), sets: sets.clone() };
         self.allocator = (!request.leaves).then_some(allocator);
         let after = request.after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        let all = || self.sections.range::<SectionKey, _>((after, Bound::Unbounded));
+        let within = |SectionRange { name, from, to }: &SectionRange| {
+            let key = |section: &Section| SectionKey { name: name.clone(), section: *section };
+            self.sections.range(key(from)..key(to.max(from)))
+        };
+        let wanted: Box<dyn Iterator<Item = _>> = match only.is_empty() {
+            true => Box::new(all()),
+            false => Box::new(only.iter().flat_map(within)),
+        };
         let mut held: Vec<HeldSections> = Vec::new();
-        for (SectionKey { name, section }, owned) in self.sections.range::<SectionKey, _>((after, Bound::Unbounded)) {
-            if owned.owner != *session {
-                continue;
-            }
+        for (SectionKey { name, section }, owned) in wanted.filter(|(_, owned)| owned.owner == *session) {
             let to = Section(section.0.saturating_add(1));
             let full = held.len() >= KEEP_RANGES_MAX;
             match held.last_mut().filter(|last| last.name == *name && last.to == *section && last.g == owned.g) {

@@ -19,8 +19,6 @@ pub const LEASE_MAX: SpanMs = SpanMs::seconds(600);
 const LEASE_DEFAULT: SpanMs = SpanMs::seconds(5);
 /// A lease is kept so many times before it would end.
 const KEEPS_A_LEASE: i64 = 3;
-/// Masters are asked at most so often in a lease while calls wait for sections that were given to us: an answer has all of our sections.
-const KEEPS_A_LEASE_MAX: i64 = 25;
 /// Of a lease, in hundredths, that a new owner waits: clocks differ in their rates by a hundredth at most, each of the two.
 const WAIT_PERCENT: i64 = 103;
 /// By how much a master's clock may go faster than ours, in thousandths: each of the two is wrong by a hundredth at most.
@@ -70,7 +68,6 @@ struct Link {
     /// What it said last.
     lease: Option<SpanMs>,
     next: BootMs,
-    asked: Option<BootMs>,
     /// Whether it answered last.
     answers: bool,
     run: Option<MasterRun>,
@@ -82,7 +79,7 @@ struct Link {
 
 impl Link {
     fn new(now: BootMs) -> Self {
-        Self { lease: None, next: now, asked: None, answers: false, run: None, reading: None, began_anew: None }
+        Self { lease: None, next: now, answers: false, run: None, reading: None, began_anew: None }
     }
 
     /// Compares its clock with ours. How long ours stood still meanwhile, if it did.
@@ -168,17 +165,7 @@ impl Allocator {
     /// A question is being sent.
     pub fn asked(&mut self, at: usize, now: BootMs) {
         if let Some(link) = self.links.get_mut(at) {
-            link.asked = Some(now);
             link.next = now + SpanMs((link.lease.unwrap_or(LEASE_DEFAULT).0 / KEEPS_A_LEASE).max(1));
-        }
-    }
-
-    /// A call waits for a section that a master has given to us, and we were not told yet: those that answer are asked sooner.
-    pub fn hurry(&mut self) {
-        for link in self.links.iter_mut().filter(|link| link.answers) {
-            if let (Some(asked), Some(lease)) = (link.asked, link.lease) {
-                link.next = link.next.min(asked + SpanMs((lease.0 / KEEPS_A_LEASE_MAX).max(1)));
-            }
         }
     }
 
@@ -192,6 +179,11 @@ impl Allocator {
     /// How many masters answered their last question.
     pub fn answering(&self) -> usize {
         self.links.iter().filter(|link| link.answers).count()
+    }
+
+    /// Whether that one did.
+    pub fn answers(&self, at: usize) -> bool {
+        self.links.get(at).is_some_and(|link| link.answers)
     }
 
     /// A master's answer, however late. The names of which something has changed; [`Held`] tells what they are now.
@@ -379,24 +371,6 @@ mod tests {
             allocator.handle(BootMs(6_600), 0, &kept(2_000, 6_600, 3_000, 2)).unwrap();
             assert_eq!(standing(&allocator, 6_600), Standing::Over(Generation(2)));
         }
-    }
-
-    #[test]
-    fn a_section_that_somebody_waits_for_is_heard_of_sooner_and_masters_are_not_flooded() {
-        let mut allocator = Allocator::new(2, BootMs(0));
-        allocator.hurry();
-        assert_eq!(allocator.next_keep(0), Some(BootMs(0)));
-        allocator.asked(0, BootMs(1_000));
-        allocator.asked(1, BootMs(1_000));
-        allocator.handle(BootMs(1_010), 0, &kept(1_000, 1_010, 5_000, 1)).unwrap();
-        assert_eq!(allocator.next_keep(0), Some(BootMs(2_666)));
-        for _ in 0..2 {
-            allocator.hurry();
-            assert_eq!(allocator.next_keep(0), Some(BootMs(1_200)), "a lease has 25 questions at most");
-        }
-        assert_eq!(allocator.next_keep(1), Some(BootMs(2_666)), "that one does not answer");
-        allocator.asked(0, BootMs(1_200));
-        assert_eq!(allocator.next_keep(0), Some(BootMs(2_866)));
     }
 
     #[test]

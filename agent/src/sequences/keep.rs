@@ -5,13 +5,15 @@ use crate::masters::{CallError, Lane, Line, OPEN_LIMIT};
 use crate::sequence::Kept;
 use common::parameters::SessionId;
 use common::rpc::lease::Refusal;
-use common::rpc::ranges::{KeepReply, KeepRequest, RECEIPTS_MAX, ShownReceipt};
-use common::sequence::{Section, SectionKey};
+use common::rpc::ranges::{KEPT_ONLY_MAX, KeepReply, KeepRequest, RECEIPTS_MAX, ShownReceipt};
+use common::sequence::{Section, SectionKey, SectionRange};
 use common::time::SpanMs;
+use std::collections::BTreeSet;
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 /// How often it is looked whether there is a sequence to serve.
@@ -24,10 +26,33 @@ const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 /// while it was not.
 const OPEN_LIMIT_MIN: Duration = Duration::from_millis(500);
 
+/// Ranges of sections that wait until a master is asked for them.
+const HURRIED_MAX: usize = 8 * KEPT_ONLY_MAX;
+/// After such a question that was not answered.
+const HURRIED_PAUSE: Duration = Duration::from_millis(100);
+
 /// The last section of an answer.
 fn last_of(reply: &KeepReply) -> Option<SectionKey> {
     let last = reply.sections.last()?;
     Some(SectionKey { name: last.name.clone(), section: Section(last.to.0.saturating_sub(1)) })
+}
+
+/// Sections for which calls wait, and that are ours by a route.
+#[derive(Default)]
+pub(super) struct Hurried {
+    wanted: Mutex<BTreeSet<SectionRange>>,
+    some: Notify,
+    /// Calls for keys between the last two questions for all sections.
+    calls: AtomicU64,
+}
+
+impl Hurried {
+    fn take(&self) -> Vec<SectionRange> {
+        let mut wanted = lock(&self.wanted);
+        let rest = wanted.iter().nth(KEPT_ONLY_MAX).cloned();
+        let rest = rest.map(|rest| wanted.split_off(&rest)).unwrap_or_default();
+        std::mem::replace(&mut *wanted, rest).into_iter().collect()
+    }
 }
 
 impl Sequences {
@@ -76,21 +101,66 @@ impl Sequences {
         self.look_at_address();
         loop {
             // Told from here on, so that nothing is missed between a look and the wait after it.
-            let mut hurried = pin!(self.hurried.notified());
-            hurried.as_mut().enable();
+            let mut sooner = pin!(self.kept_sooner.notified());
+            sooner.as_mut().enable();
             let next = lock(&self.allocator).next_keep(at);
             let wait = next.map_or(SpanMs(0), |next| next - self.clock.boot());
             tokio::select! {
-                () = hurried => {}
+                () = sooner => {}
                 () = tokio::time::sleep(self.clock.real(wait.to_std()).max(PAUSE_MIN)) => return,
             }
         }
     }
 
-    /// A master has given us sections that somebody waits for.
-    pub(super) fn hurry(&self) {
-        lock(&self.allocator).hurry();
-        self.hurried.notify_waiters();
+    /// Masters have given us sections for which calls wait: those that answer are asked for them at once.
+    pub(super) fn hurry(&self, sections: &[SectionRange]) {
+        for (at, hurried) in self.hurried.iter().enumerate() {
+            if !sections.is_empty() && lock(&self.allocator).answers(at) {
+                let mut wanted = lock(&hurried.wanted);
+                // What is left out is asked for again when its call looks the next time.
+                let room = HURRIED_MAX.saturating_sub(wanted.len());
+                wanted.extend(sections.iter().take(room).cloned());
+                drop(wanted);
+                hurried.some.notify_one();
+            }
+        }
+    }
+
+    /// Asks that master for sections for which calls wait, until `stop`. While a question is under way the next one gathers.
+    pub(super) async fn keep_hurried(&self, at: usize, session: SessionId, stop: &CancellationToken) {
+        let Some(hurried) = self.hurried.get(at) else { return };
+        while !stop.is_cancelled() {
+            let only = hurried.take();
+            if only.is_empty() {
+                tokio::select! {
+                    () = stop.cancelled() => {}
+                    () = hurried.some.notified() => {}
+                }
+            } else if let Err(error) = self.keep_only(at, session, only).await {
+                tracing::debug!(address = error.address(), %error, "a master did not say which sections are ours");
+                tokio::time::sleep(HURRIED_PAUSE).await;
+            }
+        }
+    }
+
+    /// Keeps these sections at that master, as far as it lists them for us.
+    async fn keep_only(&self, at: usize, session: SessionId, only: Vec<SectionRange>) -> Result<(), CallError> {
+        if self.minter.may_give_sections().is_err() {
+            return Ok(());
+        }
+        let line = self.masters.reach(at, Lane::Lists, self.open_limit(), self.lease_in_real()).await?;
+        let calls = self.hurried.get(at).map_or(0, |hurried| hurried.calls.load(Ordering::Relaxed));
+        let request = KeepRequest { only, ..self.keep_request(session, calls, false) };
+        // Before it is sent: from here on it may have been answered.
+        let sent = self.clock.boot();
+        let mut reply = line.keep_sections(request).await?;
+        let received = self.clock.boot();
+        // Of all that it was not asked for.
+        reply.more = true;
+        self.kept(at, &Kept { sent, received, reply }).map_err(|e| {
+            self.kept_sooner.notify_waiters();
+            line.failed(e.to_string())
+        })
     }
 
     /// How long making a connection to a master may take.
@@ -121,6 +191,9 @@ impl Sequences {
         };
         let calls = self.counts.calls.load(Ordering::Relaxed);
         let calls = calls.saturating_sub(std::mem::replace(counted, calls));
+        if let Some(hurried) = self.hurried.get(at) {
+            hurried.calls.store(calls, Ordering::Relaxed);
+        }
         let mut request = self.keep_request(session, calls, !may_have);
         request.receipts = self.receipts();
         let mut after = None;

@@ -41,6 +41,7 @@ use common::parameters::ClusterId;
 use common::sequence::{SequenceDefinition, ServedAt, Slot};
 use durable::Durable;
 use forward::Forwards;
+use keep::Hurried;
 use raise::Raises;
 use routes::Asks;
 use std::collections::BTreeMap;
@@ -110,8 +111,10 @@ pub struct Sequences {
     /// As many as callers have over HTTP, where each that waits keeps one.
     connections: usize,
     waiting: Rooms,
-    /// Told when masters are to be asked sooner which sections are ours.
-    hurried: Notify,
+    /// By master: sections for which calls wait, and which it is asked for at once.
+    hurried: Box<[Hurried]>,
+    /// Told when a master is to be asked sooner for all of ours than it was to be.
+    kept_sooner: Notify,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -140,7 +143,8 @@ impl Sequences {
             forwards: Forwards::new(CONNECTIONS_DEFAULT),
             connections: CONNECTIONS_DEFAULT,
             waiting: Rooms::of_all(CONNECTIONS_DEFAULT),
-            hurried: Notify::new(),
+            hurried: (0..masters.len()).map(|_| Hurried::default()).collect(),
+            kept_sooner: Notify::new(),
             settings,
             masters,
             address_looked_at: Once::new(),
@@ -166,14 +170,17 @@ impl Sequences {
             () = stop.cancelled() => return,
             session = self.settle() => session,
         };
-        let keeps = (0..self.masters.len()).map(|at| Arc::clone(&self).keep(at, session, stop.clone()));
+        let all = 0..self.masters.len();
+        let keeps = all.clone().map(|at| Arc::clone(&self).keep(at, session, stop.clone()));
+        let hurried = all.map(|at| self.keep_hurried(at, session, &stop));
         let tasks = async {
             tokio::join!(
                 self.raise(session),
                 self.raise_left(session),
                 self.ask_routes(),
                 self.watch_memory(),
-                self.note_lost()
+                self.note_lost(),
+                futures::future::join_all(hurried)
             );
         };
         tokio::select! {

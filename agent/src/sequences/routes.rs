@@ -7,15 +7,21 @@ use crate::refusal::Refusal;
 use common::lease::Generation;
 use common::rpc::mint::SequenceRoutes;
 use common::rpc::ranges::{ROUTES_ASKED_MAX, ROUTES_MAX, RoutesReply, RoutesRequest, Unserved};
-use common::sequence::{Route, RouteTable, Section, ServedAt};
+use common::sequence::{Route, RouteTable, Section, SectionRange, ServedAt};
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
+use tokio::time::Instant;
 
 /// Sections of a name that are asked about next, at most.
 const WANTED_MAX: usize = 1 << 14;
-/// Between two questions.
+/// Names that masters are asked about at once.
+const QUESTIONS_MAX: usize = 16;
+/// A section is not asked about twice within this time, nor anything after a question that no master answered: what nobody serves is wanted again
+/// and again.
 const PAUSE: Duration = Duration::from_millis(50);
 /// A call for all routes of a name waits that long for those before it.
 const TURN: Duration = Duration::from_secs(5);
@@ -28,6 +34,12 @@ pub(super) struct NameRoutes {
     /// Behind the last one that was asked about: those after it are next, so that low ones that are wanted again and again, because nobody can
     /// serve them, keep none from being asked about.
     next: u32,
+    /// Whether masters are asked about some,
+    asking: bool,
+    /// and which they were asked about lately,
+    asked: BTreeSet<u32>,
+    /// from then on.
+    asked_since: Option<Instant>,
     /// Sections with the agents that let a call for them wait: others wait here.
     awaited: BTreeSet<(Section, Arc<ServedAt>)>,
     /// Why a section that was asked about lately can be given to nobody.
@@ -35,14 +47,21 @@ pub(super) struct NameRoutes {
 }
 
 /// What asks for routes shares.
-#[derive(Default)]
 pub(super) struct Asks {
     /// Told when there is something to ask.
     wanted: Notify,
     /// The master that answered the last question.
     last: Preferred,
+    questions: Semaphore,
     /// For calls that want all routes of a name: one after the other.
     turn: tokio::sync::Mutex<()>,
+}
+
+impl Default for Asks {
+    fn default() -> Self {
+        let questions = Semaphore::new(QUESTIONS_MAX);
+        Self { wanted: Notify::new(), last: Preferred::default(), questions, turn: tokio::sync::Mutex::default() }
+    }
 }
 
 impl NameRoutes {
@@ -59,13 +78,31 @@ impl NameRoutes {
         self.table.route(section)
     }
 
+    /// Begins a question, if something is wanted that was not asked about lately; `true` if there is one now. Otherwise, when there will be.
+    fn begin(&mut self, now: Instant) -> Result<bool, Instant> {
+        if self.asking || self.wanted.is_empty() {
+            return Ok(false);
+        }
+        let since = *self.asked_since.get_or_insert(now);
+        if now >= since + PAUSE {
+            self.asked.clear();
+            self.asked_since = Some(now);
+        } else if self.asked.len() >= WANTED_MAX || self.wanted.is_subset(&self.asked) {
+            return Err(since + PAUSE);
+        }
+        self.asking = true;
+        Ok(true)
+    }
+
     /// What is asked about next.
     fn take_wanted(&mut self) -> Vec<Section> {
         let after = self.wanted.range(self.next..).chain(self.wanted.range(..self.next));
-        let some: Vec<u32> = after.copied().take(ROUTES_ASKED_MAX).collect();
+        let new = after.copied().filter(|section| !self.asked.contains(section));
+        let some: Vec<u32> = new.take(ROUTES_ASKED_MAX).collect();
         for section in &some {
             self.wanted.remove(section);
         }
+        self.asked.extend(&some);
         self.next = some.last().map_or(0, |last| last.saturating_add(1));
         some.into_iter().map(Section).collect()
     }
@@ -126,33 +163,52 @@ impl Sequences {
         }
     }
 
-    /// Asks for as long as the program runs.
+    /// Asks for as long as the program runs. While a question about a name is under way the next one gathers.
     pub(super) async fn ask_routes(&self) {
+        let mut questions = FuturesUnordered::new();
         loop {
-            let names: Vec<Arc<Name>> = self.served.load().values().map(Arc::clone).collect();
-            let mut asked = false;
-            for name in names {
-                let sections = lock(&name.routes).take_wanted();
-                if sections.is_empty() {
-                    continue;
-                }
-                asked = true;
-                let reply = self.ask(&name, sections, None).await;
-                lock(&name.routes).unserved = reply.as_ref().and_then(|reply| reply.unserved.clone());
-                if let Some(reply) = reply {
-                    lock(&name.routes).learn_from_master(&reply.routes);
-                    // Asked about was what we do not serve: what is ours of it was not listed yet.
-                    if reply.routes.iter().any(|route| route.address == self.settings.address) {
-                        self.hurry();
-                    }
-                    name.changed.notify_waiters();
+            let mut due = None;
+            for name in self.served.load().values() {
+                match lock(&name.routes).begin(Instant::now()) {
+                    Ok(true) => questions.push(self.ask_about(Arc::clone(name))),
+                    Ok(false) => {}
+                    Err(at) => due = due.min(Some(at)).or(Some(at)),
                 }
             }
-            if !asked {
-                self.asks.wanted.notified().await;
+            let later = due.unwrap_or_else(Instant::now);
+            tokio::select! {
+                Some(()) = questions.next() => {}
+                () = self.asks.wanted.notified() => {}
+                () = tokio::time::sleep_until(later), if due.is_some() => {}
             }
+        }
+    }
+
+    /// Asks about what is wanted of a name.
+    async fn ask_about(&self, name: Arc<Name>) {
+        // Never closed.
+        let _turn = self.asks.questions.acquire().await;
+        let sections = lock(&name.routes).take_wanted();
+        let reply = self.ask(&name, sections, None).await;
+        let unanswered = reply.is_none();
+        let mut ours = Vec::new();
+        {
+            let mut routes = lock(&name.routes);
+            routes.unserved = reply.as_ref().and_then(|reply| reply.unserved.clone());
+            for Route { from, to, address, .. } in reply.iter().flat_map(|reply| &reply.routes) {
+                // Asked about was what we do not serve: what is ours of it was not listed yet.
+                if *address == self.settings.address {
+                    ours.push(SectionRange { name: name.name().clone(), from: *from, to: *to });
+                }
+            }
+            routes.learn_from_master(reply.as_ref().map_or(&[], |reply| &reply.routes));
+        }
+        self.hurry(&ours);
+        name.changed.notify_waiters();
+        if unanswered {
             tokio::time::sleep(PAUSE).await;
         }
+        lock(&name.routes).asking = false;
     }
 
     /// The first answer that one of the masters gives.
@@ -199,8 +255,10 @@ mod tests {
         let asked = u32::try_from(ROUTES_ASKED_MAX).unwrap();
         let mut routes = NameRoutes { wanted: (0..2 * asked).collect(), ..NameRoutes::default() };
         assert_eq!(routes.take_wanted(), (0..asked).map(Section).collect::<Vec<_>>());
+        routes.asked.clear();
         routes.wanted.extend(0..asked);
         assert_eq!(routes.take_wanted(), (asked..2 * asked).map(Section).collect::<Vec<_>>());
+        routes.asked.clear();
         assert_eq!(routes.take_wanted(), (0..asked).map(Section).collect::<Vec<_>>());
         assert!(routes.take_wanted().is_empty() && routes.wanted.is_empty());
     }

@@ -43,6 +43,8 @@ pub(crate) struct State {
     pub(crate) sessions: Vec<(SessionId, ServedAt)>,
     pub(crate) keeps: Vec<(usize, KeepRequest)>,
     pub(crate) raises: usize,
+    /// Questions for routes.
+    pub(crate) routes: usize,
     /// The first one grants no more than this alone.
     pub(crate) alone_up_to: Option<u64>,
     /// What the first one did not grant for that.
@@ -91,6 +93,7 @@ impl Masters {
             sessions: Vec::new(),
             keeps: Vec::new(),
             raises: 0,
+            routes: 0,
             alone_up_to: None,
             left_to_both: 0,
             mute: false,
@@ -205,6 +208,11 @@ impl LeaseService for Master {
             let ours = state.records.iter().filter(|(_, record)| record.owner == Some(request.session));
             let after = request.after.as_ref().map(|key| key.section.0);
             let ours = ours.filter(|(section, _)| after.is_none_or(|after| **section > after));
+            let only = |section: u32| {
+                let mut only = request.only.iter();
+                request.only.is_empty() || only.any(|range| (range.from.0..range.to.0).contains(&section))
+            };
+            let ours = ours.filter(|(section, _)| only(**section));
             let mut sections = ours.map(|(section, record)| HeldSections {
                 name: state.name.clone(),
                 from: Section(*section),
@@ -240,6 +248,7 @@ impl LeaseService for Master {
     async fn section_routes(self, _: Context, request: RoutesRequest) -> Result<RoutesReply, Refusal> {
         self.answers()?;
         Ok(self.both.with(|state| {
+            state.routes += 1;
             for Section(section) in &request.sections {
                 let heir = state.sessions.get(state.heir).map(|(session, _)| *session);
                 let record = state.records.entry(*section).or_insert(Record { g: 0, owner: None, max_seq: 0 });

@@ -74,6 +74,56 @@ async fn an_agent_that_names_itself_by_ever_newer_routes_is_asked_four_times_and
     assert!((2..=8).contains(&asked), "one call was passed on {asked} times");
 }
 
+/// How long the median of these calls takes, one after the other, for a key of a section each.
+async fn median(agent: &Agent, sections: std::ops::Range<u32>) -> Duration {
+    let mut took = Vec::new();
+    for section in sections {
+        let began = Instant::now();
+        assert_eq!(agent.next(section * KEYS).await, Ok(1), "section {section}");
+        took.push(began.elapsed());
+    }
+    took.sort_unstable();
+    took[took.len() / 2]
+}
+
+#[tokio::test]
+async fn the_first_number_of_a_section_waits_for_no_tick_wherever_it_is_asked_for() {
+    let masters = masters(30_000);
+    let [(one, _), (two, _)] = two_agents(&masters).await;
+    // At whom they are given to, and at another one, which passes the calls on to an agent that has not heard of them yet.
+    for (agent, sections) in [(&one, 0..40), (&two, 40..80)] {
+        let took = median(agent, sections).await;
+        println!("{took:?}");
+        assert!(took < Duration::from_millis(25), "{took:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_nobody_serves_is_not_asked_about_again_and_again_and_keeps_nothing_else_waiting() {
+    let masters = masters(600);
+    let agent = agent(&masters).await;
+    masters.session(0).await;
+    // Of somebody who is not there, and of a former session at our own address.
+    let address = agent.sequences.settings.address.clone();
+    masters.with(|state| state.sessions.push((SessionId(77), address)));
+    masters.give(0..1, SessionId(99));
+    masters.give(1..2, SessionId(77));
+    let calls = [0, 1].map(|section| agent.next(section * KEYS));
+    let others = async {
+        for section in 2..20 {
+            assert_eq!(agent.next(section * KEYS).await, Ok(1));
+        }
+    };
+    let (refused, ()) = tokio::join!(futures::future::join_all(calls), others);
+    assert_eq!(refused, vec![Err(MintCode::SegmentPending); 2]);
+    let (routes, only) = masters.with(|state| {
+        let only = |(_, said): &&(usize, KeepRequest)| !said.only.is_empty();
+        (state.routes, state.keeps.iter().filter(only).count())
+    });
+    // A second of waiting, in which each is asked about 20 times, and some more for the others.
+    assert!(routes < 70 && only < 150, "{routes} questions for routes, {only} for sections");
+}
+
 #[tokio::test]
 async fn nothing_is_sent_to_an_address_at_which_no_agent_may_be() {
     let masters = masters(600);
