@@ -34,6 +34,8 @@ pub const QUEUE_MAX: usize = 16_384;
 pub const BATCH_MAX: usize = 4_096;
 /// Messages that wait for the link; more are dropped, as any message may be.
 pub const OUTBOX_MAX: usize = 16_384;
+/// An input is waited for no longer than this.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 type Answer = Result<Reply, Refused>;
 type Query = Box<dyn FnOnce(&Ledger, &Clock) + Send>;
@@ -232,7 +234,13 @@ impl<S: Store> Loop<S> {
             }
             self.pulse.beat();
             let now = self.clock.link_now();
-            let patience = (self.ledger.next_deadline() - now.boot).to_std().min(Duration::from_secs(1));
+            // While the disk is full nothing that is due is done: nobody has to look for it all the time.
+            let due = if self.full.load(Ordering::Relaxed) {
+                PATIENCE
+            } else {
+                (self.ledger.next_deadline() - now.boot).to_std()
+            };
+            let patience = due.min(PATIENCE);
             let first = match inbox.recv_timeout(patience) {
                 Ok(input) => Some(input),
                 Err(RecvTimeoutError::Timeout) => None,
@@ -289,10 +297,16 @@ impl<S: Store> Loop<S> {
         self.counters.room.store(free, Ordering::Relaxed);
         if self.full.swap(full, Ordering::Relaxed) != full {
             match full {
-                true => tracing::error!(
-                    free_kib = free >> 10,
-                    "the disk under the store is full: this master promises nothing until there is room again"
-                ),
+                true => {
+                    tracing::error!(
+                        free_kib = free >> 10,
+                        "the disk under the store is full: this master promises nothing until there is room again"
+                    );
+                    // Nothing comes of what waits, either, as long as it lasts.
+                    for (_, answer) in self.waiting.drain() {
+                        let _ = answer.send(Err(Refused::NoRoom));
+                    }
+                }
                 false => tracing::info!(free_kib = free >> 10, "the disk under the store has room again"),
             }
         }

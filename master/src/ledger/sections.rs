@@ -21,8 +21,10 @@ use std::collections::BTreeMap;
 
 /// Calls for routes that wait at once until their sections have owners; one more is answered with what is known.
 const ROUTES_WAITING_MAX: usize = 1_024;
+/// Those of them that may come from one network.
+const ROUTES_WAITING_OF_NETWORK_MAX: usize = 128;
 /// How long one waits: two masters that hear each other agree on an owner in some milliseconds.
-const ROUTES_WAIT: SpanMs = SpanMs(300);
+const ROUTES_WAIT: SpanMs = SpanMs(150);
 
 impl<A> Ledger<A>
 where
@@ -134,16 +136,19 @@ where
         fx: &mut Effects,
     ) {
         let reply = match self.want_routes(now, &mut request, address, fx) {
-            Ok(None) => {
-                let open = self.without_owner(now, &request);
-                let waits = !open.is_empty() && self.may_give_sections(now).is_ok();
-                if waits && self.routes.waiting.len() < ROUTES_WAITING_MAX {
-                    self.routes.waiting.insert(id, AskedRoutes { until: now.boot + ROUTES_WAIT, request, open });
+            Ok(unserved) => {
+                let open = self.under_way(now, &request);
+                let network = self.table.usage().limits().network(address);
+                let waiting = &self.routes.waiting;
+                let of_network = waiting.values().filter(|asked| asked.network == network).count();
+                if !open.is_empty() && waiting.len() < ROUTES_WAITING_MAX && of_network < ROUTES_WAITING_OF_NETWORK_MAX
+                {
+                    let asked = AskedRoutes { until: now.boot + ROUTES_WAIT, request, network, unserved, open };
+                    self.routes.waiting.insert(id, asked);
                     return;
                 }
-                self.routes_now(&request)
+                self.routes_now(&request).map(|reply| RoutesReply { unserved, ..reply })
             }
-            Ok(unserved) => self.routes_now(&request).map(|reply| RoutesReply { unserved, ..reply }),
             Err(refusal) => Err(refusal),
         };
         fx.reply(id, Reply::Routes(reply));
@@ -176,11 +181,14 @@ where
         Ok(too_many.or_else(|| self.unserved(now, name, sections)))
     }
 
-    /// The sections of a living name that have no owner, or are on their way to another one.
-    fn without_owner(&self, now: Now, request: &RoutesRequest) -> Vec<Section> {
+    /// The sections of a living name that somebody is about to be given: by a proposal from here, or by the other master, which was asked to.
+    fn under_way(&self, now: Now, request: &RoutesRequest) -> Vec<Section> {
         let RoutesRequest { name, sections, .. } = request;
-        let open = |section: &&Section| !self.has_owner(now, &SectionKey { name: name.clone(), section: **section });
-        if self.is_living_sequence(name) { sections.iter().filter(open).copied().collect() } else { Vec::new() }
+        let is_living = self.is_living_sequence(name) && self.may_give_sections(now).is_ok();
+        let key = |section: Section| SectionKey { name: name.clone(), section };
+        let of_other = |section| !self.is_home_of(section) && !self.has_owner(now, &key(section));
+        let open = |section: &&Section| self.sections.prep(&key(**section)).is_some() || of_other(**section);
+        if is_living { sections.iter().filter(open).copied().collect() } else { Vec::new() }
     }
 
     /// Answers calls for routes whose sections all have their owners by now, and those that waited too long.
@@ -197,7 +205,7 @@ where
             let ready = asked.open.iter().rposition(is_open).map_or(0, |last| last.saturating_add(1));
             asked.open.truncate(ready);
             if asked.open.is_empty() || asked.until <= now.boot {
-                let unserved = self.unserved(now, name, &asked.open);
+                let unserved = asked.unserved.or_else(|| self.unserved(now, name, &asked.open));
                 let reply = self.routes_now(&asked.request).map(|reply| RoutesReply { unserved, ..reply });
                 fx.reply(id, Reply::Routes(reply));
             } else {

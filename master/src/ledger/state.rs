@@ -19,7 +19,7 @@ use common::lease::{Caution, Grant, Lease, Prep, Receipt};
 use common::namespace::GeneratorName;
 use common::parameters::{AgentId, ClusterId, SessionId};
 use common::rpc::lease::Refusal;
-use common::rpc::ranges::RoutesRequest;
+use common::rpc::ranges::{RoutesRequest, Unserved};
 use common::segment::MasterRun;
 use common::sequence::{Section, SectionKey, SectionRecord};
 use common::setting::SettingKey;
@@ -75,7 +75,7 @@ pub(super) struct RoutesAsked {
     pub(super) newcomers: Newcomers,
     /// Calls that wait until sections have owners.
     pub(super) waiting: BTreeMap<RequestId, AskedRoutes>,
-    /// Whether a section changed in the step at hand.
+    /// Tells whether a section got another owner, or a proposal of one ended, in the step at hand.
     pub(super) section_changed: bool,
 }
 
@@ -84,6 +84,10 @@ pub(super) struct RoutesAsked {
 pub(super) struct AskedRoutes {
     pub(super) until: BootMs,
     pub(super) request: RoutesRequest,
+    /// The network that it came from.
+    pub(super) network: Option<IpNet>,
+    /// The reason why some of its sections can be given to nobody, if that was known when it came.
+    pub(super) unserved: Option<Unserved>,
     /// Those that have none, as far as was looked from the end.
     pub(super) open: Vec<Section>,
 }
@@ -168,8 +172,9 @@ impl<A> Ledger<A> {
 
     pub(super) fn put_section(&mut self, key: &SectionKey, held: Held, fx: &mut Effects) {
         fx.writes.push(Write::Section(held.record(key.clone()), held.peer_has));
+        let known = self.sections.get(key).map(|known| known.g);
+        self.routes.section_changed |= known != Some(held.g);
         self.sections.put(key, held);
-        self.routes.section_changed = true;
     }
 
     pub(super) fn put_section_prep(&mut self, prep: SectionRecord, fx: &mut Effects) {
