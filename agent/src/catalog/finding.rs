@@ -6,11 +6,11 @@ use crate::masters::{Ask, CallError, First, Lane, Line};
 use crate::refusal::Refusal;
 use common::namespace::{GeneratorName, Namespace};
 use common::rpc::lease::{Found, NAMESPACES_PAGE_MAX, NameState, Refusal as Said, Registered, RetiredOnly};
-use futures::FutureExt as _;
+use futures::{FutureExt as _, StreamExt as _, stream};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedMutexGuard, watch};
@@ -26,6 +26,8 @@ const LOOK_UP_NAMES_MAX: usize = NAMESPACES_PAGE_MAX;
 const UNHEARD_MAX: usize = LOOK_UP_NAMES_MAX / 4 * 3;
 /// The time for names that are to be used, in one question: whoever waits for the next one waits for them.
 const USE_TIME: Duration = Duration::from_secs(2);
+/// Those of them that a master takes in use at once: it makes them durable together, and other calls have room beside them.
+const USES_AT_ONCE: usize = 16;
 /// Steps of a look-up at most: what a name stands for is asked, and then whether it may be taken in use, unless it stands for something else
 /// by then.
 const STEPS_MAX: usize = 4;
@@ -255,26 +257,37 @@ async fn taken_in_use(
     names: BTreeMap<GeneratorName, Option<Namespace>>,
     stay: &impl Fn(GeneratorName, &Refusal),
 ) -> (Vec<Registered>, BTreeSet<GeneratorName>) {
-    let (mut in_use, mut to_find, mut failed) = (Vec::new(), BTreeSet::new(), None::<Refusal>);
-    let began = Instant::now();
-    for (name, to_use) in names {
-        if began.elapsed() > USE_TIME && failed.is_none() {
-            failed = Some(Refusal::Overloaded("many names give their first ID at once; ask again"));
-        }
-        match to_use {
+    let (mut in_use, mut to_find, mut to_use) = (Vec::new(), BTreeSet::new(), Vec::new());
+    for (name, namespace) in names {
+        match namespace {
             None => _ = to_find.insert(name),
-            Some(namespace) if failed.is_none() => match line.use_namespace(namespace).await {
-                Ok(used) => in_use.push(used),
-                // It stands for something else by now, or for nothing.
-                Err(CallError::Refused { refusal: Said::NoSuchName | Said::NameRetired | Said::NameTaken, .. }) => {
-                    _ = to_find.insert(name);
-                }
-                Err(error) => {
-                    let why = format!("its first ID needs both masters: {}: {error}", line.address());
-                    stay(name, failed.insert(Refusal::MastersUnavailable(why)));
-                }
-            },
-            Some(_) => failed.iter().for_each(|why| stay(name.clone(), why)),
+            Some(namespace) => to_use.push((name, namespace)),
+        }
+    }
+    let (began, failed) = (Instant::now(), &OnceLock::new());
+    let take = |(name, namespace)| async move {
+        if began.elapsed() > USE_TIME {
+            failed.get_or_init(|| Refusal::Overloaded("many names give their first ID at once; ask again"));
+        }
+        if let Some(why) = failed.get() {
+            return (name, Err(Some(why.clone())));
+        }
+        let used = line.use_namespace(namespace).await.map_err(|error| match error {
+            // It stands for something else by now, or for nothing.
+            CallError::Refused { refusal: Said::NoSuchName | Said::NameRetired | Said::NameTaken, .. } => None,
+            error => {
+                let why = || format!("its first ID needs both masters: {}: {error}", line.address());
+                Some(failed.get_or_init(|| Refusal::MastersUnavailable(why())).clone())
+            }
+        });
+        (name, used)
+    };
+    let mut taken = stream::iter(to_use).map(take).buffer_unordered(USES_AT_ONCE);
+    while let Some((name, used)) = taken.next().await {
+        match used {
+            Ok(used) => in_use.push(used),
+            Err(None) => _ = to_find.insert(name),
+            Err(Some(why)) => stay(name, &why),
         }
     }
     (in_use, to_find)

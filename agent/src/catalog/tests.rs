@@ -192,6 +192,26 @@ async fn the_first_id_of_a_name_waits_until_the_masters_hold_it_in_use() {
 }
 
 #[tokio::test]
+async fn names_that_are_first_asked_for_together_are_taken_in_use_together() {
+    let (kit, master) = (Kit::new(), Master::new(Ok(7)));
+    let minter = kit.start();
+    let names = Arc::new(Catalog::new(masters_at(&[master.listen().await], &minter), &kit.path()));
+    let all: Vec<GeneratorName> = (0..12).map(|nth| format!("orders-{nth}").parse().unwrap()).collect();
+    let unused = |name: &GeneratorName| {
+        let namespace = Namespace::define(name.clone(), &Definition::default()).unwrap();
+        Registered { namespace, state: NameState::Unused, proof: None }
+    };
+    let takes = Duration::from_millis(100);
+    master.with(|records| (records.registered, records.use_takes) = (all.iter().map(unused).collect(), takes));
+    names.refresh().await.unwrap();
+    let began = Instant::now();
+    let first = all.iter().map(|name| names.look_up(name.as_str(), |_| Ok(())));
+    assert!(futures::future::join_all(first).await.iter().all(Result::is_ok));
+    assert!(began.elapsed() < takes * 6, "{:?} for {}", began.elapsed(), all.len());
+    assert!(all.iter().all(|name| minter.generator(Kind::Uniq64, name.as_str()).is_ok()));
+}
+
+#[tokio::test]
 async fn a_name_that_cannot_be_taken_in_now_is_not_unknown() {
     let (kit, master) = (Kit::new(), Master::new(Ok(7)));
     let minter = kit.start();

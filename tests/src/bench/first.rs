@@ -345,6 +345,25 @@ impl Bench {
         Ok(())
     }
 
+    /// First IDs of names that nobody used, by callers at once.
+    async fn names_at_once(&mut self) -> Result<()> {
+        let mut callers = Vec::new();
+        for nth in 0..CALLERS {
+            let name = format!("at-once-{nth}");
+            register(&self.cluster, &name, r#"{"kind":"uniq64"}"#).await?;
+            let (client, url) = (Client::new()?, self.cluster.agent_url(0, "")?);
+            client.get(&format!("{url}healthz")).await?;
+            callers.push(async move { timed(client.get(&format!("{url}uniq64/{name}"))).await });
+        }
+        for (asked, _) in futures::future::try_join_all(callers).await? {
+            self.table.note(
+                &format!("uniq64: {CALLERS} callers at once, each by a name that was registered elsewhere"),
+                asked,
+            )?;
+        }
+        Ok(())
+    }
+
     /// Names that nobody registered, and layouts for which an agent has to lease a token first.
     async fn unknown_and_narrow(&mut self) -> Result<()> {
         for nth in 0..UNKNOWN {
@@ -453,6 +472,7 @@ impl Bench {
         match part {
             Part::Names => {
                 self.names().await?;
+                self.names_at_once().await?;
                 self.unknown_and_narrow().await
             }
             Part::Keys => {

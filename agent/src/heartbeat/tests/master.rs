@@ -14,6 +14,8 @@ pub(crate) struct Records {
     pub(crate) finds: Vec<Vec<GeneratorName>>,
     /// Names that were to be taken in use.
     pub(crate) uses: usize,
+    /// The time that it takes to have a name in use.
+    pub(crate) use_takes: Duration,
     pub(crate) registered: Vec<Registered>,
     pub(crate) retired: Vec<RetiredOnly>,
     pub(crate) restore: Result<(), Said>,
@@ -75,6 +77,7 @@ impl Master {
             reports: Vec::new(),
             finds: Vec::new(),
             uses: 0,
+            use_takes: Duration::ZERO,
             registered: Vec::new(),
             retired: Vec::new(),
             restore: Ok(()),
@@ -181,6 +184,7 @@ impl LeaseService for Master {
     }
 
     async fn use_namespace(self, _: Context, request: DefineRequest) -> Result<Registered, Said> {
+        tokio::time::sleep(self.with(|records| records.use_takes)).await;
         self.with(|records| {
             records.uses += 1;
             let its = |one: &&mut Registered| one.namespace == request.namespace;
