@@ -76,16 +76,14 @@ impl SettingKey {
             Self::About(_) => MasterId::One,
             // Where names are retired.
             Self::RetiredNames(_) => MasterId::One,
-            // Spread over both: these change often.
-            Self::Axis(name) => {
-                if name.checksum() & 1 == 1 {
-                    MasterId::One
-                } else {
-                    MasterId::Two
-                }
-            }
+            Self::Axis(name) => home_of(name),
         }
     }
+}
+
+/// The one master that proposes what often changes of a name: names are spread over both.
+pub fn home_of(name: &GeneratorName) -> MasterId {
+    if name.checksum() & 1 == 1 { MasterId::One } else { MasterId::Two }
 }
 
 impl fmt::Display for SettingKey {

@@ -94,7 +94,7 @@ impl<A: Audit> Commands for Admin<A> {
         async move {
             let (asked, order) = (key.clone(), SectionOrder::Move(to.clone()));
             self.begun(move |id| Event::Section { id, key: asked, order, actor: by }).await?;
-            let home = home(key.section).number();
+            let home = home(&key.name).number();
             Ok(SectionMoved { name: key.name, section: key.section.0, to, home })
         }
         .boxed()
@@ -113,7 +113,8 @@ impl<A: Audit> Commands for Admin<A> {
             let section = place.map_err(|_| Refusal::ShuttingDown)??;
             let (key, order) = (SectionKey { name: name.clone(), section }, SectionOrder::Raise(to));
             self.begun(move |id| Event::Section { id, key, order, actor: by }).await?;
-            Ok(KeyRaised { name, section: section.0, to, home: home(section).number() })
+            let home = home(&name).number();
+            Ok(KeyRaised { name, section: section.0, to, home })
         }
         .boxed()
     }

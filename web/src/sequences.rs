@@ -18,8 +18,7 @@ pub enum SectionState {
     Served,
     /// Its owner is new, and waits until the one before it serves no more; calls for its keys wait as long.
     Waiting,
-    /// A next owner is proposed, and the other master has not confirmed it. Only the section's home knows: master 1 for odd sections,
-    /// master 2 for even ones.
+    /// A next owner is proposed, and the other master has not confirmed it. Only the home of the name's sections knows.
     Proposed,
     /// Its owner is silent at both masters, and nobody took it over yet.
     Unserved,

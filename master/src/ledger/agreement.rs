@@ -89,8 +89,8 @@ pub trait Agreement {
     /// Whether sections may change their owners now.
     fn may_give_sections(&self, now: Now) -> Result<(), Refusal>;
 
-    /// Whether a section's owner is chosen here.
-    fn is_home_of(&self, section: Section) -> bool;
+    /// Whether the owners of a name's sections are chosen here.
+    fn is_home_of(&self, name: &GeneratorName) -> bool;
 
     /// How far a section may be raised without asking anybody.
     fn raise_bound(&self, held: &Held, terms: &Terms) -> u64;

@@ -33,13 +33,13 @@ where
     /// Lets those of these sections be given to somebody that nobody serves.
     pub(super) fn want_owners(&mut self, now: Now, name: &GeneratorName, sections: &[Section], fx: &mut Effects) {
         let nobodys = |section: &Section| self.is_nobodys(now, &SectionKey { name: name.clone(), section: *section });
-        let (here, there): (Vec<Section>, Vec<Section>) =
-            sections.iter().copied().filter(nobodys).partition(|section| self.is_home_of(*section));
-        if !there.is_empty() && self.may_give_sections(now).is_ok() {
-            self.ask_for_sections(name, there, fx);
+        let nobodys: Vec<Section> = sections.iter().copied().filter(nobodys).collect();
+        if self.is_home_of(name) {
+            let keys = nobodys.into_iter().map(|section| SectionKey { name: name.clone(), section });
+            self.give(now, keys.collect(), fx);
+        } else if !nobodys.is_empty() && self.may_give_sections(now).is_ok() {
+            self.ask_for_sections(name, nobodys, fx);
         }
-        let here = here.into_iter().map(|section| SectionKey { name: name.clone(), section });
-        self.give(now, here.collect(), fx);
     }
 
     /// Why one of these sections that nobody serves stays so, if that is known.
@@ -109,7 +109,7 @@ where
         let room = self.sections.get(key).is_some() || self.room_for(&key.name).is_ok();
         let open = self.sections.prep(key).is_some() || self.sections.preps_len() >= PREPS_MAX;
         let set = self.sequences_of(&key.name)?.set().clone();
-        (key.section.0 < terms.sections && self.is_home_of(key.section) && room && !open).then_some((terms, set))
+        (key.section.0 < terms.sections && self.is_home_of(&key.name) && room && !open).then_some((terms, set))
     }
 
     /// Whether a section that nobody was given before may be given to somebody: of all names together, and of this one.
@@ -312,13 +312,14 @@ where
         set: &GeneratorName,
     ) -> Option<(Terms, SectionKey)> {
         let listed = self.sections.listed(from)?;
-        let of_set = self.sections.counts(from).map(|(name, _)| name).filter(|name| self.is_of_set(name, set));
+        let here = |name: &&GeneratorName| self.is_home_of(name) && self.is_of_set(name, set);
+        let of_set = self.sections.counts(from).map(|(name, _)| name).filter(here);
         let mut fitting = of_set.filter(|name| {
             let weight = self.terms_of(name).map(|(terms, _)| terms.weight);
             weight.is_some_and(|weight| placement::uneven(candidates, weight) == Some((from, to)))
         });
         fitting.find_map(|name| {
-            let section = listed.from_the_end_of(name).find(|section| self.is_home_of(*section))?;
+            let section = listed.from_the_end_of(name).next()?;
             let key = SectionKey { name: name.clone(), section };
             Some((self.givable(&key)?.0, key))
         })
@@ -328,11 +329,10 @@ where
     fn at_home_of(&self, session: SessionId, takeable: &BTreeSet<GeneratorName>) -> Vec<SectionKey> {
         let listed = self.sections.listed(session).into_iter();
         let theirs = listed.flat_map(|spans| {
-            let names = takeable.iter().rev();
+            let names = takeable.iter().rev().filter(|name| self.is_home_of(name));
             names.flat_map(|name| spans.from_the_end_of(name).map(move |section| (name, section)))
         });
-        let here = theirs.filter(|(_, section)| self.is_home_of(*section));
-        here.take(GONE_MAX).map(|(name, section)| SectionKey { name: name.clone(), section }).collect()
+        theirs.take(GONE_MAX).map(|(name, section)| SectionKey { name: name.clone(), section }).collect()
     }
 
     /// Proposes a section that is at home here as an operator wants it.

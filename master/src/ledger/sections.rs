@@ -270,12 +270,12 @@ where
         };
         let entry = Entry::new(fx.at, actor, action, &key.to_string(), &order.to_string());
         match order {
-            order if self.is_home_of(key.section) => self.carry_out(now, &key, &order, fx)?,
+            order if self.is_home_of(&key.name) => self.carry_out(now, &key, &order, fx)?,
             SectionOrder::Move(to) => self.ask_move(key, to, fx),
             // A message can be lost, and the home may refuse. A section that was not moved is ordered again; where one is not raised,
             // numbers that another system gave would come again.
             SectionOrder::Raise(_) => {
-                let home = rules::home(key.section).number();
+                let home = rules::home(&key.name).number();
                 return Err(Refusal::NotMoved(NotMoved::NotHome { home }));
             }
         }

@@ -2,7 +2,7 @@
 //!
 //! # States
 //!
-//! A section is *absent* (never given to anybody), or has a record `{ g, owner, max_seq }` at both masters. Its *home*, by parity, may have
+//! A section is *absent* (never given to anybody), or has a record `{ g, owner, max_seq }` at both masters. Its *home*, by its name, may have
 //! a proposal of the next owner beside it:
 //!
 //! ```text

@@ -2,15 +2,17 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{Held, Terms};
+use common::namespace::GeneratorName;
 use common::parameters::MasterId;
 use common::rpc::ranges::{NotRaised, RaiseTo};
-use common::sequence::{Section, SectionRecord};
+use common::sequence::SectionRecord;
+use common::setting::home_of;
 use std::sync::Arc;
 
-/// Each section has one home, by its parity, and only the home proposes a new owner of it. Without this both masters could give
+/// All sections of a name have one home, and only the home proposes a new owner of them. Without this both masters could give
 /// one section to two agents, and each would confirm the other's.
-pub fn home(section: Section) -> MasterId {
-    if section.0 & 1 == 1 { MasterId::One } else { MasterId::Two }
+pub fn home(name: &GeneratorName) -> MasterId {
+    home_of(name)
 }
 
 /// How far a section's bound may be raised by one master: the allowance beyond what the other one said that it holds. So whoever goes on
@@ -93,8 +95,9 @@ mod tests {
     }
 
     #[test]
-    fn each_section_has_one_home() {
-        assert_eq!([0, 1, 2, u32::MAX].map(|i| home(Section(i)).number()), [2, 1, 2, 1]);
+    fn sections_of_a_name_have_one_home_and_names_are_spread_over_both() {
+        let names = ["a", "b", "c", "d", "inbox", "orders", "seq"];
+        assert_eq!(names.map(|name| home(&name.parse().unwrap()).number()), [2, 1, 2, 1, 1, 2, 2]);
     }
 
     proptest! {

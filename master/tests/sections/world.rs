@@ -69,7 +69,7 @@ impl Default for Course {
 const ALLOWANCE: u64 = 12;
 const STEP: u32 = 3;
 const DAY: i64 = 86_400_000;
-/// Sections: one at home with each master.
+/// Sections: one of a name that is at home with each master.
 const SECTIONS: [u32; 2] = [1, 2];
 const TOKEN: [u8; 32] = [7; 32];
 
@@ -158,15 +158,17 @@ fn lease(session: u128) -> Write {
     Write::Lease(TokenKey { family: TokenFamily::Uint, value }, lease)
 }
 
-fn name() -> GeneratorName {
-    "seq".parse().unwrap()
+/// The name of a section.
+fn name_of(section: u32) -> GeneratorName {
+    let name = if section % 2 == 1 { "seq-2" } else { "seq-1" };
+    name.parse().unwrap()
 }
 
-fn sequence() -> Setting {
+fn sequence(section: u32) -> Setting {
     let said = SequenceSpec { step: Some(STEP), solo_allowance: Some(ALLOWANCE), ..SequenceSpec::default() };
-    let namespace = Namespace::define(name(), &Definition::Sequence(said)).unwrap();
+    let namespace = Namespace::define(name_of(section), &Definition::Sequence(said)).unwrap();
     Setting {
-        key: SettingKey::Namespace(name()),
+        key: SettingKey::Namespace(name_of(section)),
         version: 1,
         value: SettingValue::Namespace(Box::new(namespace)),
         actor: Actor::new("olga", ""),
@@ -209,8 +211,8 @@ impl World {
                 awaiting: None,
             };
             let mut store = MemoryStore::of(identity).unwrap();
-            let settings = [Write::Setting(sequence()), Write::Setting(axis())];
-            let writes: Vec<Write> = settings.into_iter().chain((1..=SESSIONS).map(lease)).collect();
+            let settings = SECTIONS.map(sequence).into_iter().chain([axis()]).map(Write::Setting);
+            let writes: Vec<Write> = settings.chain((1..=SESSIONS).map(lease)).collect();
             store.commit(&writes, 1).unwrap();
             let rate = 990 + world.below(21) as i64;
             world.nodes.push(Node { id, store, ledger: None, backup: None, over: false, rate, unproven: false });
@@ -460,7 +462,7 @@ impl World {
             }
             5 => {
                 self.asked.insert(id, (who, life, Asked::Other));
-                let (name, sections) = (name(), vec![Section(section)]);
+                let (name, sections) = (name_of(section), vec![Section(section)]);
                 let request = RoutesRequest { cluster: None, name, sections, all_from: None };
                 Event::Routes { id, request, address: "10.0.0.1".to_owned() }
             }
@@ -469,8 +471,13 @@ impl World {
                 let to = hold.loaded.map_or(RaiseTo::ByAStep, |(_, max)| RaiseTo::Number(max + u64::from(STEP)));
                 let g = hold.g;
                 self.asked.insert(id, (who, life, Asked::Raise { section, g }));
-                let raises =
-                    vec![Raise { name: name(), section: Section(section), g: Generation(g), to, receipt: None }];
+                let raises = vec![Raise {
+                    name: name_of(section),
+                    section: Section(section),
+                    g: Generation(g),
+                    to,
+                    receipt: None,
+                }];
                 Event::Raise { id, request: RaiseRequest { agent_id, session, cluster: None, raises } }
             }
         };
@@ -566,7 +573,7 @@ impl World {
                     0 => SectionOrder::Raise(durable + 1 + self.below(40)),
                     _ => SectionOrder::Move(self.allocators[who].name.parse().unwrap()),
                 };
-                let key = SectionKey { name: name(), section: Section(section) };
+                let key = SectionKey { name: name_of(section), section: Section(section) };
                 self.event(at, Event::Section { id, key, order, actor: Actor::new("olga", "") })?;
             }
             7 if self.nodes[at].ledger.is_some() && self.joining.is_none() => {

@@ -148,16 +148,16 @@ impl Sections {
     /// # Errors
     /// Bounds that no section could have.
     pub fn new(bounds: SectionBounds) -> anyhow::Result<Self> {
-        let name: GeneratorName = "seq".parse()?;
+        let mut names = ["seq", "seq-2"].into_iter().filter_map(|name| name.parse().ok());
+        let name: Option<GeneratorName> = names.find(|name| home(name) == bounds.home);
+        let name = name.ok_or_else(|| anyhow::anyhow!("no home"))?;
         let said = SequenceSpec { step: Some(1), solo_allowance: Some(ALLOWANCE), ..SequenceSpec::default() };
         let namespace = Namespace::define(name.clone(), &Definition::Sequence(said))?;
         let definition = namespace.sequences().cloned().ok_or_else(|| anyhow::anyhow!("no sequence"))?;
         let (key, value) = (SettingKey::Namespace(name.clone()), SettingValue::Namespace(Box::new(namespace)));
         let setting = Setting { key, version: 1, value, actor: Actor::new("operator", ""), at: WallMs(0) };
         let masters = Masters::new(bounds.befalls.clone(), &setting)?;
-        let section = [Section(1), Section(2)].into_iter().find(|it| home(*it) == bounds.home);
-        let section = section.ok_or_else(|| anyhow::anyhow!("no home"))?;
-        let (key, healed) = (SectionKey { name, section }, Arc::new(Memo::new()));
+        let (key, healed) = (SectionKey { name, section: Section(1) }, Arc::new(Memo::new()));
         Ok(Self { bounds, key, definition, masters, healed })
     }
 

@@ -138,8 +138,8 @@ impl Agreement for Ledger<Pairwise> {
         self.may_set(now)
     }
 
-    fn is_home_of(&self, section: Section) -> bool {
-        section_rules::home(section) == self.identity.master
+    fn is_home_of(&self, name: &GeneratorName) -> bool {
+        section_rules::home(name) == self.identity.master
     }
 
     fn raise_bound(&self, held: &Held, terms: &Terms) -> u64 {

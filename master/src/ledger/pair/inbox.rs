@@ -131,7 +131,7 @@ impl Ledger<Pairwise> {
             PeerMessage::KnownSections { records } => self.on_known_sections(records, fx),
             PeerMessage::RaisedSections { bounds } => self.on_raised_sections(bounds, fx),
             PeerMessage::HeldBounds { bounds } => self.on_held_bounds(bounds),
-            PeerMessage::AskSections { name, sections } => self.on_ask_sections(now, &name, sections, fx),
+            PeerMessage::AskSections { name, sections } => self.on_ask_sections(now, &name, &sections, fx),
             PeerMessage::AskMove { key, to } => self.on_ask_move(now, &key, to, fx),
             PeerMessage::PullSections { exchange, after, unmet } => self.on_pull_sections(exchange, after, unmet, fx),
             PeerMessage::SectionPage { exchange, after, records, proposals, last } => {

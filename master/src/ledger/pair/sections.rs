@@ -86,21 +86,14 @@ impl Ledger<Pairwise> {
         paged(sections, |sections| fx.send(PeerMessage::AskSections { name: name.clone(), sections }));
     }
 
-    pub(super) fn on_ask_sections(
-        &mut self,
-        now: Now,
-        name: &GeneratorName,
-        mut sections: Vec<Section>,
-        fx: &mut Effects,
-    ) {
-        sections.retain(|section| self.is_home_of(*section));
-        if self.terms_of(name).is_some_and(|(_, lives)| lives) {
-            self.want_owners(now, name, &sections, fx);
+    pub(super) fn on_ask_sections(&mut self, now: Now, name: &GeneratorName, sections: &[Section], fx: &mut Effects) {
+        if self.is_home_of(name) && self.terms_of(name).is_some_and(|(_, lives)| lives) {
+            self.want_owners(now, name, sections, fx);
         }
     }
 
     pub(super) fn on_ask_move(&mut self, now: Now, key: &SectionKey, to: AgentId, fx: &mut Effects) {
-        if self.is_home_of(key.section) {
+        if self.is_home_of(&key.name) {
             // Whoever ordered it was told that it is begun, and sees in the list of sections what comes of it.
             let _ = self.carry_out(now, key, &SectionOrder::Move(to), fx);
         }
@@ -124,7 +117,7 @@ impl Ledger<Pairwise> {
         }
         let (mut confirmed, mut known) = (Vec::new(), Vec::new());
         for prep in proposals {
-            if self.is_home_of(prep.key.section) {
+            if self.is_home_of(&prep.key.name) {
                 fx.alarms.push(Alarm::ImplausibleSection(prep.key));
                 continue;
             }
@@ -324,7 +317,7 @@ impl Ledger<Pairwise> {
             }
             false => Vec::new(),
         };
-        let proposals = proposals.iter().filter(|prep| unmet && !self.is_home_of(prep.key.section));
+        let proposals = proposals.iter().filter(|prep| unmet && !self.is_home_of(&prep.key.name));
         let theirs: Vec<&SectionRecord> = records.iter().chain(proposals).collect();
         for record in theirs {
             if !self.plausible_section(record, fx) {
@@ -368,7 +361,7 @@ impl Ledger<Pairwise> {
 
     pub(super) fn check_sections(&self) -> Result<(), String> {
         for prep in self.sections.preps() {
-            if !self.is_home_of(prep.key.section) {
+            if !self.is_home_of(&prep.key.name) {
                 return Err(format!("a proposal of section {} away from its home", prep.key));
             }
             // Its bound may be above the record's: an operator raised it.
