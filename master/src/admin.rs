@@ -290,7 +290,7 @@ impl<A: Audit> Masters for Admin<A> {
             let seen = seen.await.ok();
             let axes = if named { self.axes().await.unwrap_or_default() } else { Vec::new() };
             let standing =
-                self.look_at_sections(|ledger, now, waiting| sequences::standing(ledger, now, waiting.len()));
+                self.look_at_sections(|ledger, now, waiting| sequences::standing(ledger, now, waiting.sections()));
             metrics::page(&self.counters, seen.as_ref(), &pools, axes, &standing.await.unwrap_or_default())
         }
         .boxed()

@@ -103,7 +103,7 @@ fn ranges_left(loaded: &Loaded, skip: u64) -> String {
         left.push(format!(
             "The {} sections that this store knows, of {sequences} names of kind sequence, skip {how_far} numbers: say --skip-numbers N \
              if a section may have given more since the backup. Sections that were first used since are not known.",
-            loaded.sections.len()
+            loaded.sections.iter().map(|(record, _)| u64::from(record.range.len())).sum::<u64>()
         ));
     }
     left.push(

@@ -4,16 +4,16 @@
 //! Counted by the loop, as with axes: the ledger itself counts nothing of it. A move is counted where the section is at home, so that both
 //! masters' figures together are all moves.
 
-use crate::lease::{Effects, Reply, Write};
+use crate::lease::{Effects, Reply};
+use crate::section::SectionMap;
 use common::rpc::peer::PeerMessage;
 use common::rpc::ranges::NotRaised;
-use common::sequence::{SectionKey, SectionRecord};
+use common::sequence::SectionRange;
 use common::time::{BootMs, SpanMs};
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Sections whose next owner waits that are remembered at most; further ones are shown as served a little early.
+/// Ranges of sections whose next owner waits that are remembered at most; further ones are shown as served a little early.
 pub const RECENT_MAX: usize = 16_384;
 
 /// Counts since the start, and what changed its owner of late.
@@ -24,7 +24,7 @@ pub struct SectionTally {
     moves: AtomicU64,
     refused: [AtomicU64; 4],
     /// When this master began to list each for its next owner.
-    recent: Mutex<BTreeMap<SectionKey, BootMs>>,
+    recent: Mutex<SectionMap<BootMs>>,
 }
 
 /// The counts at one moment.
@@ -71,9 +71,9 @@ impl SectionTally {
     }
 
     /// Sections whose next owner probably still waits, with `lease` as long as allocators may serve.
-    pub(crate) fn waiting(&self, now: BootMs, lease: SpanMs) -> BTreeMap<SectionKey, BootMs> {
+    pub(crate) fn waiting(&self, now: BootMs, lease: SpanMs) -> SectionMap<BootMs> {
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        recent.retain(|_, since| now - *since < wait(lease));
+        forget(&mut recent, now, lease);
         recent.clone()
     }
 
@@ -94,36 +94,31 @@ impl SectionTally {
                 _ => {}
             }
         }
-        let moved: Vec<&SectionRecord> = moved(fx).collect();
-        add(&self.moves, moved.len());
+        add(&self.moves, fx.moved.iter().map(|range| usize::try_from(range.len()).unwrap_or(usize::MAX)).sum());
         let confirmed = fx.messages.iter().filter_map(|message| match message {
             PeerMessage::ConfirmSections { records } => Some(records),
             _ => None,
         });
-        let confirmed = confirmed.flatten().filter(|record| record.g.0 > 1);
-        let mut new = moved.into_iter().chain(confirmed).peekable();
+        let confirmed = confirmed.flatten().filter(|record| record.g.0 > 1).map(|record| &record.range);
+        let mut new = fx.moved.iter().chain(confirmed).peekable();
         if new.peek().is_none() {
             return;
         }
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        recent.retain(|_, since| now - *since < wait(lease));
-        for record in new {
-            if recent.len() < RECENT_MAX || recent.contains_key(&record.key) {
-                recent.insert(record.key.clone(), now);
+        forget(&mut recent, now, lease);
+        for range in new {
+            if recent.len() < RECENT_MAX || recent.get(&range.first()).is_some() {
+                recent.set(range, Some(now));
             }
         }
     }
 }
 
-/// The records that a proposal of this master became: each is written just after the proposal is dropped.
-fn moved(fx: &Effects) -> impl Iterator<Item = &SectionRecord> {
-    let pairs = fx.writes.iter().zip(fx.writes.iter().skip(1));
-    pairs.filter_map(|pair| match pair {
-        (Write::DropSectionPrep(key), Write::Section(record, _)) if record.key == *key && record.g.0 > 1 => {
-            Some(record)
-        }
-        _ => None,
-    })
+/// Forgets those whose next owner serves by now.
+fn forget(recent: &mut SectionMap<BootMs>, now: BootMs, lease: SpanMs) {
+    let over = recent.rows(None).filter(|&(_, since)| now - *since >= wait(lease));
+    let over: Vec<SectionRange> = over.map(|(range, _)| range).collect();
+    over.iter().for_each(|range| recent.set(range, None));
 }
 
 #[cfg(test)]
@@ -154,18 +149,15 @@ mod tests {
     #[test]
     fn a_move_is_counted_at_home_and_known_at_both_until_the_next_owner_serves() {
         let (home, other) = (SectionTally::default(), SectionTally::default());
-        let [first, second, raised] = [("a", 1, 1), ("a", 3, 2), ("b", 5, 7)].map(|(n, at, g)| record(n, at, g, 7, 0));
-        let became =
-            |record: &SectionRecord| [Write::DropSectionPrep(record.key.clone()), Write::Section(record.clone(), 0)];
-        let mut writes = [became(&first), became(&second)].concat();
-        writes.push(Write::Section(raised, 0));
-        home.count(&Effects { writes, ..Effects::default() }, BootMs(0), LEASE);
+        let [first, second] = [("a", 1, 1), ("a", 3, 2)].map(|(n, at, g)| record(n, at, g, 7, 0));
+        let moved = vec![second.range.clone()];
+        home.count(&Effects { moved, ..Effects::default() }, BootMs(0), LEASE);
         let messages = vec![PeerMessage::ConfirmSections { records: vec![first, second.clone()] }];
         other.count(&Effects { messages, ..Effects::default() }, BootMs(0), LEASE);
         assert_eq!((home.counts().moves, other.counts().moves), (1, 0));
         for tally in [home, other] {
             let waiting = tally.waiting(BootMs(6_849), LEASE);
-            assert!(waiting.len() == 1 && waiting.contains_key(&second.key));
+            assert!(waiting.sections() == 1 && waiting.get(&second.range.first()).is_some());
             assert!(tally.waiting(BootMs(6_850), LEASE).is_empty());
         }
     }
@@ -174,7 +166,7 @@ mod tests {
     fn what_is_remembered_is_bounded() {
         let tally = SectionTally::default();
         let most = u32::try_from(RECENT_MAX).unwrap();
-        let records = (0..=most).map(|at| record("a", at, 2, 7, 0)).collect();
+        let records = (0..=most).map(|at| record("a", 2 * at, 2, 7, 0)).collect();
         let messages = vec![PeerMessage::ConfirmSections { records }];
         tally.count(&Effects { messages, ..Effects::default() }, BootMs(0), LEASE);
         assert_eq!(tally.waiting(BootMs(1), LEASE).len(), RECENT_MAX);

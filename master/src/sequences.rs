@@ -1,12 +1,12 @@
 //! What the console and the metrics show of sequences: who serves which sections, what is under way, and who could serve.
 
 use crate::ledger::Ledger;
-use crate::section::{Held, Proposed};
+use crate::section::{Held, Owned, Piece, SectionMap};
 use crate::section_tally::{REASONS, SectionCounts};
 use common::metrics::{Series, counter, counters, gauges};
 use common::namespace::GeneratorName;
 use common::parameters::{AgentId, SessionId};
-use common::sequence::{Section, SectionKey, SequenceDefinition};
+use common::sequence::{Section, SectionRange, SequenceDefinition};
 use common::setting::SettingKey;
 use common::time::{BootMs, Now};
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use web::{
 };
 
 /// Sections whose next owner was listed just now.
-pub(crate) type Waiting = BTreeMap<SectionKey, BootMs>;
+pub(crate) type Waiting = SectionMap<BootMs>;
 
 /// How the sections of a name are, while one passes over them.
 struct States<'a> {
@@ -32,21 +32,29 @@ impl<'a> States<'a> {
         Self { ledger, now, waiting, silent: BTreeMap::new() }
     }
 
-    fn of(
-        &mut self,
-        name: &GeneratorName,
-        section: Section,
-        held: Option<&Held>,
-        prep: Option<&Proposed>,
-    ) -> SectionState {
+    /// All of a name from a section on, by pieces that are in one state.
+    fn of_name(&mut self, name: &GeneratorName, from: Section) -> impl Iterator<Item = (Piece, SectionState)> {
+        let (ledger, waiting) = (self.ledger, self.waiting);
+        ledger.sections().of_name(name, from).flat_map(move |piece| {
+            let state = self.of(piece.held.as_ref(), piece.prep.as_ref());
+            let runs = match state {
+                SectionState::Served => waiting.runs(&piece.range),
+                _ => vec![(piece.range.clone(), None)],
+            };
+            let parts = runs.into_iter().map(move |(range, since)| {
+                let state = if since.is_some() { SectionState::Waiting } else { state };
+                (Piece { range, ..piece.clone() }, state)
+            });
+            parts.collect::<Vec<_>>()
+        })
+    }
+
+    fn of(&mut self, held: Option<&Held>, prep: Option<&Owned>) -> SectionState {
         let Some(held) = held.filter(|_| prep.is_none()) else { return SectionState::Proposed };
         let session = held.owner.session;
         let (ledger, now) = (self.ledger, self.now.boot);
-        if *self.silent.entry(session).or_insert_with(|| ledger.allocators().silent(now, session)) {
-            return SectionState::Unserved;
-        }
-        let waits = !self.waiting.is_empty() && self.waiting.contains_key(&SectionKey { name: name.clone(), section });
-        if waits { SectionState::Waiting } else { SectionState::Served }
+        let silent = *self.silent.entry(session).or_insert_with(|| ledger.allocators().silent(now, session));
+        if silent { SectionState::Unserved } else { SectionState::Served }
     }
 }
 
@@ -79,59 +87,59 @@ pub(crate) fn sections(
         let set = definition.map(|it| it.set().to_string()).unwrap_or_default();
         let after = page.after.as_ref().filter(|after| after.name == *name);
         let Some(from) = after.map_or(Some(0), |after| after.section.0.checked_add(1)) else { continue };
-        for (section, held, prep) in ledger.sections().of_name(name, Section(from)) {
+        for (piece, state) in states.of_name(name, Section(from)) {
             let its = |agent_id: Option<&AgentId>| match (&filter.agent, agent_id) {
                 (Some(wanted), agent_id) => agent_id.is_some_and(|agent_id| wanted.matches(agent_id)),
                 (None, _) => true,
             };
-            if !its(held.map(|it| &it.owner.agent_id)) && !its(prep.map(|it| &it.owner.agent_id)) {
+            let Piece { range, held, prep } = &piece;
+            if !its(held.as_ref().map(|it| &it.owner.agent_id)) && !its(prep.as_ref().map(|it| &it.owner.agent_id)) {
                 continue;
             }
-            let state = states.of(name, section, held, prep);
             if let Some(last) = rows.last_mut()
-                && joins(last, name, section, state, (held, prep))
+                && joins(last, &piece, state)
             {
-                let g = g_of(held, prep);
-                (last.to, last.max_seq) = (section.0, None);
+                let g = g_of(&piece);
+                (last.to, last.max_seq) = (range.last().section.0, None);
                 (last.g_from, last.g_to) = (last.g_from.min(g), last.g_to.max(g));
             } else if rows.len() >= page.limit {
                 return rows;
             } else {
-                rows.push(row(name, &set, section, state, (held, prep)));
+                rows.push(row(&set, piece, state));
             }
         }
     }
     rows
 }
 
-type Known<'a> = (Option<&'a Held>, Option<&'a Proposed>);
-
-fn g_of(held: Option<&Held>, prep: Option<&Proposed>) -> u64 {
-    held.map(|it| it.g.0).or(prep.map(|it| it.g.0)).unwrap_or_default()
+fn g_of(piece: &Piece) -> u64 {
+    let g = piece.held.as_ref().map(|it| it.g).or(piece.prep.as_ref().map(|it| it.g));
+    g.map_or(0, |g| g.0)
 }
 
-fn joins(last: &SectionRow, name: &GeneratorName, section: Section, state: SectionState, (held, prep): Known) -> bool {
+fn joins(last: &SectionRow, Piece { range, held, prep }: &Piece, state: SectionState) -> bool {
     let session = |holder: &Option<SectionHolder>| holder.as_ref().map(|it| it.session);
-    last.to.checked_add(1) == Some(section.0)
+    last.to.checked_add(1) == Some(range.from.0)
         && last.state == state
-        && session(&last.owner) == held.map(|it| it.owner.session)
-        && session(&last.next) == prep.map(|it| it.owner.session)
-        && last.name == *name
+        && session(&last.owner) == held.as_ref().map(|it| it.owner.session)
+        && session(&last.next) == prep.as_ref().map(|it| it.owner.session)
+        && last.name == range.name
 }
 
-fn row(name: &GeneratorName, set: &str, section: Section, state: SectionState, (held, prep): Known) -> SectionRow {
-    let g = g_of(held, prep);
+fn row(set: &str, piece: Piece, state: SectionState) -> SectionRow {
+    let g = g_of(&piece);
+    let Piece { range, held, prep } = piece;
     SectionRow {
-        name: name.clone(),
         set: set.to_owned(),
-        from: section.0,
-        to: section.0,
+        from: range.from.0,
+        to: range.last().section.0,
         state,
         g_from: g,
         g_to: g,
-        owner: held.map(|it| it.owner.as_ref().into()),
+        owner: held.as_ref().map(|it| it.owner.as_ref().into()),
         next: prep.map(|it| it.owner.as_ref().into()),
-        max_seq: held.map(|it| it.max_seq),
+        max_seq: held.filter(|_| range.len() == 1).map(|it| it.max_seq),
+        name: range.name,
     }
 }
 
@@ -165,31 +173,30 @@ fn drawn(states: &mut States<'_>, name: &GeneratorName) -> ([u32; 4], Vec<BarPar
     let Some((first, last)) = table.ends(name) else { return Default::default() };
     let mut counts = [0_u32; 4];
     let mut bar = Bar::new(first.0, last.0);
-    for (section, held, prep) in table.of_name(name, first) {
-        let state = states.of(name, section, held, prep);
+    for (Piece { range, held, prep }, state) in states.of_name(name, first) {
         let at = SectionState::ALL.iter().position(|it| *it == state);
         if let Some(count) = at.and_then(|at| counts.get_mut(at)) {
-            *count = count.saturating_add(1);
+            *count = count.saturating_add(range.len());
         }
-        let owner = held.map(|it| &it.owner).or(prep.map(|it| &it.owner));
-        bar.add(section.0, state, owner.map(|it| &it.agent_id));
+        let owner = held.map(|it| it.owner).or(prep.map(|it| it.owner));
+        bar.add(&range, state, owner.map(|it| it.agent_id.clone()));
     }
     (counts, bar.parts())
 }
 
 /// What a bar is drawn of: exact ranges as long as there are few of them, else columns of one width with who has most of each.
-struct Bar<'a> {
+struct Bar {
     first: u32,
     /// Sections of one column.
     width: u32,
     exact: Option<Vec<BarPart>>,
     column: u32,
     /// Who has how many of the column at hand.
-    having: BTreeMap<(SectionState, Option<&'a AgentId>), u32>,
+    having: BTreeMap<(SectionState, Option<AgentId>), u32>,
     columns: Vec<BarPart>,
 }
 
-impl<'a> Bar<'a> {
+impl Bar {
     fn new(first: u32, last: u32) -> Self {
         let most = u32::try_from(BAR_PARTS_MAX).unwrap_or(u32::MAX);
         let all = u64::from(last.saturating_sub(first)) + 1;
@@ -197,28 +204,32 @@ impl<'a> Bar<'a> {
         Self { first, width, exact: Some(Vec::new()), column: 0, having: BTreeMap::new(), columns: Vec::new() }
     }
 
-    fn add(&mut self, section: u32, state: SectionState, agent_id: Option<&'a AgentId>) {
+    fn add(&mut self, range: &SectionRange, state: SectionState, agent_id: Option<AgentId>) {
+        let (from, to) = (range.from.0, range.last().section.0);
         if let Some(parts) = &mut self.exact {
             let room = parts.len() < BAR_PARTS_MAX;
             let joins = |last: &&mut BarPart| {
-                last.to.checked_add(1) == Some(section) && (last.state, last.agent_id.as_ref()) == (state, agent_id)
+                last.to.checked_add(1) == Some(from) && (last.state, &last.agent_id) == (state, &agent_id)
             };
             if let Some(last) = parts.last_mut().filter(joins) {
-                last.to = section;
+                last.to = to;
             } else if room {
-                let agent_id = agent_id.cloned();
-                parts.push(BarPart { from: section, to: section, state, agent_id, mixed: false });
+                parts.push(BarPart { from, to, state, agent_id: agent_id.clone(), mixed: false });
             } else {
                 self.exact = None;
             }
         }
-        let column = section.saturating_sub(self.first) / self.width;
-        if column != self.column {
-            self.end_column();
-            self.column = column;
+        let column_of = |section: u32| section.saturating_sub(self.first) / self.width;
+        for column in column_of(from)..=column_of(to) {
+            if column != self.column {
+                self.end_column();
+                self.column = column;
+            }
+            let begin = self.first.saturating_add(column.saturating_mul(self.width));
+            let end = begin.saturating_add(self.width).min(to.saturating_add(1));
+            let count = self.having.entry((state, agent_id.clone())).or_default();
+            *count = count.saturating_add(end.saturating_sub(begin.max(from)));
         }
-        let count = self.having.entry((state, agent_id)).or_default();
-        *count = count.saturating_add(1);
     }
 
     fn end_column(&mut self) {
@@ -226,7 +237,7 @@ impl<'a> Bar<'a> {
         if let Some(((state, agent_id), count)) = most {
             let from = self.first.saturating_add(self.column.saturating_mul(self.width));
             let to = from.saturating_add(self.width.saturating_sub(1));
-            let (state, agent_id, mixed) = (*state, agent_id.cloned(), *count < self.width);
+            let (state, agent_id, mixed) = (*state, agent_id.clone(), *count < self.width);
             self.columns.push(BarPart { from, to, state, agent_id, mixed });
         }
         self.having.clear();
@@ -286,15 +297,15 @@ pub(crate) struct Standing {
 }
 
 /// Counted from what is kept by owner, without passing over the sections.
-pub(crate) fn standing(ledger: &Ledger, now: Now, waiting: usize) -> Standing {
+pub(crate) fn standing(ledger: &Ledger, now: Now, waiting: u64) -> Standing {
     let (table, allocators) = (ledger.sections(), ledger.allocators());
-    let listed = |session| table.listed(session).map_or(0, |spans| spans.sections());
+    let listed = |session| table.listed(session).map_or(0, SectionMap::sections);
     let (silent, living): (Vec<SessionId>, Vec<SessionId>) =
         table.owners().partition(|session| allocators.silent(now.boot, *session));
     let unserved = silent.into_iter().map(listed).sum();
     let living: u64 = living.into_iter().map(listed).sum();
-    let waiting = living.min(u64::try_from(waiting).unwrap_or(u64::MAX));
-    let proposed = u64::try_from(table.preps_len()).unwrap_or(u64::MAX);
+    let waiting = living.min(waiting);
+    let proposed = table.proposed();
     let mut standing =
         Standing { sections: [living.saturating_sub(waiting), waiting, proposed, unserved], ..Standing::default() };
     for (session, allocator) in allocators.all() {

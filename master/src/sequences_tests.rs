@@ -9,6 +9,7 @@ use common::metrics::write;
 use common::namespace::{Definition, Namespace, SequenceSpec};
 use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId};
 use common::rpc::ranges::KeepRequest;
+use common::sequence::SectionKey;
 use common::setting::{Setting, SettingValue};
 use common::time::WallMs;
 
@@ -40,11 +41,11 @@ fn ledger(more: Vec<Write>) -> Ledger {
 }
 
 fn section(name: &str, at: u32, g: u64, session: u64) -> Write {
-    Write::Section(record(name, at, g, session, u64::from(at) * 10), 0)
+    Write::sections(record(name, at, g, session, u64::from(at) * 10), 0)
 }
 
 fn prep(name: &str, at: u32, g: u64, session: u64) -> Write {
-    Write::SectionPrep(record(name, at, g, session, 0))
+    Write::SectionPreps { gone: Vec::new(), rows: vec![record(name, at, g, session, 0)] }
 }
 
 /// The same once it serves without the other one.
@@ -78,7 +79,8 @@ fn some() -> Ledger {
 fn sections_beside_each_other_with_one_owner_and_state_are_one_row() {
     use SectionState::{Proposed, Served, Waiting as Waits};
     let ledger = some();
-    let waiting = Waiting::from([(SectionKey { name: "a".parse().unwrap(), section: Section(6) }, BootMs(0))]);
+    let mut waiting = Waiting::default();
+    waiting.set(&record("a", 6, 1, 7, 0).range, Some(BootMs(0)));
     let all = |filter: SectionFilter, after: Option<(&str, u32)>, limit| {
         let after = after.map(|(name, at)| SectionKey { name: name.parse().unwrap(), section: Section(at) });
         sections(&ledger, START, &waiting, &filter, &SectionPage { after, limit })
@@ -128,7 +130,7 @@ fn sections_of_an_owner_that_is_silent_at_both_masters_are_unserved() {
     let ledger = some();
     let state = |ledger: &Ledger, now| {
         let page = SectionPage { after: None, limit: 1 };
-        sections(ledger, now, &Waiting::new(), &SectionFilter::default(), &page)[0].state
+        sections(ledger, now, &Waiting::default(), &SectionFilter::default(), &page)[0].state
     };
     assert_eq!(state(&ledger, later(5_000)), SectionState::Served, "everybody counts as heard at the start");
     assert_eq!(state(&ledger, later(6_000)), SectionState::Unserved);
@@ -144,7 +146,7 @@ fn sections_of_an_owner_that_is_silent_at_both_masters_are_unserved() {
 #[test]
 fn a_bar_has_few_parts_however_many_ranges_there_are() {
     let name = "a".parse().unwrap();
-    let waiting = Waiting::new();
+    let waiting = Waiting::default();
     let drawn = |ledger: &Ledger| drawn(&mut States::new(ledger, START, &waiting), &name);
     let few = some();
     let (counts, bar) = drawn(&few);

@@ -9,14 +9,14 @@ use common::namespace::{Definition, GeneratorName, Namespace, SequenceSpec};
 use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
 use common::rpc::lease::Mode;
 use common::rpc::peer::{PAGE_MAX, PeerMessage};
-use common::rpc::ranges::{KEEP_RANGES_MAX, KeepRequest, RoutesRequest, Unserved};
-use common::sequence::{Section, SectionKey, SectionOwner, SectionRecord, ServedAt};
+use common::rpc::ranges::{KEEP_RANGES_MAX, KeepRequest, Raise, RaiseRequest, RaiseTo, RoutesRequest, Unserved};
+use common::sequence::{Section, SectionKey, SectionOwner, SectionRange, SectionRecord, ServedAt};
 use common::setting::{Change, Setting, SettingKey, SettingValue};
 use common::time::{BootMs, Now, SECOND_MS, WallMs};
 use common::token::{TokenFamily, TokenKey, TokenType, TokenValue};
 use master::lease::{Effects, Event, Identity, Reply, RequestId, Unproven, Write};
 use master::ledger::Ledger;
-use master::section::SECTIONS_OF_NAME_MAX;
+use master::section::{SECTIONS_OF_NAME_MAX, SectionTable};
 use master::store::Store as _;
 use master::store::memory::MemoryStore;
 
@@ -39,9 +39,14 @@ fn sequence(name: GeneratorName, keys_per_section: Option<u32>) -> Setting {
 }
 
 fn section(at: u32, session: u128, max_seq: u64) -> SectionRecord {
+    sections(at, at + 1, session, max_seq)
+}
+
+fn sections(from: u32, to: u32, session: u128, max_seq: u64) -> SectionRecord {
     let address = ServedAt { http: format!("10.0.0.{session}:6200"), rpc: format!("10.0.0.{session}:6201") };
     let owner = SectionOwner { session: SessionId(session), agent_id: format!("a{session}").parse().unwrap(), address };
-    SectionRecord { key: SectionKey { name: name(), section: Section(at) }, g: Generation(1), owner, max_seq }
+    let range = SectionRange { name: name(), from: Section(from), to: Section(to) };
+    SectionRecord { range, g: Generation(1), owner, max_seq }
 }
 
 /// What lets its agent serve sections.
@@ -95,6 +100,8 @@ struct Pair {
     replies: Vec<Reply>,
     /// No message arrives.
     cut: bool,
+    /// How often raised bounds were told.
+    told: usize,
 }
 
 impl Pair {
@@ -129,7 +136,8 @@ impl Pair {
                 awaiting: None,
             };
             let mut store = MemoryStore::of(identity).unwrap();
-            let sections = records[at].iter().map(|record| Write::Section(record.clone(), record.max_seq));
+            let table = SectionTable::new(records[at].iter().map(|it| (it.clone(), it.max_seq)), []);
+            let sections = table.stored().map(|(record, held)| Write::sections(record, held));
             let writes: Vec<Write> =
                 settings.iter().cloned().map(Write::Setting).chain(sections).chain((1..=9).map(lease)).collect();
             store.commit(&writes, 1).unwrap();
@@ -139,7 +147,7 @@ impl Pair {
             }
             Ledger::start(loaded, now, at as u64 + 1, None, "test".to_owned())
         });
-        Self { ledgers, now, most: 0, replies: Vec::new(), cut: true }
+        Self { ledgers, now, most: 0, replies: Vec::new(), cut: true, told: 0 }
     }
 
     /// An event, and whatever messages follow from it until there are none.
@@ -154,6 +162,7 @@ impl Pair {
                 if let PeerMessage::SectionPage { records, proposals, .. } = &message {
                     assert!(records.len() + proposals.len() <= PAGE_MAX);
                 }
+                self.told += usize::from(matches!(message, PeerMessage::RaisedSections { .. }));
                 let frame = Box::new(self.ledgers[at].frame(message));
                 events.push((1 - at, Event::Message(frame)));
             }
@@ -207,8 +216,118 @@ fn a_start_that_is_not_proven_reads_all_pages_before_it_serves() {
         pair.ledgers[1]
             .sections()
             .all()
-            .filter(|(key, _)| key.section.0 < MANY)
+            .filter(|(range, _)| range.to.0 <= MANY)
             .all(|(_, held)| held.peer_has == held.max_seq)
+    );
+    pair.told = 0;
+    pair.pass(6);
+    assert_eq!(pair.told, 0, "what is held by both is told no more");
+}
+
+/// As many sections as there can be are one row, which splits and joins: nothing takes longer because of them.
+#[test]
+fn all_sections_of_a_name_are_moved_as_a_few_ranges() {
+    let all = 1_u32 << 31;
+    let known = vec![sections(0, all, 1, 500)];
+    let mut pair = Pair::of(vec![sequence(name(), Some(2))], [known.clone(), known], [false, false]);
+    let count = |pair: &Pair, session| {
+        pair.ledgers[1].sections().counts(SessionId(session)).map(|(_, count)| count).sum::<u32>()
+    };
+    pair.pass(1);
+    assert_eq!((pair.kept(0, 1), count(&pair, 1)), (1, all));
+    // Its owner dies, and the others get as much each.
+    for _ in 0..10 {
+        for (at, session) in [(0, 2), (0, 3), (1, 2), (1, 3)] {
+            pair.kept(at, session);
+        }
+        pair.pass(1);
+    }
+    assert_eq!([1, 2, 3].map(|session| count(&pair, session)), [0, all / 2, all / 2]);
+    assert!(pair.ledgers.iter().all(|ledger| ledger.sections().len() < 8));
+    // One of them is drained, in a moment.
+    let (id, agent_id, actor) = (RequestId(3), "a2".parse().unwrap(), Actor::new("olga", ""));
+    pair.event(0, Event::Drain { id, agent_id, on: true, actor });
+    for _ in 0..3 {
+        for (at, session) in [(0, 2), (0, 3), (1, 2), (1, 3)] {
+            pair.kept(at, session);
+        }
+        pair.pass(1);
+    }
+    assert_eq!([2, 3].map(|session| count(&pair, session)), [0, all]);
+    // It comes back: a part of them at each beat, and then none any more.
+    let (id, agent_id, actor) = (RequestId(3), "a2".parse().unwrap(), Actor::new("olga", ""));
+    pair.event(0, Event::Drain { id, agent_id, on: false, actor });
+    let (mut before, mut beats) = (0, 0);
+    for beat in 1..60 {
+        for (at, session) in [(0, 2), (0, 3), (1, 2), (1, 3)] {
+            pair.kept(at, session);
+        }
+        pair.pass(1);
+        let moved = count(&pair, 2) - before;
+        assert!(moved <= all / 32, "{moved} at one beat");
+        (before, beats) = (count(&pair, 2), if moved > 0 { beat } else { beats });
+    }
+    assert!(beats < 40 && before > all / 3 && before <= all / 2, "{before} after {beats} beats");
+    assert!(pair.ledgers[0].sections().len() < 50 && pair.most < 200);
+}
+
+/// The other master confirms by its own pieces, which may come one without the other.
+#[test]
+fn a_confirmation_drops_the_proposal_of_its_sections_alone() {
+    let known = vec![sections(0, 10, 1, 500)];
+    let mut pair = Pair::new([known.clone(), known], [false, false]);
+    pair.pass(5);
+    for at in 0..2 {
+        pair.kept(at, 2);
+    }
+    // Its owner counts as silent from now on.
+    pair.cut = true;
+    pair.now.boot.0 += SECOND_MS;
+    pair.event(1, Event::Tick);
+    let preps = |pair: &Pair| {
+        let preps = pair.ledgers[1].sections().preps();
+        preps.map(|prep| (prep.range.from.0, prep.range.to.0, prep.owner.session.0)).collect::<Vec<_>>()
+    };
+    assert_eq!(preps(&pair), [(0, 10, 2)]);
+    let confirmed = SectionRecord { g: Generation(2), ..sections(3, 5, 2, 700) };
+    let confirm = |pair: &mut Pair, records| {
+        let frame = Box::new(pair.ledgers[0].frame(PeerMessage::ConfirmSections { records }));
+        pair.event(1, Event::Message(frame));
+    };
+    confirm(&mut pair, vec![confirmed]);
+    assert_eq!(preps(&pair), [(0, 3, 2), (5, 10, 2)]);
+    assert_eq!([2, 3, 4, 5].map(|at| pair.max_seq(1, at)), [500, 700, 700, 500]);
+    // Of another owner it drops nothing.
+    confirm(&mut pair, vec![SectionRecord { g: Generation(2), ..sections(0, 10, 3, 700) }]);
+    assert_eq!(preps(&pair).len(), 2);
+    // What was not confirmed is proposed again.
+    pair.cut = false;
+    pair.pass(3);
+    assert!(preps(&pair).is_empty());
+    let owners: Vec<_> = pair.ledgers[1].sections().all().map(|(_, held)| (held.g.0, held.owner.session.0)).collect();
+    assert!(owners.iter().all(|owner| *owner == (2, 2)), "{owners:?}");
+}
+
+/// A raise makes a row more or two. Where there are as many as may be, all that is alike is raised instead.
+#[test]
+fn a_raise_makes_no_row_more_than_there_may_be() {
+    let most = u32::try_from(SECTIONS_OF_NAME_MAX).unwrap();
+    let mut known: Vec<_> = (0..most - 1).map(|at| section(at, 1, 500 + u64::from(at % 2))).collect();
+    known.push(sections(most - 1, most + 99, 1, 900));
+    let mut pair = Pair::of(vec![sequence(name(), Some(1_000))], [known.clone(), known], [false, false]);
+    let raise =
+        Raise { name: name(), section: Section(most + 7), g: Generation(1), to: RaiseTo::ByAStep, receipt: None };
+    let (agent_id, session) = (section(0, 1, 0).owner.agent_id, SessionId(1));
+    let request = RaiseRequest { agent_id, session, cluster: None, raises: vec![raise] };
+    pair.event(0, Event::Raise { id: RequestId(1), request });
+    assert!(matches!(&*pair.replies, [Reply::Raise(Ok(raised))] if raised[0].unwrap().max_seq == 10_900));
+    assert_eq!([most - 2, most - 1, most + 98].map(|at| pair.max_seq(0, at)), [500, 10_900, 10_900]);
+    assert_eq!(pair.ledgers[0].sections().len(), SECTIONS_OF_NAME_MAX);
+    pair.pass(3);
+    assert_eq!(
+        [most - 1, most + 98].map(|at| pair.max_seq(1, at)),
+        [10_900; 2],
+        "the other one is told of all of them"
     );
 }
 
@@ -284,7 +403,7 @@ fn heavy_sections_beside_light_ones_stay_where_they_are() {
     let (light, heavy) = (sequence(name(), Some(1_000)), sequence("heavy".parse().unwrap(), Some(1_000_000)));
     let mut known: Vec<_> = (0..10).map(|at| section(at, 1, 500)).collect();
     let mut one = section(0, 1, 500);
-    one.key.name = "heavy".parse().unwrap();
+    one.range.name = "heavy".parse().unwrap();
     known.push(one.clone());
     let mut pair = Pair::of(vec![light, heavy], [known.clone(), known], [false, false]);
     for _ in 0..60 {
@@ -296,7 +415,7 @@ fn heavy_sections_beside_light_ones_stay_where_they_are() {
     let owners: Vec<_> = pair.ledgers[0].sections().all().map(|(_, held)| held.g).collect();
     assert!(owners.iter().all(|g| *g <= Generation(2)), "{owners:?}");
     assert_eq!(
-        pair.ledgers[0].sections().get(&one.key).unwrap().g,
+        pair.ledgers[0].sections().get(&one.range.first()).unwrap().g,
         Generation(1),
         "nothing is more even with it elsewhere"
     );
@@ -344,7 +463,8 @@ fn who_is_started_again_with_other_sets_gives_up_what_was_of_the_former_ones() {
 #[test]
 fn a_name_has_a_part_of_all_sections_and_gives_it_back_when_it_is_retired() {
     let most = u32::try_from(SECTIONS_OF_NAME_MAX).unwrap();
-    let known: Vec<_> = (0..most).map(|at| section(at, 1, 500)).collect();
+    // No two beside each other are alike.
+    let known: Vec<_> = (0..most).map(|at| section(at, 1, 500 + u64::from(at % 2))).collect();
     let other: GeneratorName = "other".parse().unwrap();
     let settings = vec![sequence(name(), Some(1_000)), sequence(other.clone(), None)];
     let mut pair = Pair::of(settings, [known.clone(), known], [false, false]);

@@ -72,7 +72,7 @@ fn what_was_committed_is_there_after_a_restart() {
 
 fn section(at: u32, g: u64) -> SectionRecord {
     SectionRecord {
-        key: SectionKey { name: "orders".parse().unwrap(), section: Section(at) },
+        range: (&SectionKey { name: "orders".parse().unwrap(), section: Section(at) }).into(),
         g: Generation(g),
         owner: SectionOwner {
             session: SessionId(7),
@@ -89,13 +89,13 @@ fn sections_are_there_after_a_restart_and_none_is_missing() {
     used(dir.path());
     let (mut store, loaded) = DiskStore::open(dir.path()).unwrap();
     assert!(loaded.sections.is_empty() && loaded.section_preps.is_empty() && !loaded.sections_cut);
-    let writes: Vec<Write> = (0..300).map(|at| Write::Section(section(at, 1), 3)).collect();
+    let writes: Vec<Write> = (0..300).map(|at| Write::sections(section(at, 1), 3)).collect();
     store.commit(&writes, 402).unwrap();
     let [first, second] = [section(1, 2), section(2, 2)];
-    store
-        .commit(&[Write::SectionPrep(first.clone()), Write::SectionPrep(second), Write::SectionsCut(true)], 403)
-        .unwrap();
-    store.commit(&[Write::DropSectionPrep(section(2, 2).key), Write::Section(section(2, 2), 20)], 404).unwrap();
+    let preps = Write::SectionPreps { gone: Vec::new(), rows: vec![first.clone(), second.clone()] };
+    store.commit(&[preps, Write::SectionsCut(true)], 403).unwrap();
+    let over = Write::SectionPreps { gone: vec![second.range.first()], rows: Vec::new() };
+    store.commit(&[over, Write::sections(second, 20)], 404).unwrap();
     drop(store);
     let (store, loaded) = DiskStore::open(dir.path()).unwrap();
     assert_eq!((loaded.sections.len(), loaded.section_preps, loaded.sections_cut), (300, vec![first], true));
@@ -219,11 +219,11 @@ fn a_line_that_is_changed_or_gone_is_noticed() {
 fn a_store_of_another_format_is_refused_by_name_and_not_touched() {
     let dir = tempfile::tempdir().unwrap();
     used(dir.path());
-    let other = common::envelope::encode(common::envelope::Kind { name: *b"META", version: 4 }, &0_u64).unwrap();
+    let other = common::envelope::encode(common::envelope::Kind { name: *b"META", version: 5 }, &0_u64).unwrap();
     tampered(dir.path(), |db| drop(db.insert(b"m", other.clone()).unwrap()));
     let Err(refusal @ StoreError::OtherVersion { .. }) = DiskStore::open(dir.path()) else { panic!("it was believed") };
     tampered(dir.path(), |db| assert_eq!(db.get(b"m").unwrap().unwrap(), other));
-    assert!(refusal.to_string().contains("has format 4, and this program reads 5"), "{refusal}");
+    assert!(refusal.to_string().contains("has format 5, and this program reads 6"), "{refusal}");
 }
 
 #[test]

@@ -23,7 +23,7 @@ impl fmt::Display for SectionKey {
     }
 }
 
-/// Sections beside each other of one name.
+/// Sections of one name beside each other.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SectionRange {
     /// The name.
@@ -34,9 +34,45 @@ pub struct SectionRange {
     pub to: Section,
 }
 
+impl SectionRange {
+    /// How many there are.
+    pub const fn len(&self) -> u32 {
+        self.to.0.saturating_sub(self.from.0)
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The first one.
+    pub fn first(&self) -> SectionKey {
+        SectionKey { name: self.name.clone(), section: self.from }
+    }
+
+    /// The last one.
+    pub fn last(&self) -> SectionKey {
+        SectionKey { name: self.name.clone(), section: Section(self.to.0.saturating_sub(1)) }
+    }
+}
+
 impl From<SectionKey> for SectionRange {
     fn from(SectionKey { name, section }: SectionKey) -> Self {
         Self { name, from: section, to: Section(section.0.saturating_add(1)) }
+    }
+}
+
+impl From<&SectionKey> for SectionRange {
+    fn from(key: &SectionKey) -> Self {
+        key.clone().into()
+    }
+}
+
+impl fmt::Display for SectionRange {
+    /// `NAME/FIRST`, or `NAME/FIRST-LAST` if there are more.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.first().fmt(f)?;
+        if self.len() > 1 { write!(f, "-{}", self.last().section.0) } else { Ok(()) }
     }
 }
 
@@ -69,24 +105,24 @@ impl fmt::Display for SectionOrder {
     }
 }
 
-/// A section as a master knows it, or as its home proposes it.
+/// Sections that are alike, as a master knows them, or as their home proposes them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SectionRecord {
     /// Which.
-    pub key: SectionKey,
-    /// How often it changed hands; 1 is the first owner. Grows with each change, at both masters or not at all.
+    pub range: SectionRange,
+    /// How often each changed hands; 1 is the first owner. Grows with each change, at both masters or not at all.
     pub g: Generation,
-    /// Whose it is.
+    /// Whose they are.
     pub owner: SectionOwner,
-    /// No number above it was given to anybody. Only grows.
+    /// No number above it was given to anybody of any of them. Only grows.
     pub max_seq: u64,
 }
 
-/// How far a section's numbers may have been given, under one owner.
+/// How far the numbers of sections may have been given, under one owner.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SectionBound {
-    /// Which section.
-    pub key: SectionKey,
+    /// Which sections.
+    pub range: SectionRange,
     /// Under which owner.
     pub g: Generation,
     /// The bound.

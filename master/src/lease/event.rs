@@ -2,6 +2,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use crate::replication::lives::{Lives, Unproven};
+use crate::section::{ChangedRecords, ChangedRows, Owned};
 use common::account::{Login, SecretHash};
 use common::audit::{Action, Actor, Cause, Entry};
 use common::lease::{Caution, Grant, Lease, Prep};
@@ -15,7 +16,7 @@ use common::rpc::ranges::{
     KeepReply, KeepRequest, NotRaised, RaiseRequest, Raised, RoutesReply, RoutesRequest, SegmentGrant, SegmentRequest,
 };
 use common::segment::{MasterRun, Span};
-use common::sequence::{SectionKey, SectionOrder, SectionRecord};
+use common::sequence::{SectionKey, SectionOrder, SectionRange, SectionRecord};
 use common::setting::{Change, Setting, SettingKey};
 use common::time::WallMs;
 use common::token::{TokenKey, TokenType};
@@ -291,19 +292,30 @@ pub enum Write {
     Login(SecretHash, Option<Login>),
     /// A line of the audit; the store chains them.
     Audit(Entry),
-    /// A section that was given to somebody, with what the other master holds of its `max_seq`.
-    Section(SectionRecord, u64),
-    /// Nothing is known of a section any more: its name was retired.
-    DropSection(SectionKey),
-    /// A proposal to give a section to somebody.
-    SectionPrep(SectionRecord),
-    /// Such a proposal that was confirmed or overtaken.
-    DropSectionPrep(SectionKey),
+    /// Rows of sections that were given to somebody.
+    Sections {
+        /// Where rows began that are no more.
+        gone: Vec<SectionKey>,
+        /// Each with what the other master holds of its `max_seq`.
+        rows: Vec<(SectionRecord, u64)>,
+    },
+    /// Rows of proposals to give sections to somebody.
+    SectionPreps {
+        /// Where rows began that are no more.
+        gone: Vec<SectionKey>,
+        /// Those that are there now.
+        rows: Vec<SectionRecord>,
+    },
     /// Whether the sections were cut for the replacement that is awaited: from then on they are raised by the allowance only.
     SectionsCut(bool),
 }
 
 impl Write {
+    /// A row of sections, with what the other master holds of them.
+    pub fn sections(record: SectionRecord, held: u64) -> Self {
+        Self::Sections { gone: Vec::new(), rows: vec![(record, held)] }
+    }
+
     /// Whether it counts as a change of the ledger.
     pub fn counted(&self) -> bool {
         !matches!(
@@ -522,13 +534,13 @@ pub enum Alarm {
         "section {0} has two different owners in the two masters' ledgers at once: the order of its numbers is not kept until it is given \
          to another agent. Find out which disk was put back"
     )]
-    SectionConflict(SectionKey),
+    SectionConflict(SectionRange),
     /// An agent was granted numbers of an axis that both ledgers know nothing of; the sentence that it is refused with.
     #[error("{0}")]
     NumbersForgotten(String),
     /// A section of the other master's that cannot be.
     #[error("the other master sent section {0} in a way that cannot be; it was dropped")]
-    ImplausibleSection(SectionKey),
+    ImplausibleSection(SectionRange),
 }
 
 /// What has to be done now, in this order: make `writes` durable together, then the rest.
@@ -544,6 +556,8 @@ pub struct Effects {
     pub replies: Vec<(RequestId, Reply)>,
     /// For the operator.
     pub alarms: Vec<Alarm>,
+    /// Sections that have a next owner as of this step, who is not the first one.
+    pub moved: Vec<SectionRange>,
     /// When the event at hand happens, for the audit.
     pub(crate) at: WallMs,
     /// Which operator caused it, for the audit.
@@ -551,6 +565,24 @@ pub struct Effects {
 }
 
 impl Effects {
+    /// Rows of sections are different now.
+    pub(crate) fn write_sections(&mut self, changed: ChangedRecords) {
+        let ChangedRows { gone, rows } = changed;
+        let rows: Vec<_> = rows.into_iter().map(|(range, (owned, held))| (owned.record(range), held)).collect();
+        if !gone.is_empty() || !rows.is_empty() {
+            self.writes.push(Write::Sections { gone, rows });
+        }
+    }
+
+    /// Rows of proposals of sections are different now.
+    pub(crate) fn write_section_preps(&mut self, changed: ChangedRows<Owned>) {
+        let ChangedRows { gone, rows } = changed;
+        let rows: Vec<_> = rows.into_iter().map(|(range, prep)| prep.record(range)).collect();
+        if !gone.is_empty() || !rows.is_empty() {
+            self.writes.push(Write::SectionPreps { gone, rows });
+        }
+    }
+
     pub(crate) fn send(&mut self, message: PeerMessage) {
         self.messages.push(message);
     }

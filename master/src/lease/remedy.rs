@@ -5,8 +5,8 @@
 use super::event::{PeerObservations, Write};
 use super::{Loaded, Unproven};
 use crate::replication::lives::Lives;
-use crate::section::Terms;
 use crate::section::rules::covering;
+use crate::section::{Held, Piece, SectionTable, Terms};
 use common::audit::{Action, Actor, Entry};
 use common::lease::{Caution, Floor, Generation, Lease};
 use common::namespace::GeneratorName;
@@ -15,7 +15,8 @@ use common::sequence::{SectionKey, SectionRecord};
 use common::setting::{Setting, SettingKey};
 use common::time::WallMs;
 use common::token::TokenValue;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// How many owners of a section are skipped after both ledgers were put back: more than any can have had since a backup.
 const OWNERS_FORGOTTEN: u64 = 1 << 32;
@@ -79,22 +80,27 @@ pub(crate) fn sections_beyond(store: &Loaded, skip: u64, owners: u64) -> Vec<Wri
         sequences.map_or(Terms::UNKNOWN, Terms::from)
     };
     let mut known: BTreeMap<GeneratorName, Terms> = BTreeMap::new();
-    let mut records: BTreeMap<SectionKey, (SectionRecord, u64)> =
-        store.sections.iter().map(|(record, held)| (record.key.clone(), (record.clone(), *held))).collect();
-    let mut writes = Vec::new();
+    let mut table = SectionTable::new(store.sections.iter().cloned(), store.section_preps.iter().cloned());
     for prep in &store.section_preps {
-        let (before, held) = records.get(&prep.key).map_or((0, 0), |(record, held)| (record.max_seq, *held));
-        let record = SectionRecord { max_seq: before.max(prep.max_seq), ..prep.clone() };
-        records.insert(prep.key.clone(), (record, held));
-        writes.push(Write::DropSectionPrep(prep.key.clone()));
+        for Piece { range, held, .. } in table.pieces(&prep.range).collect::<Vec<_>>() {
+            let (before, peer_has) = held.map_or((0, 0), |held| (held.max_seq, held.peer_has));
+            let (owner, max_seq) = (Arc::new(prep.owner.clone()), before.max(prep.max_seq));
+            table.put(&range, Held { g: prep.g, owner, max_seq, peer_has });
+        }
     }
-    for (key, (record, held)) in records {
-        let terms = known.entry(key.name.clone()).or_insert_with(|| terms(&key.name));
-        let max_seq = covering(record.max_seq, terms).max(record.max_seq.saturating_add(skip).min(terms.last));
-        let g = Generation(record.g.0.saturating_add(owners));
-        writes.push(Write::Section(SectionRecord { max_seq, g, ..record }, held));
+    for (range, held) in table.all().collect::<Vec<_>>() {
+        let terms = known.entry(range.name.clone()).or_insert_with(|| terms(&range.name));
+        let max_seq = covering(held.max_seq, terms).max(held.max_seq.saturating_add(skip).min(terms.last));
+        let g = Generation(held.g.0.saturating_add(owners));
+        table.put(&range, Held { max_seq, g, ..held });
     }
-    writes
+    let rows: Vec<(SectionRecord, u64)> = table.stored().collect();
+    let begins: BTreeSet<SectionKey> = rows.iter().map(|(record, _)| record.range.first()).collect();
+    let gone = store.sections.iter().map(|(record, _)| record.range.first()).filter(|key| !begins.contains(key));
+    let sections = Write::Sections { gone: gone.collect(), rows };
+    let gone: Vec<SectionKey> = store.section_preps.iter().map(|prep| prep.range.first()).collect();
+    let preps = (!gone.is_empty()).then(|| Write::SectionPreps { gone, rows: Vec::new() });
+    preps.into_iter().chain((!begins.is_empty()).then_some(sections)).collect()
 }
 
 /// The day from which on nothing that was promised until `now` can still be used, and what is granted meanwhile.

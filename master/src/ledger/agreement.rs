@@ -13,7 +13,7 @@ use common::lease::{Lease, Prep};
 use common::namespace::GeneratorName;
 use common::parameters::AgentId;
 use common::rpc::lease::{Mode, Refusal};
-use common::sequence::{Section, SectionKey, SectionRecord};
+use common::sequence::{Section, SectionKey, SectionRange, SectionRecord};
 use common::setting::Change;
 use common::time::{Now, WallMs};
 use common::token::TokenKey;
@@ -98,8 +98,8 @@ pub trait Agreement {
     /// What is written down as held by all when a section is raised to `max_seq`.
     fn held_by_all(&self, held: &Held, max_seq: u64) -> u64;
 
-    /// A section was raised here: all others have to know.
-    fn share_bound(&mut self, key: &SectionKey);
+    /// Sections were raised here: all others have to know.
+    fn share_bound(&mut self, range: &SectionRange);
 
     /// Proposes new owners of sections whose owners are chosen here.
     fn give_sections(&mut self, now: Now, proposals: Vec<SectionRecord>, fx: &mut Effects);

@@ -7,21 +7,26 @@ use super::state::Ledger;
 use crate::lease::Effects;
 use crate::section::allocators::{Allocator, NETWORK_MAX};
 use crate::section::placement::{self, Candidate, NEAR};
-use crate::section::{Held, PREPS_MAX, SECTIONS_MAX, SECTIONS_OF_NAME_MAX, Terms};
+use crate::section::{Owned, PREPS_MAX, Piece, SECTIONS_MAX, SECTIONS_OF_NAME_MAX, SectionMap, Terms};
 use common::lease::{Generation, Lease};
 use common::namespace::GeneratorName;
 use common::parameters::{AgentId, SessionId};
 use common::rpc::lease::Refusal;
 use common::rpc::ranges::{KeepRequest, NotMoved, Unserved};
-use common::sequence::{Section, SectionKey, SectionOrder, SectionOwner, SectionRecord, SequenceDefinition, Slot};
+use common::sequence::{
+    Section, SectionKey, SectionOrder, SectionOwner, SectionRange, SectionRecord, SequenceDefinition, Slot,
+};
 use common::setting::SettingKey;
 use common::time::Now;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Sections of owners that are gone which are given to others at one beat.
+/// Ranges of owners that are gone or stop which are given to others at one beat.
 const GONE_MAX: usize = 2_048;
-/// Sections that are moved at one beat from an owner that serves them: for each of them calls wait for a while.
+/// Ranges of an owner that serves them which are moved at one beat because it is drained, and sections which are moved to make the load more
+/// even: for each of them calls wait for a while.
 const MOVES_MAX: usize = 32;
+/// Of many more sections this part may be moved at one beat to make the load more even, so that it does not take days.
+const MOVES_PART: u32 = 32;
 
 /// What those who may be given sections of one set have, while several are given at once.
 type Candidates = BTreeMap<GeneratorName, Vec<Candidate>>;
@@ -35,8 +40,10 @@ where
         let nobodys = |section: &Section| self.is_nobodys(now, &SectionKey { name: name.clone(), section: *section });
         let nobodys: Vec<Section> = sections.iter().copied().filter(nobodys).collect();
         if self.is_home_of(name) {
+            let mut ranges = SectionMap::default();
             let keys = nobodys.into_iter().map(|section| SectionKey { name: name.clone(), section });
-            self.give(now, keys.collect(), fx);
+            keys.for_each(|key| ranges.set(&(&key).into(), Some(())));
+            self.give(now, ranges.rows(None).map(|(range, ())| range).collect(), fx);
         } else if !nobodys.is_empty() && self.may_give_sections(now).is_ok() {
             self.ask_for_sections(name, nobodys, fx);
         }
@@ -61,13 +68,13 @@ where
             return Some(Unserved::NoMemory { set: set.clone() });
         }
         let max = self.room_for(name).err()?;
-        nobodys.any(|key| self.sections.get(&key).is_none()).then_some(max)
+        nobodys.any(|key| self.sections.owned(&key).is_none()).then_some(max)
     }
 
     /// Whether nobody serves a section, and nobody is about to as far as this master knows.
     fn is_nobodys(&self, now: Now, key: &SectionKey) -> bool {
-        let gone = |held: &Held| self.allocators.silent(now.boot, held.owner.session);
-        self.sections.prep(key).is_none() && self.sections.get(key).is_none_or(gone)
+        let gone = |owned: &Owned| self.allocators.silent(now.boot, owned.owner.session);
+        self.sections.prep(key).is_none() && self.sections.owned(key).is_none_or(gone)
     }
 
     /// Whether somebody serves a section, and nobody is to have it after that.
@@ -75,27 +82,25 @@ where
         self.sections.prep(key).is_none() && !self.is_nobodys(now, key)
     }
 
-    /// Proposes an owner for each of these sections that are at home here, as far as somebody has room for them. Whether for any.
-    fn give(&mut self, now: Now, keys: Vec<SectionKey>, fx: &mut Effects) -> bool {
-        if keys.is_empty() || self.may_give_sections(now).is_err() {
+    /// Proposes owners for these sections that are at home here, as far as somebody has room for them. Whether for any.
+    fn give(&mut self, now: Now, ranges: Vec<SectionRange>, fx: &mut Effects) -> bool {
+        if ranges.is_empty() || self.may_give_sections(now).is_err() {
             return false;
         }
         let mut candidates = Candidates::new();
         let mut proposals = Vec::new();
-        for key in keys {
-            let Some((terms, set)) = self.givable(&key) else { continue };
+        for range in ranges {
+            let Some((terms, set)) = self.terms_at_home(&range.name) else { continue };
+            let mut pieces: VecDeque<Piece> = self.givable(&range, &terms).into();
+            let sections = pieces.iter().fold(0, |sum: u32, piece| sum.saturating_add(piece.range.len()));
             let living = candidates.entry(set.clone()).or_insert_with(|| self.candidates(now, &set));
-            let Some(to) = placement::choose(living, self.sections.neighbours(&key, NEAR), terms.weight) else {
-                continue;
-            };
-            if self.sections.get(&key).is_some_and(|held| held.owner.session == to) {
-                continue;
-            }
-            if let Some(prep) = self.propose_to(&key, to, 0, fx) {
+            let neighbours = self.sections.neighbours(&range, NEAR);
+            for (to, share) in placement::divide(living, neighbours, terms.weight, sections) {
+                let taken = self.propose_some(&mut pieces, to, share, fx, &mut proposals);
+                let bytes = terms.weight.saturating_mul(taken.into());
                 living.iter_mut().filter(|it| it.session == to).for_each(|it| {
-                    it.assigned = it.assigned.saturating_add(terms.weight);
+                    it.assigned = it.assigned.saturating_add(bytes);
                 });
-                proposals.push(prep);
             }
         }
         let any = !proposals.is_empty();
@@ -103,13 +108,47 @@ where
         any
     }
 
-    /// What is said of a section at home here that may be given to somebody now, and by whose set.
-    fn givable(&self, key: &SectionKey) -> Option<(Terms, GeneratorName)> {
-        let (terms, true) = self.terms_of(&key.name)? else { return None };
-        let room = self.sections.get(key).is_some() || self.room_for(&key.name).is_ok();
-        let open = self.sections.prep(key).is_some() || self.sections.preps_len() >= PREPS_MAX;
-        let set = self.sequences_of(&key.name)?.set().clone();
-        (key.section.0 < terms.sections && self.is_home_of(&key.name) && room && !open).then_some((terms, set))
+    /// Proposes the first of these pieces to somebody, so many sections, cutting the last one. How many were proposed.
+    fn propose_some(
+        &mut self,
+        pieces: &mut VecDeque<Piece>,
+        to: SessionId,
+        share: u32,
+        fx: &mut Effects,
+        proposals: &mut Vec<SectionRecord>,
+    ) -> u32 {
+        let (mut left, mut taken) = (share, 0_u32);
+        while left > 0
+            && let Some(mut piece) = pieces.pop_front()
+        {
+            if piece.range.len() > left {
+                let at = Section(piece.range.from.0.saturating_add(left));
+                let mut rest = piece.clone();
+                (piece.range.to, rest.range.from) = (at, at);
+                pieces.push_front(rest);
+            }
+            left = left.saturating_sub(piece.range.len());
+            let is_there = piece.held.as_ref().is_some_and(|held| held.owner.session == to);
+            if !is_there && let Some(prep) = self.propose_to(&piece, to, 0, fx) {
+                taken = taken.saturating_add(prep.range.len());
+                proposals.push(prep);
+            }
+        }
+        taken
+    }
+
+    /// What is said of a living name whose sections are at home here, and by whose set.
+    fn terms_at_home(&self, name: &GeneratorName) -> Option<(Terms, GeneratorName)> {
+        let (terms, true) = self.terms_of(name)? else { return None };
+        let set = self.sequences_of(name)?.set().clone();
+        self.is_home_of(name).then_some((terms, set))
+    }
+
+    /// The sections of a range that may be given to somebody now.
+    fn givable(&self, range: &SectionRange, terms: &Terms) -> Vec<Piece> {
+        let range = SectionRange { to: range.to.min(Section(terms.sections)), ..range.clone() };
+        let room = self.room_for(&range.name).is_ok();
+        self.sections.pieces(&range).filter(|it| it.prep.is_none() && (room || it.held.is_some())).collect()
     }
 
     /// Whether a section that nobody was given before may be given to somebody: of all names together, and of this one.
@@ -124,15 +163,18 @@ where
         Ok(())
     }
 
-    /// Writes the proposal down, in which all numbers up to `given` count as given: from now on this master lists the section for nobody and
-    /// raises it for nobody.
-    fn propose_to(&mut self, key: &SectionKey, to: SessionId, given: u64, fx: &mut Effects) -> Option<SectionRecord> {
+    /// Writes the proposal down, in which all numbers up to `given` count as given: from now on this master lists the sections for nobody and
+    /// raises them for nobody. `None`: too many are open.
+    fn propose_to(&mut self, piece: &Piece, to: SessionId, given: u64, fx: &mut Effects) -> Option<SectionRecord> {
+        if self.sections.preps_len() >= PREPS_MAX {
+            return None;
+        }
         let said = &self.allocators.get(to)?.said;
         let owner = SectionOwner { session: to, agent_id: said.agent_id.clone(), address: said.address.clone() };
-        let begun = || (Generation(1), self.terms_or_widest(&key.name).first.saturating_sub(1));
-        let (g, max_seq) = self.sections.get(key).map_or_else(begun, |held| (held.g.next(), held.max_seq));
-        let max_seq = max_seq.max(given);
-        let prep = SectionRecord { key: key.clone(), g, owner, max_seq };
+        let Piece { range, held, .. } = piece;
+        let begun = || (Generation(1), self.terms_or_widest(&range.name).first.saturating_sub(1));
+        let (g, max_seq) = held.as_ref().map_or_else(begun, |held| (held.g.next(), held.max_seq));
+        let prep = SectionRecord { range: range.clone(), g, owner, max_seq: max_seq.max(given) };
         self.put_section_prep(prep.clone(), fx);
         Some(prep)
     }
@@ -206,18 +248,18 @@ where
         let owners: Vec<SessionId> = self.sections.owners().collect();
         let takeable = self.takeable(now);
         let gone = owners.iter().filter(|session| self.allocators.silent(now.boot, **session));
-        let gone: Vec<SectionKey> =
+        let gone: Vec<SectionRange> =
             gone.flat_map(|session| self.at_home_of(*session, &takeable)).take(GONE_MAX).collect();
         if self.give(now, gone, fx) {
             return;
         }
         // One that is about to stop serves on while the next owners wait, if they hear of it in time.
-        let leaving: Vec<SectionKey> = self.of_leaving(&owners, &takeable, true).take(GONE_MAX).collect();
+        let leaving: Vec<SectionRange> = self.of_leaving(&owners, &takeable, true).take(GONE_MAX).collect();
         if self.give(now, leaving, fx) {
             return;
         }
         let room = MOVES_MAX.saturating_sub(self.sections.preps_len());
-        let drained: Vec<SectionKey> = self.of_leaving(&owners, &takeable, false).take(room).collect();
+        let drained: Vec<SectionRange> = self.of_leaving(&owners, &takeable, false).take(room).collect();
         if !self.give(now, drained, fx) && self.sections.preps_len() == 0 {
             self.even_out(now, fx);
         }
@@ -241,7 +283,7 @@ where
         owners: &'a [SessionId],
         takeable: &'a BTreeSet<GeneratorName>,
         stop: bool,
-    ) -> impl Iterator<Item = SectionKey> + 'a {
+    ) -> impl Iterator<Item = SectionRange> + 'a {
         let leave = move |session: &SessionId| {
             let Some(allocator) = self.allocators.get(*session) else { return Vec::new() };
             let leaves = match stop {
@@ -267,29 +309,45 @@ where
         let living = self.sections.names(None).filter(|name| self.is_living_sequence(name));
         let sets: BTreeSet<GeneratorName> =
             living.filter_map(|name| Some(self.sequences_of(name)?.set().clone())).collect();
-        let mut proposals = Vec::new();
+        let (mut proposals, mut moved) = (Vec::new(), 0_u32);
         for set in sets {
             let mut candidates = self.candidates(now, &set);
-            while proposals.len() < MOVES_MAX {
+            loop {
                 let weight = candidates.iter().filter_map(|it| self.lightest(it.session, &set)).min();
                 let Some((from, to)) = weight.and_then(|weight| placement::uneven(&candidates, weight)) else { break };
-                let Some((terms, key)) = self.evening_out(&candidates, (from, to), &set) else {
+                let Some((terms, name, count)) = self.evening_out(&candidates, (from, to), &set) else {
                     // What it has the most of is of other sets, or too heavy to make anything more even.
                     candidates.retain(|it| it.session != from);
                     continue;
                 };
-                let Some(prep) = self.propose_to(&key, to, 0, fx) else { break };
-                for it in &mut candidates {
-                    match it.session {
-                        session if session == from => it.assigned = it.assigned.saturating_sub(terms.weight),
-                        session if session == to => it.assigned = it.assigned.saturating_add(terms.weight),
-                        _ => {}
-                    }
+                let most = u32::try_from(MOVES_MAX).unwrap_or(u32::MAX).max(count / MOVES_PART);
+                let share = placement::evening(&candidates, terms.weight, (from, to), most.saturating_sub(moved));
+                let mut pieces = self.last_of(from, &name, share);
+                let taken = self.propose_some(&mut pieces, to, share, fx, &mut proposals);
+                if taken == 0 {
+                    break;
                 }
-                proposals.push(prep);
+                moved = moved.saturating_add(taken);
+                placement::moved(&mut candidates, (from, to), terms.weight.saturating_mul(taken.into()));
             }
         }
         self.give_sections(now, proposals, fx);
+    }
+
+    /// The last sections of a name that are listed for a session, so many at most.
+    fn last_of(&self, session: SessionId, name: &GeneratorName, most: u32) -> VecDeque<Piece> {
+        let (mut pieces, mut left) = (VecDeque::new(), most);
+        let listed = self.sections.listed(session).into_iter();
+        for (row, _) in listed.flat_map(|listed| listed.rows_of(name, 0, u32::MAX).rev()) {
+            if left == 0 {
+                break;
+            }
+            let from = Section(row.start.max(row.end.saturating_sub(left)));
+            let range = SectionRange { name: name.clone(), from, to: Section(row.end) };
+            left = left.saturating_sub(range.len());
+            pieces.extend(self.sections.pieces(&range));
+        }
+        pieces
     }
 
     /// A living name's set is that one.
@@ -303,36 +361,36 @@ where
         of_set.filter_map(|name| Some(self.terms_of(name)?.0.weight)).min()
     }
 
-    /// One of a session's sections that are at home here and of that set, which makes the two more even: of names of which it has sections
-    /// of another size, a heavier one could do the opposite, and would come back at the next beat.
+    /// A name of that set of which a session has sections that are at home here and make the two more even, and how many it has: of names of
+    /// which it has sections of another size, a heavier one could do the opposite, and would come back at the next beat.
     fn evening_out(
         &self,
         candidates: &[Candidate],
         (from, to): (SessionId, SessionId),
         set: &GeneratorName,
-    ) -> Option<(Terms, SectionKey)> {
+    ) -> Option<(Terms, GeneratorName, u32)> {
         let listed = self.sections.listed(from)?;
-        let here = |name: &&GeneratorName| self.is_home_of(name) && self.is_of_set(name, set);
-        let of_set = self.sections.counts(from).map(|(name, _)| name).filter(here);
-        let mut fitting = of_set.filter(|name| {
-            let weight = self.terms_of(name).map(|(terms, _)| terms.weight);
-            weight.is_some_and(|weight| placement::uneven(candidates, weight) == Some((from, to)))
-        });
-        fitting.find_map(|name| {
-            let section = listed.from_the_end_of(name).next()?;
-            let key = SectionKey { name: name.clone(), section };
-            Some((self.givable(&key)?.0, key))
+        let here = |name: &GeneratorName| self.is_home_of(name) && self.is_of_set(name, set);
+        let mut of_set = self.sections.counts(from).filter(|(name, _)| here(name) && listed.len_of(name) > 0);
+        of_set.find_map(|(name, count)| {
+            let (terms, _) = self.terms_of(name)?;
+            let fits = placement::uneven(candidates, terms.weight) == Some((from, to));
+            fits.then(|| (terms, name.clone(), count))
         })
     }
 
     /// The last ones of a session's sections of these names that are at home here and under way to nobody.
-    fn at_home_of(&self, session: SessionId, takeable: &BTreeSet<GeneratorName>) -> Vec<SectionKey> {
-        let listed = self.sections.listed(session).into_iter();
-        let theirs = listed.flat_map(|spans| {
-            let names = takeable.iter().rev().filter(|name| self.is_home_of(name));
-            names.flat_map(|name| spans.from_the_end_of(name).map(move |section| (name, section)))
+    fn at_home_of(&self, session: SessionId, takeable: &BTreeSet<GeneratorName>) -> Vec<SectionRange> {
+        let names = takeable.iter().rev().filter(|name| self.is_home_of(name));
+        let theirs = self.sections.listed(session).into_iter().flat_map(|listed| {
+            let rows = names.clone().flat_map(|name| listed.rows_of(name, 0, u32::MAX).rev().map(move |it| (name, it)));
+            rows.map(|(name, (row, _))| SectionRange {
+                name: name.clone(),
+                from: Section(row.start),
+                to: Section(row.end),
+            })
         });
-        theirs.take(GONE_MAX).map(|(name, section)| SectionKey { name: name.clone(), section }).collect()
+        theirs.take(GONE_MAX).collect()
     }
 
     /// Proposes a section that is at home here as an operator wants it.
@@ -344,15 +402,15 @@ where
         fx: &mut Effects,
     ) -> Result<(), Refusal> {
         let session = self.next_owner(now, key, order)?;
-        let is_there = |held: &Held| held.owner.session == session;
+        let is_there = |owned: &Owned| owned.owner.session == session;
         let given = match order {
-            SectionOrder::Move(_) if self.sections.get(key).is_some_and(is_there) => return Ok(()),
+            SectionOrder::Move(_) if self.sections.owned(key).is_some_and(is_there) => return Ok(()),
             SectionOrder::Move(_) => 0,
             SectionOrder::Raise(first) => first.saturating_sub(1),
         };
-        if let Some(prep) = self.propose_to(key, session, given, fx) {
-            self.give_sections(now, vec![prep], fx);
-        }
+        let pieces: Vec<Piece> = self.sections.pieces(&key.into()).collect();
+        let proposals = pieces.iter().filter_map(|piece| self.propose_to(piece, session, given, fx)).collect();
+        self.give_sections(now, proposals, fx);
         Ok(())
     }
 
@@ -370,9 +428,9 @@ where
         }
         let set = self.sequences_of(&key.name).ok_or(Refusal::NoSuchName)?.set();
         let candidates = self.candidates(now, set);
-        let owner = self.sections.get(key).map(|held| held.owner.session);
+        let owner = self.sections.owned(key).map(|owned| owned.owner.session);
         let stays = owner.filter(|owner| candidates.iter().any(|it| it.session == *owner));
-        let other = || placement::choose(&candidates, self.sections.neighbours(key, NEAR), terms.weight);
+        let other = || placement::choose(&candidates, self.sections.neighbours(&key.into(), NEAR), terms.weight);
         stays.or_else(other).ok_or_else(|| Refusal::NotMoved(NotMoved::Nobody { set: set.clone() }))
     }
 
@@ -388,7 +446,7 @@ where
         if let Some(prep) = self.sections.prep(key) {
             return Err(Refusal::NotMoved(NotMoved::UnderWay { to: prep.owner.agent_id.clone() }));
         }
-        if self.sections.get(key).is_none() {
+        if self.sections.owned(key).is_none() {
             self.room_for(&key.name).map_err(|full| Refusal::NotMoved(NotMoved::NoRoom { full }))?;
         }
         if self.sections.preps_len() >= PREPS_MAX {

@@ -48,7 +48,7 @@ where
         if !self.is_complete() {
             return Ok(());
         }
-        // Of one section a look costs less than a proof, and nearly always ends it. Of a range it may cost as much as there are sections, which
+        // Of one section a look costs less than a proof, and nearly always ends it. Of a range it may cost as much as there are rows, which
         // only masters can have put together.
         let is_one = sections.to.0.saturating_sub(sections.from.0) == 1;
         if is_one && self.sections.first_below(sections, *g).is_none() || !self.shows_sections(session, shown) {

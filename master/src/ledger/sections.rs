@@ -5,17 +5,18 @@ use super::agreement::Agreement;
 use super::state::{AskedRoutes, Ledger};
 use crate::lease::receipt::section_receipt;
 use crate::lease::{Effects, Reply, RequestId, Write};
-use crate::section::{Allocators, Held, NEW_AN_HOUR, rules};
+use crate::section::{Allocators, Held, NEW_AN_HOUR, Owned, SECTIONS_MAX, SECTIONS_OF_NAME_MAX, rules};
 use common::audit::{Action, Actor, Entry};
+use common::lease::Generation;
 use common::namespace::GeneratorName;
 use common::parameters::{AgentId, SessionId};
 use common::rpc::lease::Refusal;
 use common::rpc::ranges::{
-    ADDRESS_LEN_MAX, KEEP_RANGES_MAX, KEPT_ONLY_MAX, KeepReply, KeepRequest, NotMoved, NotRaised, RAISES_MAX,
-    RECEIPTS_MAX, ROUTES_ASKED_MAX, ROUTES_MAX, Raise, RaiseRequest, Raised, RoutesReply, RoutesRequest, SETS_MAX,
-    ShownReceipt, Unserved,
+    ADDRESS_LEN_MAX, HeldSections, KEEP_RANGES_MAX, KEPT_ONLY_MAX, KeepReply, KeepRequest, NotMoved, NotRaised,
+    RAISES_MAX, RECEIPTS_MAX, ROUTES_ASKED_MAX, ROUTES_MAX, Raise, RaiseRequest, Raised, RoutesReply, RoutesRequest,
+    SETS_MAX, ShownReceipt, Unserved,
 };
-use common::sequence::{Route, Section, SectionKey, SectionOrder};
+use common::sequence::{Route, Section, SectionKey, SectionOrder, SectionRange};
 use common::time::{Now, SpanMs};
 use std::collections::BTreeMap;
 
@@ -61,12 +62,19 @@ where
             return Err(Refusal::Overloaded);
         }
         let lease_ms = u32::try_from(self.allocators.lease().0).unwrap_or(u32::MAX);
-        let spans = self.sections.listed(session).into_iter();
+        let listed = self.sections.listed(session).into_iter();
         let mut listed: Box<dyn Iterator<Item = _>> = match only.is_empty() {
-            true => Box::new(spans.flat_map(|spans| spans.held(after.as_ref()))),
-            false => Box::new(spans.flat_map(|spans| only.iter().flat_map(|range| spans.within(range)))),
+            true => Box::new(listed.flat_map(|listed| listed.rows(after.as_ref()))),
+            false => Box::new(listed.flat_map(|listed| only.iter().flat_map(|range| listed.within(range)))),
         };
-        let sections = listed.by_ref().take(KEEP_RANGES_MAX).collect();
+        let held = |(SectionRange { name, from, to }, g): (_, &Generation)| HeldSections {
+            name,
+            from,
+            to,
+            g: *g,
+            fresh: None,
+        };
+        let sections = listed.by_ref().take(KEEP_RANGES_MAX).map(held).collect();
         Ok(KeepReply { lease_ms, run: self.run(), boot: now.boot, sections, more: listed.next().is_some() })
     }
 
@@ -115,15 +123,22 @@ where
             return Err(NotRaised::OtherOwner);
         }
         let from = held.max_seq;
-        let max_seq = rules::raised(from, raise.to, self.raise_bound(held, &terms), &terms)?;
+        let max_seq = rules::raised(from, raise.to, self.raise_bound(&held, &terms), &terms)?;
         if max_seq > from {
-            let peer_has = self.held_by_all(held, max_seq);
-            let held = Held { max_seq, peer_has, ..held.clone() };
-            self.put_section(&key, held, fx);
-            self.share_bound(&key);
+            let range = self.raised_with(&key, session);
+            let peer_has = self.held_by_all(&held, max_seq);
+            self.put_sections(&range, Held { max_seq, peer_has, ..held }, fx);
+            self.share_bound(&range);
         }
         let receipt = self.identity.epoch.and_then(|pairing| section_receipt(pairing, &key.into(), raise.g, session));
         Ok(Raised { from, max_seq, receipt })
+    }
+
+    /// What is raised for a section: it alone; or all that is alike, which costs their keys numbers, where a further row would be one too many.
+    fn raised_with(&self, key: &SectionKey, session: SessionId) -> SectionRange {
+        let full = self.sections.len() >= SECTIONS_MAX || self.sections.len_of(&key.name) >= SECTIONS_OF_NAME_MAX;
+        let row = full.then(|| self.sections.row(key, session)).flatten();
+        row.unwrap_or_else(|| key.into())
     }
 
     /// Lets sections that nobody serves be given to somebody. If that is about to happen the call waits for it.
@@ -186,7 +201,7 @@ where
         let RoutesRequest { name, sections, .. } = request;
         let is_living = self.is_living_sequence(name) && self.may_give_sections(now).is_ok();
         let key = |section: Section| SectionKey { name: name.clone(), section };
-        let of_other = |section| !self.is_home_of(section) && !self.has_owner(now, &key(section));
+        let of_other = |section| !self.is_home_of(name) && !self.has_owner(now, &key(section));
         let open = |section: &&Section| self.sections.prep(&key(**section)).is_some() || of_other(**section);
         if is_living { sections.iter().filter(open).copied().collect() } else { Vec::new() }
     }
@@ -220,22 +235,26 @@ where
         let RoutesRequest { name, sections, all_from, .. } = request;
         let asked = sections.iter().filter_map(|section| {
             let key = SectionKey { name: name.clone(), section: *section };
-            let held = self.sections.get(&key).filter(|_| self.sections.prep(&key).is_none())?;
-            Some((*section, held))
+            let owned = self.sections.owned(&key).filter(|_| self.sections.prep(&key).is_none())?;
+            Some((*section, owned))
         });
         let mut all = all_from.iter().flat_map(|from| self.sections.routes_of(name, *from));
         let room = ROUTES_MAX.saturating_sub(sections.len()).max(1);
-        let mut routes: BTreeMap<Section, (Section, &Held)> =
-            all.by_ref().take(room).map(|(from, to, held)| (from, (to, held))).collect();
+        let mut routes: BTreeMap<Section, (Section, &Owned)> =
+            all.by_ref().take(room).map(|(from, to, owned)| (from, (to, owned))).collect();
         let next = all.next().map(|(from, ..)| from);
-        for (section, held) in asked {
-            join_route(&mut routes, section, held);
+        for (section, owned) in asked {
+            join_route(&mut routes, section, owned);
         }
-        let routes = routes.into_iter().map(|(from, (to, held))| Route {
+        let routes = routes.into_iter().map(|(from, (to, owned))| Route {
             from,
             to,
-            address: self.allocators.get(held.owner.session).map_or(&held.owner.address, |it| &it.said.address).clone(),
-            g: held.g,
+            address: self
+                .allocators
+                .get(owned.owner.session)
+                .map_or(&owned.owner.address, |it| &it.said.address)
+                .clone(),
+            g: owned.g,
         });
         let networks = self.settings_table.whitelist().iter();
         let networks = networks.map(|network| common::setting::canonical(*network).unwrap_or(*network)).collect();
@@ -247,7 +266,7 @@ where
         let network = self.table.usage().limits().network(address);
         let mut admit = |section: &&Section| {
             let key = SectionKey { name: name.clone(), section: **section };
-            let known = self.sections.get(&key).is_some() || self.sections.prep(&key).is_some();
+            let known = self.sections.owned(&key).or(self.sections.prep(&key)).is_some();
             known || self.routes.newcomers.admit(now.boot, network, &key)
         };
         sections.iter().filter(&mut admit).copied().collect()
@@ -312,17 +331,17 @@ where
 }
 
 /// Adds a section to routes: to the one before it, if that ends here and has the same owner.
-fn join_route<'a>(routes: &mut BTreeMap<Section, (Section, &'a Held)>, section: Section, held: &'a Held) {
+fn join_route<'a>(routes: &mut BTreeMap<Section, (Section, &'a Owned)>, section: Section, owned: &'a Owned) {
     let after = Section(section.0.saturating_add(1));
     if routes.range(..=section).next_back().is_some_and(|(_, (to, _))| *to > section) {
         return;
     }
     if let Some((_, (to, its))) = routes.range_mut(..section).next_back()
         && *to == section
-        && (its.g, its.owner.session) == (held.g, held.owner.session)
+        && (its.g, its.owner.session) == (owned.g, owned.owner.session)
     {
         *to = after;
     } else {
-        routes.insert(section, (after, held));
+        routes.insert(section, (after, owned));
     }
 }

@@ -10,7 +10,7 @@ use crate::lease::takings::{Asker, Takings};
 use crate::lease::{Alarm, Effects, Identity, Limits, RequestId, Write};
 use crate::policy::{Policy, rules};
 use crate::section::newcomers::Newcomers;
-use crate::section::{Allocators, Held, SectionTable, Terms};
+use crate::section::{Allocators, Held, Piece, SectionTable, Terms};
 use crate::setting::SettingsTable;
 use common::account::User;
 use common::audit::{Action, Actor, Cause, Entry};
@@ -21,7 +21,7 @@ use common::parameters::{AgentId, ClusterId, SessionId};
 use common::rpc::lease::Refusal;
 use common::rpc::ranges::{RoutesRequest, Unserved};
 use common::segment::MasterRun;
-use common::sequence::{Section, SectionKey, SectionRecord};
+use common::sequence::{Section, SectionRange, SectionRecord};
 use common::setting::SettingKey;
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::{TokenKey, TokenType};
@@ -170,16 +170,14 @@ impl<A> Ledger<A> {
         self.table.put_prep(prep);
     }
 
-    pub(super) fn put_section(&mut self, key: &SectionKey, held: Held, fx: &mut Effects) {
-        fx.writes.push(Write::Section(held.record(key.clone()), held.peer_has));
-        let known = self.sections.get(key).map(|known| known.g);
-        self.routes.section_changed |= known != Some(held.g);
-        self.sections.put(key, held);
+    pub(super) fn put_sections(&mut self, range: &SectionRange, held: Held, fx: &mut Effects) {
+        let other = |piece: Piece| piece.held.is_none_or(|known| known.g != held.g);
+        self.routes.section_changed |= self.sections.pieces(range).any(other);
+        fx.write_sections(self.sections.put(range, held));
     }
 
     pub(super) fn put_section_prep(&mut self, prep: SectionRecord, fx: &mut Effects) {
-        fx.writes.push(Write::SectionPrep(prep.clone()));
-        self.sections.put_prep(prep);
+        fx.write_section_preps(self.sections.put_prep(prep));
     }
 
     /// What the definition of a name says of its sections, and whether further numbers may be given; `None`: it is no sequence.

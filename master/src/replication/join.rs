@@ -69,14 +69,17 @@ pub fn first_writes(me: MasterId, begun: Begun) -> (Identity, Write) {
 /// A section of the survivor as the joining master takes it: the survivor holds as much.
 pub fn section_taken_over(record: SectionRecord) -> Write {
     let held = record.max_seq;
-    Write::Section(record, held)
+    Write::sections(record, held)
 }
 
 /// Whatever the lost master may have raised alone is skipped in every section, and whoever a section was proposed to has it, because the
 /// lost one may have listed it for them. Until a replacement takes them over nobody else raises them, so what is written is what all hold.
 fn sections_without_peer(survivor: &Loaded) -> Vec<Write> {
     let beyond = remedy::sections_beyond(survivor, 0, 0).into_iter().map(|write| match write {
-        Write::Section(record, _) => section_taken_over(record),
+        Write::Sections { gone, rows } => {
+            let rows = rows.into_iter().map(|(record, _)| (record.max_seq, record));
+            Write::Sections { gone, rows: rows.map(|(held, record)| (record, held)).collect() }
+        }
         other => other,
     });
     std::iter::once(Write::SectionsCut(false)).chain(beyond).collect()

@@ -64,7 +64,7 @@ pub async fn join(dir: &Path, me: MasterId, peer: &str, token: JoinToken) -> any
         let JoinReply::Sections { records, last } = ask(JoinStep::Sections { after }).await? else {
             bail!("the survivor at {peer} answered another question");
         };
-        after = records.last().map(|record| record.key.clone());
+        after = records.last().map(|record| record.range.last());
         let writes: Vec<Write> = records.into_iter().map(section_taken_over).collect();
         draft.commit(&writes, 0)?;
         if last || after.is_none() {

@@ -10,6 +10,10 @@
 //!   other:  absent/record g --------Propose-----------> record g+1
 //! ```
 //!
+//! Sections beside each other that are alike are one *row* of the table, one record of the store and one part of a message, however many
+//! they are. The rules hold for each section by itself: a row splits where one of its sections changes, and neighbours that are alike again
+//! are one row. So whatever a master hears of a range it takes in by the pieces that its own table has of it, and answers by pieces.
+//!
 //! An *allocator* is an agent that serves sections. It asks both masters for the list of its sections every third of `--sequence-lease` (N),
 //! and serves a section until N after it sent the last such call that was answered with it. The next owner waits N and a little from the
 //! answer that first listed the section for it.
@@ -35,6 +39,7 @@
 //! | a prep is never dropped, but for a record that is newer | `Ledger::take_section` |
 //! | it is durable before it is sent; a record before it is confirmed | the driver, which commits before it sends |
 //! | Confirm carries `max_seq`, and the home takes the larger one | `Ledger::on_propose_sections`, `Ledger::on_confirm_sections` |
+//! | a Confirm drops the proposal of the sections that it names, and of no others | `Ledger::on_confirm_sections`, `Ledger::take_section` |
 //! | a doubled Propose merges again and is confirmed again | `Ledger::on_propose_sections` |
 //! | merges take the larger `max_seq`, whatever the owner | [`rules::merge`] |
 //! | a raise needs the session and the `g` of the record | `Ledger::raise_one` |
@@ -61,21 +66,22 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod allocators;
+mod map;
 pub mod newcomers;
 pub mod placement;
 pub mod rules;
-mod spans;
 mod table;
 
 pub use allocators::Allocators;
-pub use spans::Spans;
-pub use table::SectionTable;
+pub use map::{ChangedRows, SectionMap};
+pub use table::{ChangedRecords, Piece, SectionTable};
 
 use common::lease::Generation;
-use common::sequence::{SECTION_LEN, SectionKey, SectionOwner, SectionRecord, SequenceDefinition};
+use common::sequence::{SECTION_LEN, SectionOwner, SectionRange, SectionRecord, SequenceDefinition};
 use std::sync::Arc;
 
-/// Sections of all names that may be given to somebody. A name may have more by its definition; those beyond are served by nobody.
+/// Rows of records and proposals of all names. With as many no further section is given to anybody, and a raise splits no row: all of it is
+/// raised.
 pub const SECTIONS_MAX: usize = 262_144;
 /// Of those, so many may be of one name: nobody who uses up one keeps all others from getting any.
 pub const SECTIONS_OF_NAME_MAX: usize = SECTIONS_MAX / 4;
@@ -83,12 +89,12 @@ pub const SECTIONS_OF_NAME_MAX: usize = SECTIONS_MAX / 4;
 /// all keys of a new name can be used at once, and several hours and names are needed to use up all sections that there may be.
 pub const NEW_AN_HOUR: u32 = 65_536;
 const _: () = assert!(NEW_AN_HOUR as usize >= SECTIONS_OF_NAME_MAX);
-/// Proposals of one master that are open at once.
+/// Rows of proposals of one master that are open at once.
 pub const PREPS_MAX: usize = 4_096;
 /// What a key takes in an allocator's memory, in bytes.
 pub const KEY_LEN: u64 = 8;
 
-/// A section that was given to somebody.
+/// A section that was given to somebody, with what the other master holds of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Held {
     /// Which owner it is.
@@ -103,26 +109,26 @@ pub struct Held {
 
 impl Held {
     /// As the other master hears it.
-    pub fn record(&self, key: SectionKey) -> SectionRecord {
-        SectionRecord { key, g: self.g, owner: SectionOwner::clone(&self.owner), max_seq: self.max_seq }
+    pub fn record(&self, range: SectionRange) -> SectionRecord {
+        SectionRecord { range, g: self.g, owner: SectionOwner::clone(&self.owner), max_seq: self.max_seq }
     }
 }
 
-/// A section that its home wants to give to somebody.
+/// Whose a section is, or is proposed to be by its home.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Proposed {
-    /// Which owner it will be.
+pub struct Owned {
+    /// Which owner it is, or will be.
     pub g: Generation,
-    /// Whose it will be.
+    /// Whose it is, or will be.
     pub owner: Arc<SectionOwner>,
-    /// No number above it was given when this was proposed, as far as the home knew.
+    /// No number above it was given; of a proposal when it was made, as far as the home knew.
     pub max_seq: u64,
 }
 
-impl Proposed {
+impl Owned {
     /// As the other master hears it.
-    pub fn record(&self, key: SectionKey) -> SectionRecord {
-        SectionRecord { key, g: self.g, owner: SectionOwner::clone(&self.owner), max_seq: self.max_seq }
+    pub fn record(&self, range: SectionRange) -> SectionRecord {
+        SectionRecord { range, g: self.g, owner: SectionOwner::clone(&self.owner), max_seq: self.max_seq }
     }
 }
 
@@ -167,7 +173,7 @@ pub(crate) mod tests {
     use super::*;
     use common::parameters::{AgentId, SessionId};
     use common::rpc::ranges::KeepRequest;
-    use common::sequence::{Section, SequenceSpec, ServedAt};
+    use common::sequence::{Section, SectionKey, SequenceSpec, ServedAt};
 
     pub(crate) fn terms(step: u64, allowance: u64, last: u64) -> Terms {
         Terms { step, first: 1, last, allowance, sections: 100, weight: 800 }
@@ -194,7 +200,7 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn record(name: &str, section: u32, g: u64, session: u64, max_seq: u64) -> SectionRecord {
-        SectionRecord { key: key(name, section), g: Generation(g), owner: owner(session.into()), max_seq }
+        SectionRecord { range: (&key(name, section)).into(), g: Generation(g), owner: owner(session.into()), max_seq }
     }
 
     pub(crate) fn keep(session: u128, memory: u64) -> KeepRequest {

@@ -3,6 +3,7 @@
 
 use common::parameters::SessionId;
 use ipnet::IpNet;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 /// Neighbours within so many sections attract each other.
@@ -85,17 +86,66 @@ pub fn choose(candidates: &[Candidate], neighbours: [Option<SessionId>; 2], weig
     Some(neighbour.unwrap_or(least).session)
 }
 
+/// Whose so many sections of `weight` bytes beside each other become, in their order. Few go to one; of more than a neighbourhood each gets as
+/// many as let all who get some have as much for their memory then.
+pub fn divide(
+    candidates: &[Candidate],
+    neighbours: [Option<SessionId>; 2],
+    weight: u64,
+    sections: u32,
+) -> Vec<(SessionId, u32)> {
+    if u64::from(sections) <= AHEAD {
+        let to = choose(candidates, neighbours, weight).filter(|_| sections > 0);
+        return to.map(|to| (to, sections)).into_iter().collect();
+    }
+    let mut fitting: Vec<&Candidate> = candidates.iter().filter(|candidate| candidate.has_room()).collect();
+    fitting.sort_by(|a, b| by_fill(a, b));
+    let (mut bytes, mut counted, mut some) = (u128::from(weight) * u128::from(sections), 0_u128, 0);
+    for it in &fitting {
+        // This one has more than all before it would have with everything.
+        if bytes * u128::from(it.counted.max(1)) <= u128::from(it.assigned) * counted {
+            break;
+        }
+        bytes += u128::from(it.assigned);
+        counted += u128::from(it.counted.max(1));
+        some += 1;
+    }
+    fitting.truncate(some);
+    let mut left = sections;
+    let mut shares: Vec<(SessionId, u32)> = Vec::new();
+    for it in fitting.iter().rev() {
+        let its = (bytes * u128::from(it.counted.max(1)) / counted.max(1)).saturating_sub(it.assigned.into());
+        let share = u32::try_from(its / u128::from(weight.max(1))).unwrap_or(u32::MAX).min(left);
+        left -= share;
+        shares.push((it.session, share));
+    }
+    // What is left by dividing goes to who has the least.
+    if let Some((_, share)) = shares.last_mut() {
+        *share += left;
+    }
+    // Next to what it has already each range is one with it.
+    shares.sort_by_key(|(session, _)| match Some(*session) {
+        session if session == neighbours[0] => 0,
+        session if session == neighbours[1] => 2,
+        _ => 1,
+    });
+    shares.retain(|(_, share)| *share > 0);
+    shares
+}
+
+/// The order of candidates by what they have for their memory.
+fn by_fill(a: &Candidate, b: &Candidate) -> Ordering {
+    let (mine, theirs) =
+        (u128::from(a.assigned) * u128::from(b.counted), u128::from(b.assigned) * u128::from(a.counted));
+    mine.cmp(&theirs).then(a.session.cmp(&b.session))
+}
+
 /// Who should give a section of `weight` bytes to whom, because the two are far apart: by more than a quarter, and by more than two
 /// neighbourhoods, so that what one place attracts is not moved on at once; and as long as whoever gives still has more for its memory then,
 /// or the section would come back.
 pub fn uneven(candidates: &[Candidate], weight: u64) -> Option<(SessionId, SessionId)> {
-    let fill = |a: &&Candidate, b: &&Candidate| {
-        let (mine, theirs) =
-            (u128::from(a.assigned) * u128::from(b.counted), u128::from(b.assigned) * u128::from(a.counted));
-        mine.cmp(&theirs).then(a.session.cmp(&b.session))
-    };
-    let most = candidates.iter().max_by(fill)?;
-    let least = candidates.iter().filter(|candidate| candidate.has_room()).min_by(fill)?;
+    let most = candidates.iter().max_by(|a, b| by_fill(a, b))?;
+    let least = candidates.iter().filter(|candidate| candidate.has_room()).min_by(|a, b| by_fill(a, b))?;
     let its = least.assigned_as(most);
     let far = its.saturating_mul(5) / 4 + u128::from(weight) * u128::from(2 * AHEAD);
     let then = Candidate { assigned: least.assigned.saturating_add(weight), ..*least };
@@ -103,9 +153,40 @@ pub fn uneven(candidates: &[Candidate], weight: u64) -> Option<(SessionId, Sessi
     (u128::from(most.assigned) > far && stays).then_some((most.session, least.session))
 }
 
+/// Lets what takes so many bytes go from one to another.
+pub fn moved(candidates: &mut [Candidate], (from, to): (SessionId, SessionId), bytes: u64) {
+    for it in candidates {
+        match it.session {
+            session if session == from => it.assigned = it.assigned.saturating_sub(bytes),
+            session if session == to => it.assigned = it.assigned.saturating_add(bytes),
+            _ => {}
+        }
+    }
+}
+
+/// How many sections of `weight` bytes go from one to another until the two are [`uneven`] no more, `most` at most. Others do not count: what
+/// goes to one at a beat is one range.
+pub fn evening(candidates: &[Candidate], weight: u64, pair: (SessionId, SessionId), most: u32) -> u32 {
+    let both = candidates.iter().filter(|it| it.session == pair.0 || it.session == pair.1);
+    let both: Vec<Candidate> = both.copied().collect();
+    let goes_on = |sections: u32| {
+        let mut then = both.clone();
+        moved(&mut then, pair, weight.saturating_mul(sections.into()));
+        uneven(&then, weight) == Some(pair)
+    };
+    // It goes on after `low`, and not after `high` any more.
+    let (mut low, mut high) = (0, most);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if goes_on(middle) { low = middle + 1 } else { high = middle }
+    }
+    low
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     const WEIGHT: u64 = 10;
 
@@ -173,6 +254,57 @@ mod tests {
         assert_eq!(chosen(&two(63), Some(1)), Some(1));
         assert_eq!(chosen(&two(64), Some(1)), Some(2));
         assert_eq!(chosen(&two(5), Some(3)), Some(2), "who is no candidate any more attracts nothing");
+    }
+
+    #[test]
+    fn many_sections_are_cut_so_that_all_have_as_much_for_their_memory() {
+        let divided = |all: &[Candidate], near: [Option<u128>; 2], sections| {
+            let shares = divide(all, near.map(|session| session.map(SessionId)), WEIGHT, sections);
+            shares.into_iter().map(|(session, share)| (session.0, share)).collect::<Vec<_>>()
+        };
+        let three = [candidate(1, 1 << 40, 0), candidate(2, 1 << 41, 300), candidate(3, 1 << 40, 100)];
+        assert_eq!(divided(&three, [None, None], 1_000), [(2, 400), (3, 250), (1, 350)]);
+        assert_eq!(divided(&three, [Some(1), Some(2)], 1_000), [(1, 350), (3, 250), (2, 400)]);
+        // Who has more than all others would have gets none, and few go to one.
+        assert_eq!(divided(&three, [None, None], 80), [(1, 80)]);
+        assert_eq!(divided(&three, [None, None], 64), [(1, 64)]);
+        assert_eq!(divided(&three, [None, None], 0), []);
+        let full = Candidate { used: 5, ..candidate(2, 5, 0) };
+        assert_eq!(divided(&[full, candidate(1, 1 << 40, 9)], [None, None], u32::MAX), [(1, u32::MAX)]);
+        assert_eq!(divided(&[full], [None, None], 1_000), []);
+        assert_eq!(divided(&[], [None, None], 1_000), []);
+    }
+
+    proptest! {
+        /// All are given, nobody gets what would be more even elsewhere, and then nothing is to be moved.
+        #[test]
+        fn whatever_is_cut_is_all_and_comes_to_rest(
+            memories in proptest::collection::vec((1_u64..40, 0_u64..5_000), 1..6), sections in 65_u32..1_000_000,
+        ) {
+            let candidates = memories.iter().zip(1..).map(|((memory, has), session)| candidate(session, memory << 33, *has));
+            let mut candidates: Vec<Candidate> = candidates.collect();
+            let shares = divide(&candidates, [None, None], WEIGHT, sections);
+            prop_assert_eq!(shares.iter().map(|(_, share)| u64::from(*share)).sum::<u64>(), u64::from(sections));
+            let before = uneven(&candidates, WEIGHT).is_some();
+            for (session, share) in shares {
+                candidates.iter_mut().filter(|it| it.session == session).for_each(|it| it.assigned += u64::from(share) * WEIGHT);
+            }
+            prop_assert!(before || uneven(&candidates, WEIGHT).is_none(), "{:?}", candidates);
+        }
+
+        /// As many are moved as if one was moved after the other.
+        #[test]
+        fn evening_is_moving_one_after_the_other(most in 0_u64..3_000, least in 0_u64..3_000, memory in 1_u64..9, max in 0_u32..2_000) {
+            let mut two = vec![candidate(1, 1 << 40, most), candidate(2, memory << 39, least)];
+            let Some(pair) = uneven(&two, WEIGHT) else { return Ok(()) };
+            let at_once = evening(&two, WEIGHT, pair, max);
+            let mut one_by_one = 0;
+            while one_by_one < max && uneven(&two, WEIGHT) == Some(pair) {
+                moved(&mut two, pair, WEIGHT);
+                one_by_one += 1;
+            }
+            prop_assert_eq!(at_once, one_by_one);
+        }
     }
 
     #[test]

@@ -1,36 +1,44 @@
 //! The table of sections and proposals, with the indexes that keep every question off a full scan.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::spans::Spans;
-use super::{Held, Proposed};
+use super::map::{ChangedRows, SectionMap};
+use super::{Held, Owned};
 use common::lease::Generation;
 use common::namespace::GeneratorName;
 use common::parameters::SessionId;
 use common::sequence::{Section, SectionKey, SectionOwner, SectionRange, SectionRecord};
 use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::sync::Arc;
 
 /// What one master knows of every section that was ever given to somebody, and what it proposes of those that are at home with it. The
-/// two maps are the truth; all else is derived from them and changes only with them.
+/// first three maps are the truth; all else is derived from them and changes only with them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SectionTable {
-    names: BTreeMap<GeneratorName, Sections>,
+    records: SectionMap<Owned>,
+    preps: SectionMap<Owned>,
+    /// Of each section with a record, what the other master said that it holds of its bound.
+    peer_has: SectionMap<u64>,
     /// What is listed for each session: its records of which no proposal is open here.
-    listed: BTreeMap<SessionId, Spans>,
+    listed: BTreeMap<SessionId, SectionMap<Generation>>,
     /// How many sections of each name each session has or is to have.
     counts: BTreeMap<SessionId, BTreeMap<GeneratorName, u32>>,
     /// Each owner once, however many sections it has.
     owners: BTreeMap<SessionId, Arc<SectionOwner>>,
-    records: usize,
-    preps: usize,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct Sections {
-    records: BTreeMap<Section, Held>,
-    preps: BTreeMap<Section, Proposed>,
+/// Sections beside each other that are alike, or of which nothing is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Which.
+    pub range: SectionRange,
+    /// Whose they are.
+    pub held: Option<Held>,
+    /// Whose they are proposed to be.
+    pub prep: Option<Owned>,
 }
+
+/// The rows of records and proposals that are different after a change, for the store.
+pub type ChangedRecords = ChangedRows<(Owned, u64)>;
 
 impl SectionTable {
     /// The table with these records, each with what the other master holds, and these proposals.
@@ -39,9 +47,8 @@ impl SectionTable {
         preps: impl IntoIterator<Item = SectionRecord>,
     ) -> Self {
         let mut table = Self::default();
-        for (SectionRecord { key, g, owner, max_seq }, peer_has) in records {
-            let owner = table.shared(owner);
-            table.put(&key, Held { g, owner, max_seq, peer_has });
+        for (SectionRecord { range, g, owner, max_seq }, peer_has) in records {
+            table.put(&range, Held { g, owner: Arc::new(owner), max_seq, peer_has });
         }
         for prep in preps {
             table.put_prep(prep);
@@ -50,11 +57,10 @@ impl SectionTable {
     }
 
     /// One and the same owner is kept once.
-    fn shared(&mut self, owner: SectionOwner) -> Arc<SectionOwner> {
+    fn shared(&mut self, owner: Arc<SectionOwner>) -> Arc<SectionOwner> {
         match self.owners.get(&owner.session) {
-            Some(known) if **known == owner => Arc::clone(known),
+            Some(known) if *known == owner => Arc::clone(known),
             _ => {
-                let owner = Arc::new(owner);
                 self.owners.insert(owner.session, Arc::clone(&owner));
                 owner
             }
@@ -62,23 +68,67 @@ impl SectionTable {
     }
 
     /// A section that was given to somebody.
-    pub fn get(&self, key: &SectionKey) -> Option<&Held> {
-        self.names.get(&key.name)?.records.get(&key.section)
+    pub fn get(&self, key: &SectionKey) -> Option<Held> {
+        Some(held(self.records.get(key)?, self.peer_has.get(key)))
+    }
+
+    /// Whose a section is that was given to somebody.
+    pub fn owned(&self, key: &SectionKey) -> Option<&Owned> {
+        self.records.get(key)
     }
 
     /// The proposal of it that waits for its confirmation.
-    pub fn prep(&self, key: &SectionKey) -> Option<&Proposed> {
-        self.names.get(&key.name)?.preps.get(&key.section)
+    pub fn prep(&self, key: &SectionKey) -> Option<&Owned> {
+        self.preps.get(key)
     }
 
-    /// How many sections there are, those that are proposed for the first time among them.
+    /// What is known of a range, ascending and without a gap: each piece reaches as far as all is alike.
+    pub fn pieces(&self, of: &SectionRange) -> impl Iterator<Item = Piece> {
+        let (name, end) = (&of.name, of.to.0);
+        let mut from = of.from.0;
+        std::iter::from_fn(move || {
+            if from >= end {
+                return None;
+            }
+            let (prep, to) = self.preps.first_run(name, from..end);
+            let (record, to) = self.records.first_run(name, from..to);
+            let (peer_has, to) = self.peer_has.first_run(name, from..to);
+            let held = record.map(|record| held(record, peer_has));
+            let range = SectionRange { name: name.clone(), from: Section(from), to: Section(to) };
+            from = to;
+            Some(Piece { range, held, prep: prep.cloned() })
+        })
+    }
+
+    /// All of a name from `from` on of which there is a record or a proposal, by pieces.
+    pub fn of_name(&self, name: &GeneratorName, from: Section) -> impl Iterator<Item = Piece> {
+        let all = self.ends(name).map(|(first, last)| (first.max(from), last.0.saturating_add(1)));
+        let mut rest = all.map(|(from, to)| SectionRange { name: name.clone(), from, to: Section(to) });
+        let pieces = std::iter::from_fn(move || {
+            let range = rest.as_mut()?;
+            let piece = self.pieces(range).next()?;
+            range.from = piece.range.to;
+            Some(piece)
+        });
+        pieces.filter(|piece| piece.held.is_some() || piece.prep.is_some())
+    }
+
+    /// The sections beside one that are like it in all and listed for that session, as it is.
+    pub fn row(&self, key: &SectionKey, session: SessionId) -> Option<SectionRange> {
+        let rows = [self.records.row(key)?, self.peer_has.row(key)?, self.listed.get(&session)?.row(key)?];
+        let from = rows.iter().map(|row| row.from).max()?;
+        let to = rows.iter().map(|row| row.to).min()?;
+        Some(SectionRange { name: key.name.clone(), from, to })
+    }
+
+    /// How many rows there are, of records and proposals.
     pub fn len(&self) -> usize {
-        self.records.saturating_add(self.preps)
+        self.records.len().saturating_add(self.preps.len())
     }
 
-    /// How many of a name there are.
+    /// How many rows of a name there are.
     pub fn len_of(&self, name: &GeneratorName) -> usize {
-        self.names.get(name).map_or(0, |all| all.records.len().saturating_add(all.preps.len()))
+        self.records.len_of(name).saturating_add(self.preps.len_of(name))
     }
 
     /// Whether there are none.
@@ -86,124 +136,100 @@ impl SectionTable {
         self.len() == 0
     }
 
-    /// How many proposals there are.
+    /// How many rows of proposals there are.
     pub fn preps_len(&self) -> usize {
-        self.preps
+        self.preps.len()
     }
 
-    /// All sections, ascending.
-    pub fn all(&self) -> impl Iterator<Item = (SectionKey, &Held)> {
-        self.names.iter().flat_map(|(name, sections)| {
-            let key = |section: &Section| SectionKey { name: name.clone(), section: *section };
-            sections.records.iter().map(move |(section, held)| (key(section), held))
+    /// How many sections are proposed to somebody.
+    pub fn proposed(&self) -> u64 {
+        self.preps.sections()
+    }
+
+    /// All records, ascending, by pieces of which the other master holds as much.
+    pub fn all(&self) -> impl Iterator<Item = (SectionRange, Held)> {
+        self.records.rows(None).flat_map(|(row, owned)| {
+            let runs = self.peer_has.runs(&row).into_iter();
+            runs.map(|(range, peer_has)| (range, held(owned, peer_has)))
+        })
+    }
+
+    /// All records by rows, as they are stored: with the least that the other master holds of any section of a row.
+    pub fn stored(&self) -> impl Iterator<Item = (SectionRecord, u64)> {
+        self.records.rows(None).map(|(row, owned)| {
+            let least = self.least_held(&row);
+            (owned.record(row), least)
         })
     }
 
     /// All proposals, ascending.
     pub fn preps(&self) -> impl Iterator<Item = SectionRecord> {
-        self.names.iter().flat_map(|(name, sections)| {
-            let key = |section: &Section| SectionKey { name: name.clone(), section: *section };
-            sections.preps.iter().map(move |(section, prep)| prep.record(key(section)))
-        })
+        self.preps.rows(None).map(|(range, prep)| prep.record(range))
     }
 
     /// Ranges of sections of one name from `from` on that are listed for somebody, ascending, and the record of the first one of each; the
     /// others have the same owner. None takes longer the more sections are in it.
-    pub fn routes_of(&self, name: &GeneratorName, from: Section) -> impl Iterator<Item = (Section, Section, &Held)> {
+    pub fn routes_of(&self, name: &GeneratorName, from: Section) -> impl Iterator<Item = (Section, Section, &Owned)> {
         // The next one of each owner, by where it begins: no two overlap.
         let mut next = BTreeMap::new();
-        for spans in self.listed.values() {
-            let mut rest = spans.of_name(name, from);
-            if let Some((begin, end)) = rest.next() {
-                next.insert(begin, (end, rest));
+        for listed in self.listed.values() {
+            let mut rest = listed.rows_of(name, from.0, u32::MAX).map(|(row, _)| row);
+            if let Some(row) = rest.next() {
+                next.insert(row.start, (row.end, rest));
             }
         }
-        let records = self.names.get(name).map(|all| &all.records);
+        let name = name.clone();
         std::iter::from_fn(move || {
             let (begin, (end, mut rest)) = next.pop_first()?;
-            if let Some((from, to)) = rest.next() {
-                next.insert(from, (to, rest));
+            if let Some(row) = rest.next() {
+                next.insert(row.start, (row.end, rest));
             }
-            Some((begin, end, records?.get(&begin)?))
+            let first = SectionKey { name: name.clone(), section: Section(begin) };
+            Some((Section(begin), Section(end), self.records.get(&first)?))
         })
     }
 
     /// The names of which there are sections or proposals, from `from` on.
     pub fn names(&self, from: Option<&GeneratorName>) -> impl Iterator<Item = &GeneratorName> {
-        let from = from.map_or(Bound::Unbounded, Bound::Included);
-        self.names.range::<GeneratorName, _>((from, Bound::Unbounded)).map(|(name, _)| name)
-    }
-
-    /// All of a name from `from` on, ascending: the record, the proposal, or both.
-    pub fn of_name(
-        &self,
-        name: &GeneratorName,
-        from: Section,
-    ) -> impl Iterator<Item = (Section, Option<&Held>, Option<&Proposed>)> {
-        self.names.get(name).into_iter().flat_map(move |sections| {
-            let mut records = sections.records.range(from..).peekable();
-            let mut preps = sections.preps.range(from..).peekable();
-            std::iter::from_fn(move || {
-                let next = match (records.peek(), preps.peek()) {
-                    (Some((record, _)), Some((prep, _))) => **record.min(prep),
-                    (Some((record, _)), None) => **record,
-                    (None, Some((prep, _))) => **prep,
-                    (None, None) => return None,
-                };
-                let held = records.next_if(|(section, _)| **section == next).map(|(_, held)| held);
-                let prep = preps.next_if(|(section, _)| **section == next).map(|(_, prep)| prep);
-                Some((next, held, prep))
-            })
+        let mut records = self.records.names(from).peekable();
+        let mut preps = self.preps.names(from).peekable();
+        std::iter::from_fn(move || {
+            let next = match (records.peek().copied(), preps.peek().copied()) {
+                (Some(record), Some(prep)) => record.min(prep),
+                (record, prep) => record.or(prep)?,
+            };
+            records.next_if_eq(&next);
+            preps.next_if_eq(&next);
+            Some(next)
         })
     }
 
     /// The first of these sections that is nobody's, or whose owners, proposed ones among them, are fewer than `g`.
     pub fn first_below(&self, range: &SectionRange, g: Generation) -> Option<SectionKey> {
-        let mut next = range.from;
-        for (section, held, prep) in self.of_name(&range.name, range.from) {
-            let known = held.map(|held| held.g).max(prep.map(|prep| prep.g));
-            if section != next || next >= range.to || known < Some(g) {
-                break;
-            }
-            next = Section(section.0.saturating_add(1));
-        }
-        (next < range.to).then(|| SectionKey { name: range.name.clone(), section: next })
+        let known = |piece: &Piece| {
+            let held = piece.held.as_ref().map(|held| held.g);
+            held.max(piece.prep.as_ref().map(|prep| prep.g))
+        };
+        self.pieces(range).find(|piece| known(piece) < Some(g)).map(|piece| piece.range.first())
     }
 
     /// The first and the last section of a name of which there is a record or a proposal.
     pub fn ends(&self, name: &GeneratorName) -> Option<(Section, Section)> {
-        let Sections { records, preps } = self.names.get(name)?;
-        let first = records.keys().next().into_iter().chain(preps.keys().next()).min()?;
-        let last = records.keys().next_back().into_iter().chain(preps.keys().next_back()).max()?;
-        Some((*first, *last))
+        let rows = || self.records.rows_of(name, 0, u32::MAX).map(|(row, _)| row);
+        let preps = || self.preps.rows_of(name, 0, u32::MAX).map(|(row, _)| row);
+        let first = rows().next().into_iter().chain(preps().next()).map(|row| row.start).min()?;
+        let last = rows().next_back().into_iter().chain(preps().next_back()).map(|row| row.end).max()?;
+        Some((Section(first), Section(last.saturating_sub(1))))
     }
 
-    /// Those of a name above `after` and up to `to` (`None`: to the end of the name) of which there is a record.
-    pub fn between(&self, after: Option<&SectionKey>, to: Option<&SectionKey>) -> Vec<SectionKey> {
-        let keys = self.after(after).map(|(key, _)| key);
-        keys.take_while(|key| to.is_none_or(|to| key <= to)).collect()
-    }
-
-    fn after(&self, after: Option<&SectionKey>) -> impl Iterator<Item = (SectionKey, &Held)> {
-        let first = after.map_or(Bound::Unbounded, |key| Bound::Included(key.name.clone()));
-        self.names.range((first, Bound::Unbounded)).flat_map(move |(name, sections)| {
-            let start = after_in(after, name);
-            let key = |section: &Section| SectionKey { name: name.clone(), section: *section };
-            sections.records.range((start, Bound::Unbounded)).map(move |(section, held)| (key(section), held))
-        })
-    }
-
-    fn preps_after(&self, after: Option<&SectionKey>) -> impl Iterator<Item = SectionRecord> {
-        let first = after.map_or(Bound::Unbounded, |key| Bound::Included(key.name.clone()));
-        self.names.range((first, Bound::Unbounded)).flat_map(move |(name, sections)| {
-            let start = after_in(after, name);
-            let key = |section: &Section| SectionKey { name: name.clone(), section: *section };
-            sections.preps.range((start, Bound::Unbounded)).map(move |(section, prep)| prep.record(key(section)))
-        })
+    /// The records above `after` and up to `to` (`None`: to the end), by rows that are cut there.
+    pub fn between(&self, after: Option<&SectionKey>, to: Option<&SectionKey>) -> Vec<SectionRange> {
+        let rows = self.records.rows(after).map(|(row, _)| row);
+        rows.map_while(|row| cut(row, to.map(|to| (&to.name, to.section.0.saturating_add(1))))).collect()
     }
 
     /// What follows `after`, ascending: the records, the proposals if they are wanted too, and whether that was all. Not more than
-    /// `max` of both together; whatever is said of one section is on one page.
+    /// `max` rows of both together; a row that reaches beyond the page is cut, so that whatever is said of one section is on one page.
     pub fn page(
         &self,
         after: Option<&SectionKey>,
@@ -211,21 +237,21 @@ impl SectionTable {
         max: usize,
     ) -> (Vec<SectionRecord>, Vec<SectionRecord>, bool) {
         let one_more = max.saturating_add(1);
-        let mut records: Vec<_> = self.after(after).take(one_more).map(|(key, held)| held.record(key)).collect();
-        let wanted = if with_preps { one_more } else { 0 };
-        let mut preps: Vec<_> = self.preps_after(after).take(wanted).collect();
-        let mut keys: Vec<_> = records.iter().chain(&preps).map(|record| record.key.clone()).collect();
-        keys.sort_unstable();
-        let next = keys.get(max).cloned();
-        if let Some(next) = &next {
-            records.retain(|record| record.key < *next);
-            preps.retain(|record| record.key < *next);
-        }
-        (records, preps, next.is_none())
+        let records: Vec<_> = self.records.rows(after).take(one_more).collect();
+        let preps: Vec<_> = self.preps.rows(after).take(if with_preps { one_more } else { 0 }).collect();
+        let mut begins: Vec<SectionKey> = records.iter().chain(&preps).map(|(row, _)| row.first()).collect();
+        begins.sort_unstable();
+        let next = begins.get(max);
+        let before = next.map(|next| (&next.name, next.section.0));
+        let cut = |rows: Vec<(SectionRange, &Owned)>| -> Vec<SectionRecord> {
+            let rows = rows.into_iter().map_while(|(row, owned)| Some(owned.record(cut(row, before)?)));
+            rows.collect()
+        };
+        (cut(records), cut(preps), next.is_none())
     }
 
     /// What this master lists for a session.
-    pub fn listed(&self, session: SessionId) -> Option<&Spans> {
+    pub fn listed(&self, session: SessionId) -> Option<&SectionMap<Generation>> {
         self.listed.get(&session)
     }
 
@@ -239,265 +265,145 @@ impl SectionTable {
         self.counts.get(&session).into_iter().flatten().map(|(name, count)| (name, *count))
     }
 
-    /// Who has, or is to have, the nearest sections before and after one, not further away than `reach`.
-    pub fn neighbours(&self, key: &SectionKey, reach: u32) -> [Option<SessionId>; 2] {
-        let Some(sections) = self.names.get(&key.name) else { return [None, None] };
-        let at = key.section.0;
-        let (low, high) = (Section(at.saturating_sub(reach)), Section(at.saturating_add(reach)));
-        let before = (Bound::Included(low), Bound::Excluded(key.section));
-        let after = (Bound::Excluded(key.section), Bound::Included(high.max(Section(at.saturating_add(1)))));
-        let of =
-            |record: Option<(&Section, &Held)>, prep: Option<(&Section, &Proposed)>, nearer: fn(u32, u32) -> bool| {
-                let prep = prep.map(|(section, prep)| (section.0, prep.owner.session));
-                let record = record.map(|(section, held)| (section.0, held.owner.session));
-                match (prep, record) {
-                    (Some(prep), Some(record)) if nearer(record.0, prep.0) => Some(record.1),
-                    (prep, record) => prep.or(record).map(|(_, session)| session),
-                }
-            };
+    /// Who has, or is to have, the nearest sections before and after a range, not further away than `reach`.
+    pub fn neighbours(&self, of: &SectionRange, reach: u32) -> [Option<SessionId>; 2] {
+        let (from, to) = (of.from.0, of.to.0);
+        let before = |map: &SectionMap<Owned>| {
+            let last = map.rows_of(&of.name, from.saturating_sub(reach), from).next_back();
+            last.map(|(row, its)| (row.end, its.owner.session))
+        };
+        let after = |map: &SectionMap<Owned>| {
+            let first = map.rows_of(&of.name, to, to.saturating_add(reach)).next();
+            first.map(|(row, its)| (row.start, its.owner.session))
+        };
+        // Whom it is proposed to counts, if both are as near.
+        let nearer = |prep: Option<(u32, SessionId)>, record: Option<(u32, SessionId)>, is: fn(&u32, &u32) -> bool| {
+            let record = record.filter(|record| prep.is_none_or(|prep| is(&record.0, &prep.0)));
+            record.or(prep).map(|(_, session)| session)
+        };
         [
-            of(sections.records.range(before).next_back(), sections.preps.range(before).next_back(), |a, b| a > b),
-            of(sections.records.range(after).next(), sections.preps.range(after).next(), |a, b| a < b),
+            nearer(before(&self.preps), before(&self.records), u32::gt),
+            nearer(after(&self.preps), after(&self.records), u32::lt),
         ]
     }
 
-    /// Writes a record.
-    pub fn put(&mut self, key: &SectionKey, held: Held) {
-        let owner = self.shared(SectionOwner::clone(&held.owner));
-        self.change(key, |sections| drop(sections.records.insert(key.section, Held { owner, ..held })));
+    /// Writes the record of all sections of a range.
+    pub fn put(&mut self, range: &SectionRange, held: Held) -> ChangedRecords {
+        let Held { g, owner, max_seq, peer_has } = held;
+        self.unindex(range);
+        let owner = self.shared(owner);
+        self.peer_has.set(range, Some(peer_has));
+        let changed = self.records.change(range, Some(Owned { g, owner, max_seq }));
+        self.index(range);
+        self.with_peer_has(changed)
     }
 
-    /// What the other master says that it holds of it.
-    pub fn note_peer_has(&mut self, key: &SectionKey, peer_has: u64) {
-        let held = self.names.get_mut(&key.name).and_then(|sections| sections.records.get_mut(&key.section));
-        if let Some(held) = held {
-            held.peer_has = held.peer_has.max(peer_has.min(held.max_seq));
+    fn with_peer_has(&self, changed: ChangedRows<Owned>) -> ChangedRecords {
+        let rows = changed.rows.into_iter().map(|(row, owned)| {
+            let least = self.least_held(&row);
+            (row, (owned, least))
+        });
+        ChangedRows { rows: rows.collect(), gone: changed.gone }
+    }
+
+    /// The least that the other master holds of a row's sections. Less only allows less.
+    fn least_held(&self, row: &SectionRange) -> u64 {
+        let held = self.peer_has.rows_of(&row.name, row.from.0, row.to.0).map(|(_, held)| *held);
+        held.min().unwrap_or_default()
+    }
+
+    /// What the other master says that it holds of these.
+    pub fn note_peer_has(&mut self, range: &SectionRange, peer_has: u64) {
+        for Piece { range, held, .. } in self.pieces(range).collect::<Vec<_>>() {
+            if let Some(held) = held {
+                self.peer_has.set(&range, Some(held.peer_has.max(peer_has.min(held.max_seq))));
+            }
         }
     }
 
     /// Writes a proposal.
-    pub fn put_prep(&mut self, prep: SectionRecord) {
-        let SectionRecord { key, g, owner, max_seq } = prep;
-        let owner = self.shared(owner);
-        self.change(&key, |sections| drop(sections.preps.insert(key.section, Proposed { g, owner, max_seq })));
+    pub fn put_prep(&mut self, prep: SectionRecord) -> ChangedRows<Owned> {
+        let SectionRecord { range, g, owner, max_seq } = prep;
+        self.unindex(&range);
+        let owner = self.shared(Arc::new(owner));
+        let changed = self.preps.change(&range, Some(Owned { g, owner, max_seq }));
+        self.index(&range);
+        changed
     }
 
-    /// Removes a proposal that was confirmed, or that a newer owner overtook.
-    pub fn drop_prep(&mut self, key: &SectionKey) {
-        self.change(key, |sections| drop(sections.preps.remove(&key.section)));
+    /// Removes proposals that were confirmed, or that a newer owner overtook.
+    pub fn drop_prep(&mut self, range: &SectionRange) -> ChangedRows<Owned> {
+        self.unindex(range);
+        let changed = self.preps.change(range, None);
+        self.index(range);
+        changed
     }
 
-    /// Removes all that is known of a section.
-    pub fn remove(&mut self, key: &SectionKey) {
-        self.change(key, |sections| {
-            sections.records.remove(&key.section);
-            sections.preps.remove(&key.section);
-        });
-        if self.len_of(&key.name) == 0 {
-            self.names.remove(&key.name);
-        }
+    /// Removes the records of a range.
+    pub fn remove(&mut self, range: &SectionRange) -> ChangedRecords {
+        self.unindex(range);
+        self.peer_has.set(range, None);
+        let changed = self.records.change(range, None);
+        self.index(range);
+        self.with_peer_has(changed)
     }
 
-    fn change(&mut self, key: &SectionKey, change: impl FnOnce(&mut Sections)) {
-        self.unindex(key);
-        let sections = match self.names.get_mut(&key.name) {
-            Some(sections) => sections,
-            None => self.names.entry(key.name.clone()).or_default(),
-        };
-        change(sections);
-        self.index(key);
-    }
-
-    /// Who is counted for a section: whom it is proposed to, else whose it is.
-    fn counted(&self, key: &SectionKey) -> Option<SessionId> {
-        self.prep(key).map(|prep| prep.owner.session).or_else(|| self.get(key).map(|held| held.owner.session))
-    }
-
-    fn is_listed(&self, key: &SectionKey) -> Option<(SessionId, Generation)> {
-        self.get(key).filter(|_| self.prep(key).is_none()).map(|held| (held.owner.session, held.g))
-    }
-
-    fn unindex(&mut self, key: &SectionKey) {
-        self.records = self.records.saturating_sub(self.get(key).is_some().into());
-        self.preps = self.preps.saturating_sub(self.prep(key).is_some().into());
-        if let Some((session, _)) = self.is_listed(key)
-            && let Some(spans) = self.listed.get_mut(&session)
-        {
-            spans.remove(&key.name, key.section);
-            if spans.is_empty() {
-                self.listed.remove(&session);
+    fn unindex(&mut self, range: &SectionRange) {
+        for Piece { range, held, prep } in self.pieces(range).collect::<Vec<_>>() {
+            let owner = held.as_ref().map(|held| held.owner.session);
+            if let Some(session) = owner.filter(|_| prep.is_none())
+                && let Some(listed) = self.listed.get_mut(&session)
+            {
+                listed.set(&range, None);
+                if listed.is_empty() {
+                    self.listed.remove(&session);
+                }
             }
-        }
-        if let Some(session) = self.counted(key)
-            && let Some(counts) = self.counts.get_mut(&session)
-        {
-            if let Some(count) = counts.get_mut(&key.name) {
-                *count = count.saturating_sub(1);
-            }
-            counts.retain(|_, count| *count > 0);
-            if counts.is_empty() {
-                self.counts.remove(&session);
-                self.owners.remove(&session);
+            // Whom they are proposed to is counted, else whose they are.
+            if let Some(session) = prep.map(|prep| prep.owner.session).or(owner)
+                && let Some(counts) = self.counts.get_mut(&session)
+            {
+                if let Some(count) = counts.get_mut(&range.name) {
+                    *count = count.saturating_sub(range.len());
+                }
+                counts.retain(|_, count| *count > 0);
+                if counts.is_empty() {
+                    self.counts.remove(&session);
+                    self.owners.remove(&session);
+                }
             }
         }
     }
 
-    fn index(&mut self, key: &SectionKey) {
-        self.records = self.records.saturating_add(self.get(key).is_some().into());
-        self.preps = self.preps.saturating_add(self.prep(key).is_some().into());
-        if let Some((session, g)) = self.is_listed(key) {
-            self.listed.entry(session).or_default().add(&key.name, key.section, g);
-        }
-        if let Some(session) = self.counted(key) {
-            let counts = self.counts.entry(session).or_default();
-            let count = counts.entry(key.name.clone()).or_default();
-            *count = count.saturating_add(1);
+    fn index(&mut self, range: &SectionRange) {
+        for Piece { range, held, prep } in self.pieces(range).collect::<Vec<_>>() {
+            if let Some(held) = held.as_ref().filter(|_| prep.is_none()) {
+                self.listed.entry(held.owner.session).or_default().set(&range, Some(held.g));
+            }
+            if let Some(session) = prep.map(|prep| prep.owner.session).or(held.map(|held| held.owner.session)) {
+                let counts = self.counts.entry(session).or_default();
+                let count = counts.entry(range.name.clone()).or_default();
+                *count = count.saturating_add(range.len());
+            }
         }
     }
 }
 
-fn after_in(after: Option<&SectionKey>, name: &GeneratorName) -> Bound<Section> {
-    after.filter(|key| key.name == *name).map_or(Bound::Unbounded, |key| Bound::Excluded(key.section))
+fn held(owned: &Owned, peer_has: Option<&u64>) -> Held {
+    let Owned { g, owner, max_seq } = owned.clone();
+    Held { g, owner, max_seq, peer_has: peer_has.copied().unwrap_or_default() }
+}
+
+/// A row, or what of it is before a section; `None`: all of it is behind.
+fn cut(row: SectionRange, before: Option<(&GeneratorName, u32)>) -> Option<SectionRange> {
+    let Some((name, end)) = before else { return Some(row) };
+    if row.name < *name {
+        return Some(row);
+    }
+    let to = Section(row.to.0.min(end));
+    (row.name == *name && row.from < to).then_some(SectionRange { to, ..row })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::section::tests::{held, key, record};
-    use proptest::prelude::*;
-
-    fn listed(table: &SectionTable, session: u128) -> Vec<(u32, u32, u64)> {
-        let spans = table.listed(SessionId(session)).into_iter().flat_map(|spans| spans.held(None));
-        spans.map(|span| (span.from.0, span.to.0, span.g.0)).collect()
-    }
-
-    fn routes(table: &SectionTable, from: u32) -> Vec<(u32, u32, u128)> {
-        let name = "a".parse().unwrap();
-        table.routes_of(&name, Section(from)).map(|(from, to, held)| (from.0, to.0, held.owner.session.0)).collect()
-    }
-
-    #[test]
-    fn routes_are_the_ranges_of_all_owners_in_order_and_the_first_one_is_cut() {
-        let mut table = SectionTable::default();
-        (0..10).for_each(|at| table.put(&key("a", at), held(1, 7, 0, 0)));
-        [3, 4, 8].into_iter().for_each(|at| table.put(&key("a", at), held(2, 8, 0, 0)));
-        table.put(&key("a", 9), held(2, 7, 0, 0));
-        table.put(&key("b", 1), held(1, 9, 0, 0));
-        let all = [(0, 3, 7), (3, 5, 8), (5, 8, 7), (8, 9, 8), (9, 10, 7)];
-        assert_eq!(routes(&table, 0), all);
-        assert_eq!(routes(&table, 4), [&[(4, 5, 8)], &all[2..]].concat());
-        assert_eq!((routes(&table, 9), routes(&table, 10)), (vec![(9, 10, 7)], vec![]));
-    }
-
-    #[test]
-    fn a_receipt_of_several_sections_is_compared_with_each_of_them() {
-        let mut table = SectionTable::default();
-        (1..5).for_each(|at| table.put(&key("a", at), held(2, 7, 0, 0)));
-        let below = |table: &SectionTable, from, to, g| {
-            let range = SectionRange { name: key("a", 0).name, from: Section(from), to: Section(to) };
-            table.first_below(&range, Generation(g)).map(|key| key.section.0)
-        };
-        assert_eq!((below(&table, 1, 5, 2), below(&table, 2, 4, 1), below(&table, 1, 5, 3)), (None, None, Some(1)));
-        assert_eq!(
-            (below(&table, 0, 5, 2), below(&table, 1, 6, 2), below(&table, 9, u32::MAX, 1)),
-            (Some(0), Some(5), Some(9))
-        );
-        assert_eq!((below(&table, 3, 3, 9), below(&table, 4, 2, 9)), (None, None), "there is none in it");
-        table.put(&key("a", 3), held(1, 7, 0, 0));
-        assert_eq!(below(&table, 1, 5, 2), Some(3));
-        table.put_prep(record("a", 3, 2, 8, 0));
-        assert_eq!(below(&table, 1, 5, 2), None, "it is proposed under that number");
-        table.remove(&key("a", 2));
-        assert_eq!(below(&table, 1, 5, 2), Some(2));
-    }
-
-    #[test]
-    fn a_section_that_is_proposed_to_somebody_is_listed_for_nobody() {
-        let mut table = SectionTable::default();
-        (1..=3).for_each(|at| table.put(&key("a", at), held(1, 7, 0, 0)));
-        assert_eq!(listed(&table, 7), [(1, 4, 1)]);
-        table.put_prep(record("a", 2, 2, 8, 0));
-        assert_eq!(listed(&table, 7), [(1, 2, 1), (3, 4, 1)]);
-        assert!(listed(&table, 8).is_empty());
-        assert_eq!(table.counts(SessionId(8)).map(|(_, count)| count).collect::<Vec<_>>(), [1]);
-        assert_eq!(routes(&table, 0), [(1, 2, 7), (3, 4, 7)]);
-        table.drop_prep(&key("a", 2));
-        table.put(&key("a", 2), held(2, 8, 0, 0));
-        assert_eq!((listed(&table, 7), listed(&table, 8)), (vec![(1, 2, 1), (3, 4, 1)], vec![(2, 3, 2)]));
-    }
-
-    #[test]
-    fn records_and_proposals_of_a_name_come_together_in_order() {
-        let mut table = SectionTable::default();
-        assert_eq!(table.ends(&"a".parse().unwrap()), None);
-        [1, 3, 4].into_iter().for_each(|at| table.put(&key("a", at), held(1, 7, 0, 0)));
-        [0, 3, 9].into_iter().for_each(|at| table.put_prep(record("a", at, 2, 8, 0)));
-        table.put(&key("b", 5), held(1, 7, 0, 0));
-        let all = |from| {
-            let all = table.of_name(&"a".parse().unwrap(), Section(from)).collect::<Vec<_>>();
-            all.into_iter().map(|(at, held, prep)| (at.0, held.is_some(), prep.is_some())).collect::<Vec<_>>()
-        };
-        let whole = [(0, false, true), (1, true, false), (3, true, true), (4, true, false), (9, false, true)];
-        assert_eq!((all(0), all(4)), (whole.to_vec(), whole[3..].to_vec()));
-        assert_eq!(table.ends(&"a".parse().unwrap()), Some((Section(0), Section(9))));
-        let names = |from: &str| table.names(Some(&from.parse().unwrap())).map(|it| it.as_str()).collect::<Vec<_>>();
-        assert_eq!((names("a"), names("aa"), table.names(None).count()), (vec!["a", "b"], vec!["b"], 2));
-    }
-
-    #[test]
-    fn pages_hold_all_of_a_section_and_miss_none() {
-        let mut table = SectionTable::default();
-        for name in ["a", "b"] {
-            (0..5).for_each(|at| table.put(&key(name, at), held(1, 7, 0, 0)));
-            (3..7).for_each(|at| table.put_prep(record(name, at, 2, 8, 0)));
-        }
-        let (mut after, mut records, mut preps) = (None, Vec::new(), Vec::new());
-        loop {
-            let (page, proposed, last) = table.page(after.as_ref(), true, 3);
-            assert!(page.len() + proposed.len() <= 3);
-            after = page.iter().chain(&proposed).map(|record| record.key.clone()).max();
-            records.extend(page);
-            preps.extend(proposed);
-            if last {
-                break;
-            }
-        }
-        assert_eq!((records.len(), preps.len()), (10, 8));
-        assert_eq!(table.between(Some(&key("a", 3)), Some(&key("b", 1))), [key("a", 4), key("b", 0), key("b", 1)]);
-    }
-
-    #[test]
-    fn the_nearest_on_either_side_are_neighbours() {
-        let mut table = SectionTable::default();
-        table.put(&key("a", 10), held(1, 7, 0, 0));
-        table.put_prep(record("a", 12, 1, 8, 0));
-        let near = |at, reach| table.neighbours(&key("a", at), reach).map(|session| session.map(|session| session.0));
-        assert_eq!(near(11, 5), [Some(7), Some(8)]);
-        assert_eq!(near(14, 5), [Some(8), None]);
-        assert_eq!(near(20, 5), [None, None]);
-        assert_eq!(near(u32::MAX, 5), [None, None]);
-    }
-
-    proptest! {
-        /// Whatever is written, the indexes are those of a table that is made anew from the records.
-        #[test]
-        fn indexes_follow_the_records(
-            changes in proptest::collection::vec((0_u32..6, 1_u64..4, 1_u128..4, 0_u8..4), 0..60),
-        ) {
-            let mut table = SectionTable::default();
-            for (at, g, session, what) in changes {
-                match what {
-                    0 => table.put(&key("a", at), held(g, session, g, 0)),
-                    1 => table.put_prep(record("a", at, g, u64::try_from(session).unwrap(), g)),
-                    2 => table.remove(&key("a", at)),
-                    _ => table.drop_prep(&key("a", at)),
-                }
-                let records = table.all().map(|(key, held)| (held.record(key), held.peer_has));
-                let again = SectionTable::new(records.collect::<Vec<_>>(), table.preps().collect::<Vec<_>>());
-                prop_assert_eq!(&again.listed, &table.listed);
-                prop_assert_eq!(&again.counts, &table.counts);
-                prop_assert_eq!((again.records, again.preps), (table.records, table.preps));
-            }
-        }
-    }
-}
+#[path = "table_tests.rs"]
+mod tests;

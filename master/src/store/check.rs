@@ -43,7 +43,8 @@ pub fn check(dir: &Path) -> Result<Report, StoreError> {
             let identity = &loaded.identity;
             let cluster = identity.cluster.map_or_else(|| "no cluster yet".to_owned(), |it| format!("cluster {it}"));
             lines.push(format!("master {} of {cluster}, pairing {}", identity.master, identity.pair_epoch));
-            let (leases, sections) = (loaded.leases.len(), loaded.sections.len());
+            let leases = loaded.leases.len();
+            let sections: u64 = loaded.sections.iter().map(|(record, _)| u64::from(record.range.len())).sum();
             lines.push(format!("last change: {}; leases: {leases}; sections of sequences: {sections}", loaded.lsn));
             let audit = store.audit();
             match audit.head().and_then(|head| audit.verify(head)) {

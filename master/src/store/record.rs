@@ -3,7 +3,7 @@
 //! | key | value |
 //! |---|---|
 //! | `i` | `IDEN` 2: [`Identity`] |
-//! | `m` | `META` 5: [`Meta`], rewritten with every commit; its version grows with that of any other record |
+//! | `m` | `META` 6: [`Meta`], rewritten with every commit; its version grows with that of any other record |
 //! | `o` | `PERM` 1: how far the other master may extend leases alone |
 //! | `w` | `WITN` 1: [`PeerObservations`] |
 //! | `v` | `LIVE` 1: [`Lives`] |
@@ -14,8 +14,8 @@
 //! | `t` name | `SETT` 3: a proposal of a [`Setting`] |
 //! | `u` | `RUNS` 1: the run of this master that goes on ([`MasterRun`]); not counted |
 //! | `x` name | `CURS` 1: run, name, and what the run has left of its extents of the name's axis |
-//! | `q` section (u32, big-endian) name | `SECT` 1: a [`SectionRecord`] and what the other master holds of its `max_seq` |
-//! | `r` section (u32, big-endian) name | `SPRP` 1: a proposal of a [`SectionRecord`] |
+//! | `q` name, 0, first section (u32, big-endian) | `SECT` 2: a [`SectionRecord`] and what the other master holds of its `max_seq` |
+//! | `r` name, 0, first section (u32, big-endian) | `SPRP` 2: a proposal of a [`SectionRecord`] |
 //! | `e` | `SCUT` 1: whether the sections were cut for the replacement that is awaited; absent: no |
 //! | `k` hash (32 bytes) | `LOGN` 1: a [`Login`] at this master's console; not counted |
 //! | `a` number (u64, big-endian) | `AUDT` 1: a line of the audit ([`super::audit`]) |
@@ -30,7 +30,7 @@ use common::envelope::{EnvelopeError, Kind, decode, encode};
 use common::lease::{Lease, Prep};
 use common::namespace::GeneratorName;
 use common::segment::{MasterRun, Span};
-use common::sequence::{SectionKey, SectionRecord};
+use common::sequence::{SectionKey, SectionRange, SectionRecord};
 use common::setting::{Setting, SettingKey};
 use common::time::WallMs;
 use common::token::{TokenFamily, TokenKey};
@@ -38,7 +38,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 const IDENTITY: Kind = Kind { name: *b"IDEN", version: 2 };
-const META: Kind = Kind { name: *b"META", version: 5 };
+const META: Kind = Kind { name: *b"META", version: 6 };
 const PERMIT: Kind = Kind { name: *b"PERM", version: 1 };
 const OBSERVED: Kind = Kind { name: *b"WITN", version: 1 };
 const LIVES: Kind = Kind { name: *b"LIVE", version: 1 };
@@ -48,8 +48,8 @@ const PREP: Kind = Kind { name: *b"PREP", version: 1 };
 const SETTING: Kind = Kind { name: *b"SETT", version: 5 };
 const RUN: Kind = Kind { name: *b"RUNS", version: 1 };
 const CURSOR: Kind = Kind { name: *b"CURS", version: 1 };
-const SECTION: Kind = Kind { name: *b"SECT", version: 1 };
-const SECTION_PREP: Kind = Kind { name: *b"SPRP", version: 1 };
+const SECTION: Kind = Kind { name: *b"SECT", version: 2 };
+const SECTION_PREP: Kind = Kind { name: *b"SPRP", version: 2 };
 const SECTIONS_CUT: Kind = Kind { name: *b"SCUT", version: 1 };
 const LOGIN: Kind = Kind { name: *b"LOGN", version: 1 };
 
@@ -89,9 +89,9 @@ pub struct Meta {
     pub setting_preps: u64,
     /// Where the audit ends.
     pub audit: Head,
-    /// How many sections there are.
+    /// How many rows of sections there are.
     pub sections: u64,
-    /// How many proposals of sections there are.
+    /// How many rows of proposals of sections there are.
     pub section_preps: u64,
 }
 
@@ -110,6 +110,16 @@ pub fn changes(writes: &[Write], audit: &mut Head) -> Result<Vec<Change>, Envelo
             changes.push((audit_key(number), Some(bytes)));
             if let Some(oldest) = number.checked_sub(LINES_MAX).filter(|oldest| *oldest > 0) {
                 changes.push((audit_key(oldest), None));
+            }
+        } else if let Write::Sections { gone, rows } = write {
+            changes.extend(gone.iter().map(|key| (section_key(SECTION_TAG, key), None)));
+            for row in rows {
+                changes.push((section_key(SECTION_TAG, &row.0.range.first()), Some(encode(SECTION, row)?)));
+            }
+        } else if let Write::SectionPreps { gone, rows } = write {
+            changes.extend(gone.iter().map(|key| (section_key(SECTION_PREP_TAG, key), None)));
+            for row in rows {
+                changes.push((section_key(SECTION_PREP_TAG, &row.range.first()), Some(encode(SECTION_PREP, row)?)));
             }
         } else {
             changes.push(change(write)?);
@@ -139,15 +149,9 @@ fn change(write: &Write) -> Result<Change, EnvelopeError> {
             let login = login.as_ref().map(|login| encode(LOGIN, &(*hash, login))).transpose()?;
             (login_key(*hash), login)
         }
-        Write::Section(record, peer_has) => {
-            (section_key(SECTION_TAG, &record.key), Some(encode(SECTION, &(record, peer_has))?))
-        }
-        Write::DropSection(key) => (section_key(SECTION_TAG, key), None),
-        Write::SectionPrep(prep) => (section_key(SECTION_PREP_TAG, &prep.key), Some(encode(SECTION_PREP, prep)?)),
-        Write::DropSectionPrep(key) => (section_key(SECTION_PREP_TAG, key), None),
         Write::SectionsCut(cut) => (SECTIONS_CUT_KEY.to_vec(), Some(encode(SECTIONS_CUT, cut)?)),
-        // Added to the chain by the caller.
-        Write::Audit(_) => (Vec::new(), None),
+        // Several changes each, made by the caller.
+        Write::Audit(_) | Write::Sections { .. } | Write::SectionPreps { .. } => (Vec::new(), None),
     })
 }
 
@@ -191,9 +195,9 @@ pub enum Counted {
     Setting,
     /// A proposal of a setting.
     SettingPrep,
-    /// A section.
+    /// A row of sections.
     Section,
-    /// A proposal of a section.
+    /// A row of proposals of sections.
     SectionPrep,
 }
 
@@ -258,11 +262,11 @@ impl Rows {
             }
             Some(&CURSOR_TAG) => self.cursors.push(read_own(CURSOR, key, &value, |(_, name, _)| cursor_key(name))?),
             Some(&SECTION_TAG) => {
-                let own = |(record, _): &(SectionRecord, u64)| section_key(SECTION_TAG, &record.key);
+                let own = |(record, _): &(SectionRecord, u64)| section_key(SECTION_TAG, &record.range.first());
                 self.sections.push(read_own(SECTION, key, &value, own)?);
             }
             Some(&SECTION_PREP_TAG) => {
-                let own = |prep: &SectionRecord| section_key(SECTION_PREP_TAG, &prep.key);
+                let own = |prep: &SectionRecord| section_key(SECTION_PREP_TAG, &prep.range.first());
                 self.section_preps.push(read_own(SECTION_PREP, key, &value, own)?);
             }
             Some(&LOGIN_TAG) => self.logins.push(read_own(LOGIN, key, &value, |(hash, _)| login_key(*hash))?),
@@ -314,6 +318,10 @@ pub fn load(stored: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), String>>) ->
             "there are {found:?} leases, settings and sections, each with its proposals, but {written:?} were written"
         ));
     }
+    let overlap = first_overlap(sections.iter().map(|(record, _)| record)).or(first_overlap(section_preps.iter()));
+    if let Some(range) = overlap {
+        return Err(format!("the record of section {range} reaches into another one"));
+    }
     if !meta.audit.ends_with(rows.last_line.as_deref()) {
         return Err(format!("the audit does not end with line {}, which was written last", meta.audit.number));
     }
@@ -339,6 +347,19 @@ pub fn load(stored: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), String>>) ->
     Ok((loaded, meta))
 }
 
+/// The range of a record that is empty or reaches into the one before it: rows come by name and first section.
+fn first_overlap<'a>(records: impl Iterator<Item = &'a SectionRecord>) -> Option<&'a SectionRange> {
+    let mut last: Option<&SectionRange> = None;
+    for record in records {
+        let reaches = |last: &SectionRange| last.name == record.range.name && last.to > record.range.from;
+        if record.range.is_empty() || last.is_some_and(reaches) {
+            return Some(&record.range);
+        }
+        last = Some(&record.range);
+    }
+    None
+}
+
 /// The key of a line of the audit.
 pub fn audit_key(number: u64) -> Vec<u8> {
     let mut bytes = vec![AUDIT_TAG];
@@ -358,8 +379,10 @@ fn login_key(hash: SecretHash) -> Vec<u8> {
 
 fn section_key(tag: u8, key: &SectionKey) -> Vec<u8> {
     let mut bytes = vec![tag];
-    bytes.extend_from_slice(&key.section.0.to_be_bytes());
     bytes.extend_from_slice(key.name.as_str().as_bytes());
+    // No name has such a byte.
+    bytes.push(0);
+    bytes.extend_from_slice(&key.section.0.to_be_bytes());
     bytes
 }
 

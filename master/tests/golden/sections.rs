@@ -89,11 +89,11 @@ impl Script {
                 continue;
             };
             writeln!(out, "{id} {}", ledger.mode())?;
-            for (key, held) in ledger.sections().all() {
+            for (range, held) in ledger.sections().all() {
                 let (max_seq, peer_has) = (held.max_seq, held.peer_has);
                 writeln!(
                     out,
-                    "  {key} g{} {} max_seq {max_seq}, held there to {peer_has}",
+                    "  {range} g{} {} max_seq {max_seq}, held there to {peer_has}",
                     held.g, held.owner.agent_id
                 )?;
             }
@@ -101,7 +101,7 @@ impl Script {
                 writeln!(
                     out,
                     "  {} g{} proposed to {} max_seq {}",
-                    prep.key, prep.g, prep.owner.agent_id, prep.max_seq
+                    prep.range, prep.g, prep.owner.agent_id, prep.max_seq
                 )?;
             }
         }

@@ -53,10 +53,14 @@ pub(crate) fn show_write(write: &Write) -> String {
             format!("{name} has {}", spans.join(" "))
         }
         Write::Login(_, login) => format!("login {:?}", login.as_ref().map(|login| login.user.as_str())),
-        Write::Section(record, held) => format!("{}, held to {held}", show_section(record)),
-        Write::SectionPrep(prep) => format!("proposal of {}", show_section(prep)),
-        Write::DropSection(key) => format!("{key} no record"),
-        Write::DropSectionPrep(key) => format!("{key} no proposal"),
+        Write::Sections { gone, rows } => {
+            let rows = rows.iter().map(|(record, held)| format!("{}, held to {held}", show_section(record)));
+            gone.iter().map(|key| format!("{key} no record")).chain(rows).collect::<Vec<_>>().join(" and ")
+        }
+        Write::SectionPreps { gone, rows } => {
+            let rows = rows.iter().map(|prep| format!("proposal of {}", show_section(prep)));
+            gone.iter().map(|key| format!("{key} no proposal")).chain(rows).collect::<Vec<_>>().join(" and ")
+        }
         Write::SectionsCut(cut) => format!("sections cut: {cut}"),
         Write::Audit(entry) => {
             let from =
@@ -67,7 +71,7 @@ pub(crate) fn show_write(write: &Write) -> String {
 }
 
 fn show_section(record: &SectionRecord) -> String {
-    format!("{} g{} {} max_seq {}", record.key, record.g, record.owner.agent_id, record.max_seq)
+    format!("{} g{} {} max_seq {}", record.range, record.g, record.owner.agent_id, record.max_seq)
 }
 
 fn show_sections(records: &[SectionRecord]) -> String {
@@ -75,7 +79,7 @@ fn show_sections(records: &[SectionRecord]) -> String {
 }
 
 fn show_bounds(bounds: &[SectionBound]) -> String {
-    let bounds = bounds.iter().map(|bound| format!("{} g{} {}", bound.key, bound.g, bound.max_seq));
+    let bounds = bounds.iter().map(|bound| format!("{} g{} {}", bound.range, bound.g, bound.max_seq));
     bounds.collect::<Vec<_>>().join(", ")
 }
 

@@ -9,7 +9,7 @@ use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId, Sessio
 use common::rpc::peer::{JoinReply, JoinStep, PeerFrame, PeerMessage};
 use common::rpc::ranges::{KeepRequest, Raise, RaiseRequest, RaiseTo, RoutesRequest, SegmentRequest};
 use common::segment::{Shown, Span};
-use common::sequence::{Section, SectionKey, SectionOrder, ServedAt};
+use common::sequence::{Section, SectionKey, SectionOrder, SectionRecord, ServedAt};
 use common::setting::{Setting, SettingKey, SettingValue};
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::{TokenFamily, TokenKey, TokenType, TokenValue};
@@ -69,8 +69,9 @@ impl Default for Course {
 const ALLOWANCE: u64 = 12;
 const STEP: u32 = 3;
 const DAY: i64 = 86_400_000;
-/// Sections: one of a name that is at home with each master.
-const SECTIONS: [u32; 2] = [1, 2];
+/// Sections: two beside each other of a name that is at home with one master, which are one row as long as they are alike, and one of a name
+/// that is at home with the other.
+const SECTIONS: [u32; 3] = [1, 2, 3];
 const TOKEN: [u8; 32] = [7; 32];
 
 struct Node {
@@ -160,7 +161,7 @@ fn lease(session: u128) -> Write {
 
 /// The name of a section.
 fn name_of(section: u32) -> GeneratorName {
-    let name = if section % 2 == 1 { "seq-2" } else { "seq-1" };
+    let name = if section < 3 { "seq-2" } else { "seq-1" };
     name.parse().unwrap()
 }
 
@@ -211,7 +212,7 @@ impl World {
                 awaiting: None,
             };
             let mut store = MemoryStore::of(identity).unwrap();
-            let settings = SECTIONS.map(sequence).into_iter().chain([axis()]).map(Write::Setting);
+            let settings = [1, 3].map(sequence).into_iter().chain([axis()]).map(Write::Setting);
             let writes: Vec<Write> = settings.chain((1..=SESSIONS).map(lease)).collect();
             store.commit(&writes, 1).unwrap();
             let rate = 990 + world.below(21) as i64;
@@ -290,32 +291,32 @@ impl World {
         let mut ledger = self.nodes[at].ledger.take();
         let Some(ledger_now) = ledger.as_mut() else { return Ok(()) };
         let mut fx = Effects::default();
+        let before = (raises && bent == Some(Bent::RaiseNotDurable)).then(|| ledger_now.sections().clone());
         ledger_now.step(now, event, &mut fx);
         ledger_now.check()?;
         let kept = |write: &Write| match write {
-            Write::Section(..) => !(raises && bent == Some(Bent::RaiseNotDurable)),
-            Write::SectionPrep(_) => bent != Some(Bent::PrepNotDurable),
+            Write::SectionPreps { .. } => bent != Some(Bent::PrepNotDurable),
             // The first one, with an extent, is; those after segments are not.
             Write::Cursor { .. } => !(asks_for_segment && bent == Some(Bent::CursorNotDurable)),
             _ => true,
         };
         let mut writes: Vec<Write> = fx.writes.iter().filter(|write| kept(write)).cloned().collect();
+        if let Some(before) = before {
+            for (record, peer_has) in writes.iter_mut().flat_map(rows_mut) {
+                let known = before.pieces(&record.range).filter_map(|piece| Some(piece.held?.max_seq));
+                record.max_seq = known.min().unwrap_or_default();
+                *peer_has = record.max_seq.min(*peer_has);
+            }
+        }
         if meets && bent == Some(Bent::NothingAddedAtAMeeting) {
-            for write in &mut writes {
-                if let Write::Section(record, peer_has) = write {
-                    record.max_seq = *peer_has;
-                }
+            for (record, peer_has) in writes.iter_mut().flat_map(rows_mut) {
+                record.max_seq = *peer_has;
             }
         }
         if !writes.is_empty() {
             self.nodes[at].store.commit(&writes, ledger_now.lsn()).map_err(|e| e.to_string())?;
         }
-        for write in &writes {
-            if let Write::Section(record, _) = write {
-                let durable = self.durable.entry(record.key.section.0).or_default();
-                *durable = record.max_seq.max(*durable);
-            }
-        }
+        self.note_durable(&writes);
         let mut back = Vec::new();
         for message in fx.messages {
             if let (PeerMessage::RaisedSections { bounds }, Some(Bent::SentCountsAsHeld)) = (&message, bent) {
@@ -347,6 +348,19 @@ impl World {
             self.event(at, Event::Message(Box::new(frame)))?;
         }
         Ok(())
+    }
+
+    fn note_durable(&mut self, writes: &[Write]) {
+        for write in writes {
+            let Write::Sections { rows, .. } = write else { continue };
+            for (SectionRecord { range, max_seq, .. }, _) in rows {
+                let of_name = SECTIONS.into_iter().filter(|section| name_of(*section) == range.name);
+                for section in of_name.filter(|section| (range.from.0..range.to.0).contains(section)) {
+                    let durable = self.durable.entry(section).or_default();
+                    *durable = (*max_seq).max(*durable);
+                }
+            }
+        }
     }
 
     fn answer(&mut self, id: RequestId, reply: Reply) {
@@ -437,7 +451,8 @@ impl World {
         if self.course.segments && self.one_in(2) {
             return self.call_for_segment(who, at);
         }
-        let (id, section, what) = (self.request(), SECTIONS[self.below(2) as usize], self.below(10));
+        let all = self.one_in(2);
+        let (id, section, what) = (self.request(), SECTIONS[self.below(3) as usize], self.below(10));
         let it = &self.allocators[who];
         let (agent_id, session, life, now) = (it.name.parse().unwrap(), it.session, it.life, it.now(self.t));
         let event = match what {
@@ -462,7 +477,9 @@ impl World {
             }
             5 => {
                 self.asked.insert(id, (who, life, Asked::Other));
-                let (name, sections) = (name_of(section), vec![Section(section)]);
+                let name = name_of(section);
+                let sections = SECTIONS.into_iter().filter(|it| *it == section || all && name_of(*it) == name);
+                let sections = sections.map(Section).collect();
                 let request = RoutesRequest { cluster: None, name, sections, all_from: None };
                 Event::Routes { id, request, address: "10.0.0.1".to_owned() }
             }
@@ -518,7 +535,7 @@ impl World {
 
     fn give(&mut self) -> Result<(), String> {
         let Some(who) = self.awake() else { return Ok(()) };
-        let section = SECTIONS[self.below(2) as usize];
+        let section = SECTIONS[self.below(3) as usize];
         let answered = self.answered.get(&section).copied().unwrap_or_default();
         let it = &mut self.allocators[who];
         it.read_call(section, answered);
@@ -567,7 +584,7 @@ impl World {
             5 | 6 => {
                 let id = self.request();
                 let who = self.below(2) as usize;
-                let section = SECTIONS[self.below(2) as usize];
+                let section = SECTIONS[self.below(3) as usize];
                 let durable = self.durable.get(&section).copied().unwrap_or_default();
                 let order = match self.below(3) {
                     0 => SectionOrder::Raise(durable + 1 + self.below(40)),
@@ -624,20 +641,13 @@ impl World {
         let epoch = EpochId(self.next.into());
         let mut writes = declare_lost(&loaded, epoch, TOKEN, Actor::new("operator", ""), WallMs(0));
         if self.course.bent == Some(Bent::NothingAddedAtALoss) {
-            for write in &mut writes {
-                if let Write::Section(record, peer_has) = write {
-                    record.max_seq = record.max_seq.saturating_sub(ALLOWANCE);
-                    *peer_has = record.max_seq;
-                }
+            for (record, peer_has) in writes.iter_mut().flat_map(rows_mut) {
+                record.max_seq = record.max_seq.saturating_sub(ALLOWANCE);
+                *peer_has = record.max_seq;
             }
         }
         self.nodes[at].store.commit(&writes, loaded.lsn + 1).map_err(|e| e.to_string())?;
-        for write in &writes {
-            if let Write::Section(record, _) = write {
-                let durable = self.durable.entry(record.key.section.0).or_default();
-                *durable = record.max_seq.max(*durable);
-            }
-        }
+        self.note_durable(&writes);
         self.nodes[at].backup = None;
         self.start(at);
         self.joining = Some(Joining { step: 0, writes: Vec::new(), identity: None });
@@ -689,6 +699,14 @@ impl World {
         }
         self.joining = Some(joining);
         Ok(())
+    }
+}
+
+/// The rows of sections that a write has.
+fn rows_mut(write: &mut Write) -> &mut [(SectionRecord, u64)] {
+    match write {
+        Write::Sections { rows, .. } => rows,
+        _ => &mut [],
     }
 }
 

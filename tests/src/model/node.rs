@@ -137,10 +137,8 @@ impl Disk {
                 | Write::Cursor { .. }
                 | Write::Audit(_)
                 | Write::Login(..)
-                | Write::Section(..)
-                | Write::SectionPrep(_)
-                | Write::DropSection(_)
-                | Write::DropSectionPrep(_)
+                | Write::Sections { .. }
+                | Write::SectionPreps { .. }
                 | Write::SectionsCut(_) => {}
             }
         }

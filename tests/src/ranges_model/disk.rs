@@ -174,12 +174,14 @@ impl Disk {
                 Write::Cursor { run, name, spans } => {
                     self.cursors.insert(name.clone(), (*run, spans.clone()));
                 }
-                Write::Section(record, peer_has) => {
-                    self.sections.insert(record.key.clone(), (record.clone(), *peer_has));
+                Write::Sections { gone, rows } => {
+                    gone.iter().for_each(|key| drop(self.sections.remove(key)));
+                    self.sections.extend(rows.iter().map(|row| (row.0.range.first(), row.clone())));
                 }
-                Write::DropSection(key) => drop(self.sections.remove(key)),
-                Write::SectionPrep(prep) => drop(self.section_preps.insert(prep.key.clone(), prep.clone())),
-                Write::DropSectionPrep(key) => drop(self.section_preps.remove(key)),
+                Write::SectionPreps { gone, rows } => {
+                    gone.iter().for_each(|key| drop(self.section_preps.remove(key)));
+                    self.section_preps.extend(rows.iter().map(|prep| (prep.range.first(), prep.clone())));
+                }
                 Write::SectionsCut(cut) => self.sections_cut = *cut,
                 // No leases here, and what only makes a master more careful, or is for people, decides nothing.
                 Write::Lease(..)
@@ -211,11 +213,7 @@ impl Disk {
             ),
             (
                 "sections",
-                !ledger
-                    .sections()
-                    .all()
-                    .map(|(key, held)| held.record(key))
-                    .eq(self.sections.values().map(|it| it.0.clone())),
+                !ledger.sections().stored().map(|(record, _)| record).eq(self.sections.values().map(|it| it.0.clone())),
             ),
             ("proposals of sections", !ledger.sections().preps().eq(self.section_preps.values().cloned())),
         ];
@@ -224,9 +222,9 @@ impl Disk {
 
     /// What the other master said that it holds, as the running ledger believes it.
     pub(super) fn note_peer_has(&mut self, ledger: &Ledger) {
-        for (key, held) in ledger.sections().all() {
-            if let Some((_, peer_has)) = self.sections.get_mut(&key) {
-                *peer_has = held.peer_has;
+        for (record, held) in ledger.sections().stored() {
+            if let Some((_, peer_has)) = self.sections.get_mut(&record.range.first()) {
+                *peer_has = held;
             }
         }
     }

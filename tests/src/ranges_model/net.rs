@@ -63,10 +63,10 @@ fn speaks_of_more(to: &Disk, message: &PeerMessage) -> bool {
             to.settings.get(&setting.key).is_none_or(|known| known.version < setting.version)
         }
         PeerMessage::ConfirmSections { records } => {
-            records.iter().any(|it| to.sections.get(&it.key).is_none_or(|(known, _)| known.g < it.g))
+            records.iter().any(|it| to.sections.get(&it.range.first()).is_none_or(|(known, _)| known.g < it.g))
         }
         PeerMessage::RaisedSections { bounds } | PeerMessage::HeldBounds { bounds } => bounds.iter().any(|it| {
-            let known = to.sections.get(&it.key).map(|(known, _)| known);
+            let known = to.sections.get(&it.range.first()).map(|(known, _)| known);
             known.is_none_or(|known| known.g < it.g || known.max_seq < it.max_seq)
         }),
         _ => false,

@@ -117,11 +117,10 @@ pub(super) fn after(has: &impl Fn(Twin) -> bool, known: &Disk, event: &Event, st
         },
         _ => None,
     };
-    for write in &mut stepped.writes {
-        let Write::Section(record, peer_has) = write else { continue };
-        let mine = known.sections.get(&record.key).map(|(record, _)| record);
+    for (record, peer_has) in stepped.writes.iter_mut().flat_map(rows_mut) {
+        let mine = known.sections.get(&record.range.first()).map(|(record, _)| record);
         if let Some(theirs) = page.filter(|_| has(Twin::NothingAddedAtAMeeting)) {
-            let said = theirs.iter().filter(|said| said.key == record.key).chain(mine);
+            let said = theirs.iter().filter(|said| said.range == record.range).chain(mine);
             record.max_seq = said.map(|said| said.max_seq).max().unwrap_or_default();
             *peer_has = record.max_seq.min(*peer_has);
         }
@@ -142,6 +141,14 @@ pub(super) fn after(has: &impl Fn(Twin) -> bool, known: &Disk, event: &Event, st
     for (key, (record, peer_has)) in &mut stepped.known.sections {
         let said = heard.sections.get(key).map_or(0, |(_, said)| *said);
         *peer_has = said.max(*peer_has).min(record.max_seq);
+    }
+}
+
+/// The rows of sections that a write has.
+fn rows_mut(write: &mut Write) -> &mut [(SectionRecord, u64)] {
+    match write {
+        Write::Sections { rows, .. } => rows,
+        _ => &mut [],
     }
 }
 
@@ -173,8 +180,8 @@ fn use_before_confirmed(known: &Disk, stepped: &mut Stepped) {
 pub(super) fn lost(has: &impl Fn(Twin) -> bool, event: &Event, write: &Write) -> bool {
     match (event, write) {
         (Event::Segment { .. }, Write::Cursor { .. }) => has(Twin::CursorNotDurable),
-        (Event::Raise { .. }, Write::Section(..)) => has(Twin::RaiseNotDurable),
-        (_, Write::SectionPrep(_)) => has(Twin::SectionPrepNotDurable),
+        (Event::Raise { .. }, Write::Sections { .. }) => has(Twin::RaiseNotDurable),
+        (_, Write::SectionPreps { rows, .. }) if !rows.is_empty() => has(Twin::SectionPrepNotDurable),
         _ => false,
     }
 }
@@ -187,9 +194,8 @@ pub(super) fn after_declaring_lost(has: &impl Fn(Twin) -> bool, disk: &Disk, wri
             _ => true,
         });
     }
-    for write in writes {
-        let Write::Section(record, peer_has) = write else { continue };
-        let before = disk.sections.get(&record.key).map(|(before, _)| before.clone());
+    for (record, peer_has) in writes.iter_mut().flat_map(rows_mut) {
+        let before = disk.sections.get(&record.range.first()).map(|(before, _)| before.clone());
         if has(Twin::NothingAddedAtALoss) {
             record.max_seq = record.max_seq.saturating_sub(ALLOWANCE);
             *peer_has = record.max_seq;

@@ -11,7 +11,6 @@ use common::parameters::EpochId;
 use common::rpc::PROTOCOL;
 use common::rpc::lease::{Mode, Rent, TokenRequest};
 use common::rpc::peer::{Hello, Memory, PeerFrame, PeerMessage};
-use common::sequence::SectionKey;
 use common::setting::SettingKey;
 use common::time::{SpanMs, WallMs};
 use common::token::{TokenKey, TokenType, TokenValue};
@@ -19,6 +18,7 @@ use master::lease::Loaded;
 use master::lease::{Caution, Effects, Event as LedgerEvent, Identity, Reply, TokenHash, Write};
 use master::ledger::Snapshot;
 use master::replication::{join, rules};
+use master::section::SectionTable;
 use std::collections::BTreeMap;
 
 /// A proposal that was not answered after this long is given up where they are given up.
@@ -354,16 +354,28 @@ impl World {
             }
             Write::Prep(_) => self.has(Mutation::PrepNotDurable),
             Write::PermitOut(_) => self.has(Mutation::PermitNotDurable),
-            Write::Section(record, _) => {
-                let known = self.masters[m].bounds.get(&record.key.section);
-                let raises = known.is_some_and(|(g, max_seq)| *g == record.g && *max_seq < record.max_seq);
-                raises && self.has(Mutation::RaiseNotDurable)
-            }
-            Write::SectionPrep(_) => self.has(Mutation::SectionPrepNotDurable),
+            Write::SectionPreps { .. } => self.has(Mutation::SectionPrepNotDurable),
             Write::Cursor { .. } => !extends && self.has(Mutation::CursorNotDurable),
             _ => false,
         };
-        writes.iter().filter(|write| !lost(write)).cloned().collect()
+        let kept = writes.iter().filter(|write| !lost(write)).cloned();
+        kept.map(|write| self.without_raises(m, write)).collect()
+    }
+
+    /// Rows of sections as they are without what their owner had them raised by.
+    fn without_raises(&self, m: usize, mut write: Write) -> Write {
+        if let Write::Sections { rows, .. } = &mut write
+            && self.has(Mutation::RaiseNotDurable)
+        {
+            for (record, held) in rows {
+                let range = record.range.from..record.range.to;
+                let known = self.masters[m].bounds.range(range).filter(|(_, (g, _))| *g == record.g);
+                let before = known.map(|(_, (_, max_seq))| *max_seq).min();
+                record.max_seq = before.map_or(record.max_seq, |before| before.min(record.max_seq));
+                *held = record.max_seq.min(*held);
+            }
+        }
+        write
     }
 
     /// A greeting that a master doubts is said again by nobody but this.
@@ -438,13 +450,15 @@ impl World {
             Write::DropPrep(_) => !kept,
             _ => true,
         });
-        let known = |key: &SectionKey| loaded.sections.iter().find(|(record, _)| record.key == *key);
+        let known = SectionTable::new(loaded.sections.iter().cloned(), []);
         for write in &mut writes {
-            if let Write::Section(record, held) = write
+            if let Write::Sections { rows, .. } = write
                 && self.has(Mutation::NothingAddedAtLoss)
             {
-                record.max_seq = known(&record.key).map_or(0, |(known, _)| known.max_seq);
-                *held = record.max_seq;
+                for (record, held) in rows {
+                    record.max_seq = known.get(&record.range.first()).map_or(0, |known| known.max_seq);
+                    *held = record.max_seq;
+                }
             }
             if let Write::Lease(key, lease) = write {
                 let prep = preps.get(key).filter(|_| self.has(Mutation::PrepsNotBumped));

@@ -5,14 +5,17 @@ use super::disk::{Mishap, Plan, Point};
 use super::master::{Asker, slot};
 use super::net::Node;
 use super::oracle::Oracle;
+use super::ranges::rewritten;
 use super::sections::{LEASE, Question};
 use super::swarm::Theme;
 use super::world::{Event, World};
 use agent::sequence::{Standing, Tenure};
 use common::audit::Actor;
+use common::sequence::SectionRange;
 use common::sequence::{Section, SectionKey, SectionOrder, SectionRecord};
 use common::time::{DAY_MS, HOUR_MS, SpanMs};
 use master::lease::{Event as LedgerEvent, Write};
+use master::section::SectionTable;
 use std::collections::BTreeMap;
 
 /// How long one lasts.
@@ -73,20 +76,29 @@ pub struct Sequences {
     pub numbers: u64,
 }
 
+/// The sections of a record that clients ask for, one by one.
+pub(super) fn each(record: &SectionRecord) -> impl Iterator<Item = SectionRecord> {
+    let sections = record.range.from.0..record.range.to.0.min(SECTIONS);
+    sections.map(|at| {
+        let range = SectionRange { from: Section(at), to: Section(at + 1), ..record.range.clone() };
+        SectionRecord { range, ..record.clone() }
+    })
+}
+
 impl Oracle {
     /// A master's disk holds these.
     pub fn sections_recorded(&mut self, writes: &[Write]) {
         for write in writes {
-            if let Write::Section(record, _) = write {
-                self.section_recorded(record);
+            if let Write::Sections { rows, .. } = write {
+                rows.iter().flat_map(|(record, _)| each(record)).for_each(|record| self.section_recorded(&record));
             }
         }
     }
 
     fn section_recorded(&mut self, record: &SectionRecord) {
-        let durable = self.sequences.durable.entry(record.key.section).or_default();
+        let durable = self.sequences.durable.entry(record.range.from).or_default();
         *durable = record.max_seq.max(*durable);
-        let newest = self.sequences.newest.entry(record.key.section).or_insert_with(|| record.clone());
+        let newest = self.sequences.newest.entry(record.range.from).or_insert_with(|| record.clone());
         if record.g > newest.g {
             *newest = record.clone();
         }
@@ -95,7 +107,7 @@ impl Oracle {
     /// The sections as whoever knows all of them would have them, after both masters have forgotten.
     pub fn sections(&self) -> Vec<SectionRecord> {
         let bound =
-            |record: &SectionRecord| self.sequences.durable.get(&record.key.section).copied().unwrap_or_default();
+            |record: &SectionRecord| self.sequences.durable.get(&record.range.from).copied().unwrap_or_default();
         self.sequences
             .newest
             .values()
@@ -367,8 +379,8 @@ impl World {
         let allowance = allowance.solo_allowance();
         let covered = self.oracle.sequences.durable.iter().all(|(section, durable)| {
             let known = backup.iter().map(|it| {
-                let mut record = it.records.iter().map(|(record, _)| record).filter(|it| it.key.section == *section);
-                record.next().map(|record| record.max_seq)
+                let has = |it: &&SectionRecord| it.range.from <= *section && *section < it.range.to;
+                it.records.iter().map(|(record, _)| record).find(has).map(|record| record.max_seq)
             });
             known.min().flatten().is_some_and(|known| *durable <= known.saturating_add(allowance))
         });
@@ -388,13 +400,12 @@ impl World {
         }
         let down = self.rng.range(500, DOWN_MAX);
         for (was, is) in backup.into_iter().zip(now) {
-            let mut writes: Vec<Write> = is.preps.into_iter().map(|prep| Write::DropSectionPrep(prep.key)).collect();
-            writes.extend(was.records.into_iter().map(|(record, held)| Write::Section(record, held)));
-            writes.extend(was.preps.into_iter().map(Write::SectionPrep));
+            let table = |it: StoredSections| SectionTable::new(it.records, it.preps);
+            let writes = rewritten(&table(is), &table(StoredSections { master: was.master, ..was }));
             let master = &mut self.masters[was.master];
             master.die();
             if let Some(store) = &mut master.store {
-                store.commit_as_is(writes);
+                store.commit_as_is(writes.into());
                 store.disturb();
             }
             master.restored = true;
@@ -452,7 +463,7 @@ impl World {
                 continue;
             };
             let its = self.oracle.sections().into_iter().filter(|record| record.owner.session == session);
-            stuck.extend(its.map(|record| format!("stuck: {} is agent {h}'s, which can give nothing", record.key)));
+            stuck.extend(its.map(|record| format!("stuck: {} is agent {h}'s, which can give nothing", record.range)));
         }
         stuck
     }

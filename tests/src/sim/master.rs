@@ -1,5 +1,6 @@
 //! A master: the real ledger on a store that outlives it.
 
+use super::episode::each;
 use super::mutation::{Mutation, Mutations};
 use super::net::Node;
 use super::rng::mix;
@@ -272,7 +273,8 @@ impl World {
         }
         let Some(loaded) = master.loaded() else { return };
         master.mirror = loaded.leases.iter().map(|(key, lease)| (*key, (lease.g, lease.until))).collect();
-        let bounds = loaded.sections.iter().map(|(record, _)| (record.key.section, (record.g, record.max_seq)));
+        let records = loaded.sections.iter().flat_map(|(record, _)| each(record));
+        let bounds = records.map(|record| (record.range.from, (record.g, record.max_seq)));
         master.bounds = bounds.collect();
         master.permit = (loaded.identity.epoch, loaded.permit_out);
         let drawn = Salt::from(salt);
@@ -400,10 +402,13 @@ impl World {
             Write::SettingPrep(prep) if matches!(prep.key, SettingKey::Axis(_)) => Some(Step::Extending),
             Write::Cursor { .. } if extends => Some(Step::Extended),
             Write::Cursor { .. } => Some(Step::Segment),
-            Write::SectionPrep(_) => Some(Step::Giving),
-            Write::Section(record, _) => {
-                let same = master.bounds.get(&record.key.section).is_some_and(|(g, _)| *g == record.g);
-                Some(if same { Step::Raised } else { Step::Given })
+            Write::SectionPreps { rows, .. } if !rows.is_empty() => Some(Step::Giving),
+            Write::Sections { rows, .. } => {
+                let mut all = rows.iter().flat_map(|(record, _)| each(record));
+                let given = |it: common::sequence::SectionRecord| {
+                    master.bounds.get(&it.range.from).is_none_or(|(g, _)| *g != it.g)
+                };
+                Some(if all.any(given) { Step::Given } else { Step::Raised })
             }
             Write::Prep(_) if asked_for => Some(Step::Lent),
             Write::Prep(_) => Some(Step::Proposed),
@@ -459,7 +464,10 @@ impl World {
                     master.permit.1 = *permit;
                 }
                 Write::Setting(setting) => self.oracle.axis_recorded(setting),
-                Write::Section(record, _) => drop(master.bounds.insert(record.key.section, (record.g, record.max_seq))),
+                Write::Sections { rows, .. } => {
+                    let all = rows.iter().flat_map(|(record, _)| each(record));
+                    master.bounds.extend(all.map(|record| (record.range.from, (record.g, record.max_seq))));
+                }
                 _ => {}
             }
         }

@@ -1,8 +1,10 @@
 //! What operators do: make a cluster, replace a lost master.
 
+use super::episode::each;
 use super::master::{Asker, Master, slot};
 use super::mutation::Mutation;
 use super::net::Node;
+use super::ranges::rewritten;
 use super::shelf::Shelf;
 use super::swarm::Theme;
 use super::world::{BEGIN, Event, World};
@@ -18,7 +20,9 @@ use common::time::{DAY_MS, HOUR_MS, SECOND_MS, WallMs};
 use common::token::TokenKey;
 use master::lease::{Event as LedgerEvent, Identity, Loaded, TokenHash, Write};
 use master::replication::join::{first_writes, section_taken_over, taken_over};
+use master::section::{Held, SectionTable};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// In this time, in milliseconds, a replacement has met the survivor.
 const SETTLES: i64 = 60_000;
@@ -38,10 +42,11 @@ pub struct Joining {
     step: JoinStep,
 }
 
-/// A section's record as both masters hold it.
-fn written(record: SectionRecord) -> Write {
-    let held = record.max_seq;
-    Write::Section(record, held)
+/// Adds records as both masters hold them.
+fn put_all(table: &mut SectionTable, records: impl IntoIterator<Item = SectionRecord>) {
+    for SectionRecord { range, g, owner, max_seq } in records {
+        table.put(&range, Held { g, owner: Arc::new(owner), max_seq, peer_has: max_seq });
+    }
 }
 
 impl World {
@@ -86,20 +91,25 @@ impl World {
 
     /// Sections as they are, for stores that are put back, or made anew, while nobody says so: of those nothing could tell a duplicate.
     pub(super) fn sections_as_they_are(&self, loaded: &Loaded) -> Vec<Write> {
-        let overtaken = loaded.section_preps.iter().map(|prep| Write::DropSectionPrep(prep.key.clone()));
-        overtaken.chain(self.oracle.sections().into_iter().map(written)).collect()
+        let is = SectionTable::new(loaded.sections.iter().cloned(), loaded.section_preps.iter().cloned());
+        let mut becomes = SectionTable::new(loaded.sections.iter().cloned(), []);
+        put_all(&mut becomes, self.oracle.sections());
+        rewritten(&is, &becomes).into()
     }
 
     /// What an operator says of sections whose numbers both masters have forgotten: how many to skip in those that either store knows, and
     /// for the others, of which the manual gives up the name, how far they came.
     pub(super) fn sections_forgotten(&self, loaded: &Loaded) -> (u64, Vec<Write>) {
         let (known, proposed) = (loaded.sections.iter().map(|(record, _)| record), loaded.section_preps.iter());
-        let known: BTreeMap<_, _> = proposed.chain(known).map(|record| (record.key.clone(), record.max_seq)).collect();
+        let known = proposed.chain(known).flat_map(each);
+        let known: BTreeMap<_, _> = known.map(|record| (record.range.from, record.max_seq)).collect();
         let all = self.oracle.sections();
-        let behind = |record: &SectionRecord| Some(record.max_seq.saturating_sub(*known.get(&record.key)?));
+        let behind = |record: &SectionRecord| Some(record.max_seq.saturating_sub(*known.get(&record.range.from)?));
         let skip = all.iter().filter_map(behind).max().unwrap_or_default();
-        let unknown = all.into_iter().filter(|record| !known.contains_key(&record.key));
-        (skip, unknown.map(written).collect())
+        let unknown = all.into_iter().filter(|record| !known.contains_key(&record.range.from));
+        let mut table = SectionTable::default();
+        put_all(&mut table, unknown);
+        (skip, table.stored().map(|(record, held)| Write::sections(record, held)).collect())
     }
 
     /// The masters of a new cluster.
@@ -252,7 +262,7 @@ impl World {
                 };
             }
             Some(JoinReply::Sections { records, last }) => {
-                let after = records.last().map(|record| record.key.clone());
+                let after = records.last().map(|record| record.range.last());
                 joining.draft.commit(records.into_iter().map(section_taken_over), 0);
                 joining.step = if last || after.is_none() { JoinStep::Done } else { JoinStep::Sections { after } };
             }

@@ -5,9 +5,19 @@ use super::mutation::Mutation;
 use super::world::World;
 use common::rpc::peer::PeerMessage;
 use common::rpc::ranges::HeldSections;
-use common::sequence::{Section, SectionRecord};
+use common::sequence::{SectionRange, SectionRecord};
 use master::lease::{Lives, Reply, Write};
-use master::section::rules;
+use master::section::{Piece, SectionTable, rules};
+
+/// The writes that make a store which holds one table hold another one.
+pub(super) fn rewritten(is: &SectionTable, becomes: &SectionTable) -> [Write; 2] {
+    let gone = is.stored().map(|(record, _)| record.range.first()).collect();
+    let preps = is.preps().map(|prep| prep.range.first()).collect();
+    [
+        Write::SectionPreps { gone: preps, rows: becomes.preps().collect() },
+        Write::Sections { gone, rows: becomes.stored().collect() },
+    ]
+}
 
 impl World {
     /// Before a message leaves a master.
@@ -27,33 +37,31 @@ impl World {
         }
         let (Reply::Keep(Ok(reply)), Asked::Keep(session)) = (reply, asked) else { return };
         let Some(ledger) = &self.masters[m].ledger else { return };
-        for SectionRecord { key, .. } in ledger.sections().preps() {
-            let held = ledger.sections().get(&key).filter(|held| held.owner.session == session);
-            reply.sections.extend(held.map(|held| HeldSections {
-                name: key.name.clone(),
-                from: key.section,
-                to: Section(key.section.0 + 1),
-                g: held.g,
-                fresh: None,
-            }));
+        for SectionRecord { range, .. } in ledger.sections().preps() {
+            let pieces = ledger.sections().pieces(&range);
+            reply.sections.extend(pieces.filter_map(
+                |Piece { range: SectionRange { name, from, to }, held, .. }| {
+                    let held = held.filter(|held| held.owner.session == session)?;
+                    Some(HeldSections { name, from, to, g: held.g, fresh: None })
+                },
+            ));
         }
     }
 
     /// A master that may have forgotten takes the other one's sections over, and adds nothing.
     pub(super) fn merge_only(&mut self, m: usize, records: &[SectionRecord]) {
         let Some(ledger) = &self.masters[m].ledger else { return };
-        let preps = ledger
-            .sections()
-            .preps()
-            .filter(|prep| records.iter().any(|record| record.key == prep.key && record.g >= prep.g));
-        let overtaken: Vec<Write> = preps.map(|prep| Write::DropSectionPrep(prep.key)).collect();
-        let merged = records.iter().map(|record| {
-            let merged = rules::merge(ledger.sections().get(&record.key), record);
-            let held = merged.peer_has;
-            Write::Section(merged.record(record.key.clone()), held)
-        });
-        let lives = Lives { unproven: false, ..ledger.lives().clone() };
-        let writes = overtaken.into_iter().chain(merged).chain([Write::Lives(lives)]).collect();
+        let mut table = ledger.sections().clone();
+        for record in records {
+            for Piece { range, held, prep } in ledger.sections().pieces(&record.range) {
+                if prep.is_some_and(|prep| record.g >= prep.g) {
+                    table.drop_prep(&range);
+                }
+                table.put(&range, rules::merge(held.as_ref(), record));
+            }
+        }
+        let lives = Write::Lives(Lives { unproven: false, ..ledger.lives().clone() });
+        let writes = rewritten(ledger.sections(), &table).into_iter().chain([lives]).collect();
         self.reopen(m, writes, true);
     }
 }

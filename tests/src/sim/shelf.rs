@@ -34,6 +34,31 @@ enum Place {
     SectionsCut,
 }
 
+/// A write of several rows as one of each.
+fn row_by_row(write: Write) -> Vec<(Place, Write)> {
+    match write {
+        Write::Sections { gone, rows } => {
+            let gone = gone
+                .into_iter()
+                .map(|key| (Place::Section(key.clone()), Write::Sections { gone: vec![key], rows: Vec::new() }));
+            let rows = rows
+                .into_iter()
+                .map(|(record, held)| (Place::Section(record.range.first()), Write::sections(record, held)));
+            gone.chain(rows).collect()
+        }
+        Write::SectionPreps { gone, rows } => {
+            let gone = gone.into_iter().map(|key| {
+                (Place::SectionPrep(key.clone()), Write::SectionPreps { gone: vec![key], rows: Vec::new() })
+            });
+            let rows = rows.into_iter().map(|prep| {
+                (Place::SectionPrep(prep.range.first()), Write::SectionPreps { gone: Vec::new(), rows: vec![prep] })
+            });
+            gone.chain(rows).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
 /// The disk.
 #[derive(Debug, Default)]
 pub struct Shelf {
@@ -68,10 +93,10 @@ impl Shelf {
                 Write::DropSettingPrep(key) => Place::SettingPrep(key.clone()),
                 Write::Run(_) => Place::Run,
                 Write::Cursor { name, .. } => Place::Cursor(name.clone()),
-                Write::Section(record, _) => Place::Section(record.key.clone()),
-                Write::DropSection(key) => Place::Section(key.clone()),
-                Write::SectionPrep(prep) => Place::SectionPrep(prep.key.clone()),
-                Write::DropSectionPrep(key) => Place::SectionPrep(key.clone()),
+                Write::Sections { .. } | Write::SectionPreps { .. } => {
+                    self.newest.extend(row_by_row(write));
+                    continue;
+                }
                 Write::SectionsCut(_) => Place::SectionsCut,
                 // Lines of the audit and logins decide nothing.
                 Write::Audit(_) | Write::Login(..) => continue,

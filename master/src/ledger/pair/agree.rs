@@ -12,7 +12,7 @@ use common::namespace::GeneratorName;
 use common::parameters::AgentId;
 use common::rpc::lease::{Mode, Refusal};
 use common::rpc::peer::PeerMessage;
-use common::sequence::{Section, SectionKey, SectionRecord};
+use common::sequence::{Section, SectionKey, SectionRange, SectionRecord};
 use common::setting::Change;
 use common::time::{Now, WallMs};
 use common::token::TokenKey;
@@ -150,8 +150,8 @@ impl Agreement for Ledger<Pairwise> {
         self.held_by_all_of(held, max_seq)
     }
 
-    fn share_bound(&mut self, key: &SectionKey) {
-        self.bound_was_raised(key);
+    fn share_bound(&mut self, range: &SectionRange) {
+        self.bound_was_raised(range);
     }
 
     fn give_sections(&mut self, now: Now, proposals: Vec<SectionRecord>, fx: &mut Effects) {

@@ -27,7 +27,7 @@ use crate::lease::takings::Takings;
 use crate::lease::{Effects, Identity, Lives, Loaded, PeerObservations, RequestId, Unproven, Write};
 use crate::replication::pair::Pair;
 use crate::replication::rules::{at_home, home};
-use crate::section::{Allocators, SectionTable};
+use crate::section::Allocators;
 use crate::setting::SettingsTable;
 use common::audit::Cause;
 use common::clock::TestClock;
@@ -149,7 +149,7 @@ impl Ledger<Pairwise> {
         let run = kept_run.filter(|_| loaded.proven.is_ok()).unwrap_or(drawn);
         let former_cursors = cursors.iter().map(|(of, name, _)| (*of, name.clone())).collect();
         let cursors = trimmed(Cursors::new(run, cursors), &settings);
-        let sections = SectionTable::new(sections, section_preps);
+        let (sections, in_parts) = sections::table_of(sections, section_preps);
         let pair = paired(now, salt, loaded.proven.err(), observed.rolled_back);
         Self {
             table: Table::new(at_home(identity.master), identity.parameters, leases, preps),
@@ -173,7 +173,7 @@ impl Ledger<Pairwise> {
                 grants: Proposals::default(),
                 commands: BTreeMap::new(),
                 commanded: Proposals::default(),
-                sections: PairedSections::new(&sections, sections_cut),
+                sections: PairedSections::new(&sections, in_parts, sections_cut),
                 permit_out,
                 observed,
                 witnesses: Witnesses::default(),
@@ -213,6 +213,7 @@ impl Ledger<Pairwise> {
         if self.agreement.run_begins {
             self.drop_former_cursors(fx);
         }
+        self.join_rows(fx);
         self.propose_first_admin(fx);
     }
 

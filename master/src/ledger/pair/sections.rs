@@ -3,47 +3,103 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::Pairwise;
-use crate::lease::proposals::Proposals;
+use crate::lease::proposals::RESEND_AFTER;
 use crate::lease::{Alarm, Effects, Write};
 use crate::ledger::agreement::Agreement as _;
 use crate::ledger::state::Ledger;
-use crate::section::{Held, PREPS_MAX, SectionTable, Terms, rules};
+use crate::section::{Held, Owned, PREPS_MAX, Piece, SectionMap, SectionTable, Terms, rules};
 use common::namespace::GeneratorName;
 use common::parameters::AgentId;
 use common::rpc::lease::{Mode, Refusal};
 use common::rpc::peer::{PAGE_MAX, PeerMessage};
 use common::rpc::ranges::SeenAllocator;
-use common::sequence::{Section, SectionBound, SectionKey, SectionOrder, SectionRecord};
-use common::time::{Now, SpanMs};
+use common::sequence::{Section, SectionBound, SectionKey, SectionOrder, SectionRange, SectionRecord};
+use common::time::{BootMs, Now, SpanMs};
 use std::collections::BTreeSet;
 
-/// Sections of retired names that are given back at one beat.
+/// Rows of retired names that are given back at one beat.
 const DROPPED_MAX: usize = 4_096;
-/// Raised bounds that are told at one beat.
+/// Ranges of raised bounds that are told at one beat.
 const TOLD_MAX: usize = 8_192;
 
 /// What a master keeps of sections to agree on them with the other one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct PairedSections {
-    proposed: Proposals<SectionKey, ()>,
-    told: Proposals<SectionKey, ()>,
+    /// When each proposal was last sent.
+    proposed: SectionMap<BootMs>,
+    /// When each raised bound was last told.
+    told: SectionMap<BootMs>,
     /// Raised here, and not known to be held by the other master.
-    untold: BTreeSet<SectionKey>,
+    untold: SectionMap<()>,
     /// In this start: sections that only this master knew of, raised by the allowance already.
-    covered: BTreeSet<SectionKey>,
+    covered: SectionMap<()>,
     /// Whether they were cut for the replacement that is awaited.
     pub(super) cut: bool,
+    /// Where records and proposals of the store begin that are one row with those before them: the pages by which a replacement takes a
+    /// table over cut rows.
+    in_parts: [BTreeSet<SectionKey>; 2],
 }
 
 impl PairedSections {
-    pub(super) fn new(table: &SectionTable, cut: bool) -> Self {
-        let untold = table.all().filter(|(_, held)| held.max_seq > held.peer_has).map(|(key, _)| key).collect();
-        let (proposed, told) = (Proposals::default(), Proposals::default());
-        Self { proposed, told, untold, covered: BTreeSet::new(), cut }
+    pub(super) fn new(table: &SectionTable, in_parts: [BTreeSet<SectionKey>; 2], cut: bool) -> Self {
+        let mut untold = SectionMap::default();
+        let raised = table.all().filter(|(_, held)| held.max_seq > held.peer_has);
+        raised.for_each(|(range, _)| untold.set(&range, Some(())));
+        let (proposed, told) = (SectionMap::default(), SectionMap::default());
+        Self { proposed, told, untold, covered: SectionMap::default(), cut, in_parts }
     }
 }
 
+/// What of the `open` ranges has to be sent now, `max` parts at most: what was not `sent` in this start, or too long ago. It counts as sent.
+fn due(
+    sent: &mut SectionMap<BootMs>,
+    now: Now,
+    max: usize,
+    open: impl Iterator<Item = SectionRange>,
+) -> Vec<SectionRange> {
+    let is_due = |at: Option<&BootMs>| at.is_none_or(|at| now.boot - *at >= RESEND_AFTER);
+    let runs = open.flat_map(|open| {
+        let runs = sent.runs(&open).into_iter().filter(|(_, at)| is_due(*at));
+        runs.map(|(run, _)| run).collect::<Vec<_>>()
+    });
+    let due: Vec<SectionRange> = runs.take(max).collect();
+    due.iter().for_each(|run| sent.set(run, Some(now.boot)));
+    due
+}
+
+/// The table that a store holds, and where its rows begin that are one with those before them.
+pub(super) fn table_of(
+    records: Vec<(SectionRecord, u64)>,
+    preps: Vec<SectionRecord>,
+) -> (SectionTable, [BTreeSet<SectionKey>; 2]) {
+    let mut begins: BTreeSet<SectionKey> = records.iter().map(|(record, _)| record.range.first()).collect();
+    let mut prep_begins: BTreeSet<SectionKey> = preps.iter().map(|prep| prep.range.first()).collect();
+    let table = SectionTable::new(records, preps);
+    for (record, _) in table.stored() {
+        begins.remove(&record.range.first());
+    }
+    for prep in table.preps() {
+        prep_begins.remove(&prep.range.first());
+    }
+    (table, [begins, prep_begins])
+}
+
 impl Ledger<Pairwise> {
+    /// Writes rows as one that the store has in parts.
+    pub(super) fn join_rows(&mut self, fx: &mut Effects) {
+        let [records, preps] = std::mem::take(&mut self.agreement.sections.in_parts);
+        let has =
+            |parts: &BTreeSet<SectionKey>, row: &SectionRange| parts.range(row.first()..=row.last()).next().is_some();
+        if !records.is_empty() {
+            let rows = self.sections.stored().filter(|(record, _)| has(&records, &record.range)).collect();
+            fx.writes.push(Write::Sections { rows, gone: records.into_iter().collect() });
+        }
+        if !preps.is_empty() {
+            let rows = self.sections.preps().filter(|prep| has(&preps, &prep.range)).collect();
+            fx.writes.push(Write::SectionPreps { rows, gone: preps.into_iter().collect() });
+        }
+    }
+
     /// A start that is not proven may have raised what nobody knows of: it says nothing of sections before it has read the other one's.
     pub(super) fn sections_are_served(&self) -> Result<(), Refusal> {
         self.mode().serves()?;
@@ -69,15 +125,15 @@ impl Ledger<Pairwise> {
         if self.is_sole_keeper() { max_seq } else { held.peer_has }
     }
 
-    pub(super) fn bound_was_raised(&mut self, key: &SectionKey) {
+    pub(super) fn bound_was_raised(&mut self, range: &SectionRange) {
         if self.identity.awaiting.is_none() {
-            self.agreement.sections.untold.insert(key.clone());
+            self.agreement.sections.untold.set(range, Some(()));
         }
     }
 
     pub(super) fn propose_sections(&mut self, now: Now, proposals: Vec<SectionRecord>, fx: &mut Effects) {
         for prep in &proposals {
-            self.agreement.sections.proposed.sent(now, prep.key.clone());
+            self.agreement.sections.proposed.set(&prep.range, Some(now.boot));
         }
         paged(proposals, |proposals| fx.send(PeerMessage::ProposeSections { proposals }));
     }
@@ -101,10 +157,11 @@ impl Ledger<Pairwise> {
 
     /// Whether a record of the other master's can be one.
     fn plausible_section(&self, record: &SectionRecord, fx: &mut Effects) -> bool {
-        let terms = self.terms_or_widest(&record.key.name);
-        let can_be = record.g.0 > 0 && record.max_seq <= terms.last && record.key.section.0 < terms.sections;
+        let SectionRecord { range, g, max_seq, .. } = record;
+        let terms = self.terms_or_widest(&range.name);
+        let can_be = g.0 > 0 && *max_seq <= terms.last && !range.is_empty() && range.to.0 <= terms.sections;
         if !can_be {
-            fx.alarms.push(Alarm::ImplausibleSection(record.key.clone()));
+            fx.alarms.push(Alarm::ImplausibleSection(range.clone()));
         }
         can_be
     }
@@ -117,23 +174,23 @@ impl Ledger<Pairwise> {
         }
         let (mut confirmed, mut known) = (Vec::new(), Vec::new());
         for prep in proposals {
-            if self.is_home_of(&prep.key.name) {
-                fx.alarms.push(Alarm::ImplausibleSection(prep.key));
+            if self.is_home_of(&prep.range.name) {
+                fx.alarms.push(Alarm::ImplausibleSection(prep.range));
                 continue;
             }
             if !self.plausible_section(&prep, fx) {
                 continue;
             }
-            let key = prep.key.clone();
-            let mine = self.sections.get(&key);
-            let confirms =
-                mine.is_none_or(|mine| mine.g < prep.g || (mine.g == prep.g && !rules::contradicts(mine, &prep)));
-            if confirms {
-                self.take_section(&prep, fx);
+            for Piece { range, held, .. } in self.sections.pieces(&prep.range).collect::<Vec<_>>() {
+                let confirms =
+                    held.is_none_or(|mine| mine.g < prep.g || (mine.g == prep.g && !rules::contradicts(&mine, &prep)));
+                if confirms {
+                    self.take_section(&SectionRecord { range: range.clone(), ..prep.clone() }, fx);
+                }
+                let answers = if confirms { &mut confirmed } else { &mut known };
+                let held = self.sections.pieces(&range);
+                answers.extend(held.filter_map(|Piece { range, held, .. }| Some(held?.record(range))));
             }
-            let Some(mine) = self.sections.get(&key) else { continue };
-            let answer = mine.record(key);
-            if confirms { confirmed.push(answer) } else { known.push(answer) }
         }
         paged(confirmed, |records| fx.send(PeerMessage::ConfirmSections { records }));
         paged(known, |records| fx.send(PeerMessage::KnownSections { records }));
@@ -141,51 +198,53 @@ impl Ledger<Pairwise> {
 
     pub(super) fn on_confirm_sections(&mut self, records: Vec<SectionRecord>, fx: &mut Effects) {
         for record in records {
-            let its =
-                |prep: &crate::section::Proposed| (prep.g, prep.owner.session) == (record.g, record.owner.session);
-            let Some(prep) = self.sections.prep(&record.key).filter(|prep| its(prep)) else { continue };
-            // Whose it is says the home's own proposal; how far it went, the larger of both.
-            let theirs = SectionRecord { max_seq: record.max_seq, ..prep.record(record.key.clone()) };
-            if self.plausible_section(&theirs, fx) {
-                self.take_section(&theirs, fx);
+            for Piece { range, prep, .. } in self.sections.pieces(&record.range).collect::<Vec<_>>() {
+                let its = |prep: &Owned| (prep.g, prep.owner.session) == (record.g, record.owner.session);
+                let Some(prep) = prep.filter(its) else { continue };
+                // Whose it is says the home's own proposal; how far it went, the larger of both.
+                let theirs = SectionRecord { max_seq: record.max_seq, ..prep.record(range.clone()) };
+                if self.plausible_section(&theirs, fx) {
+                    self.take_section(&theirs, fx);
+                    fx.moved.extend((theirs.g.0 > 1).then_some(range));
+                }
             }
         }
     }
 
-    /// Merges what the other master knows of a section. A proposal is dropped only for a record that is at least as new. Of a retired name
-    /// nothing is taken over: it gives no number again, so nothing has to be known of it.
+    /// Merges what the other master knows of sections, with each piece of what is known here. A proposal is dropped only for a record that
+    /// is at least as new. Of a retired name nothing is taken over: it gives no number again, so nothing has to be known of it.
     fn take_section(&mut self, theirs: &SectionRecord, fx: &mut Effects) {
-        let key = &theirs.key;
-        if self.is_retired(&key.name) {
+        if self.is_retired(&theirs.range.name) {
             return;
         }
-        let mine = self.sections.get(key);
-        if mine.is_some_and(|mine| rules::contradicts(mine, theirs)) {
-            fx.alarms.push(Alarm::SectionConflict(key.clone()));
+        for Piece { range, held: mine, prep } in self.sections.pieces(&theirs.range).collect::<Vec<_>>() {
+            let mine = mine.as_ref();
+            if mine.is_some_and(|mine| rules::contradicts(mine, theirs)) {
+                fx.alarms.push(Alarm::SectionConflict(range.clone()));
+            }
+            let merged = rules::merge(mine, theirs);
+            let news = mine.is_none_or(|mine| (mine.g, mine.max_seq) != (merged.g, merged.max_seq));
+            let untold = merged.max_seq > merged.peer_has;
+            if prep.is_some_and(|prep| prep.g <= merged.g) {
+                fx.write_section_preps(self.sections.drop_prep(&range));
+                self.routes.section_changed = true;
+                self.agreement.sections.proposed.set(&range, None);
+            }
+            match news {
+                true => self.put_sections(&range, merged, fx),
+                // What the other one holds is written down with the next raise: on disk it may be less, which only allows less.
+                false => self.sections.note_peer_has(&range, theirs.max_seq),
+            }
+            self.note_told(&range, untold);
         }
-        let merged = rules::merge(mine, theirs);
-        let news = mine.is_none_or(|mine| (mine.g, mine.max_seq) != (merged.g, merged.max_seq));
-        let untold = merged.max_seq > merged.peer_has;
-        if self.sections.prep(key).is_some_and(|prep| prep.g <= merged.g) {
-            fx.writes.push(Write::DropSectionPrep(key.clone()));
-            self.sections.drop_prep(key);
-            self.routes.section_changed = true;
-            self.agreement.sections.proposed.over(key);
-        }
-        match news {
-            true => self.put_section(key, merged, fx),
-            // What the other one holds is written down with the next raise: on disk it may be less, which only allows less.
-            false => self.sections.note_peer_has(key, theirs.max_seq),
-        }
-        self.note_told(key, untold);
     }
 
-    fn note_told(&mut self, key: &SectionKey, untold: bool) {
+    fn note_told(&mut self, range: &SectionRange, untold: bool) {
         if untold && self.identity.awaiting.is_none() {
-            self.agreement.sections.untold.insert(key.clone());
+            self.agreement.sections.untold.set(range, Some(()));
         } else {
-            self.agreement.sections.untold.remove(key);
-            self.agreement.sections.told.over(key);
+            self.agreement.sections.untold.set(range, None);
+            self.agreement.sections.told.set(range, None);
         }
     }
 
@@ -200,14 +259,17 @@ impl Ledger<Pairwise> {
     /// The other master raised these. It hears what is held here once that is durable.
     pub(super) fn on_raised_sections(&mut self, bounds: Vec<SectionBound>, fx: &mut Effects) {
         let mut held_here = Vec::new();
-        for SectionBound { key, g, max_seq } in bounds {
-            // Of an owner that is not known here the proposal is still to be confirmed, or the tables are to be exchanged.
-            let Some(mine) = self.sections.get(&key).filter(|mine| mine.g >= g) else { continue };
-            let theirs = SectionRecord { max_seq, ..mine.record(key) };
-            if self.plausible_section(&theirs, fx) {
-                self.take_section(&theirs, fx);
-                let max_seq = self.sections.get(&theirs.key).map_or(max_seq, |held| held.max_seq);
-                held_here.push(SectionBound { key: theirs.key, g, max_seq });
+        for SectionBound { range, g, max_seq } in bounds {
+            for Piece { range, held, .. } in self.sections.pieces(&range).collect::<Vec<_>>() {
+                // Of an owner that is not known here the proposal is still to be confirmed, or the tables are to be exchanged.
+                let Some(mine) = held.filter(|mine| mine.g >= g) else { continue };
+                let theirs = SectionRecord { max_seq, ..mine.record(range) };
+                if self.plausible_section(&theirs, fx) {
+                    self.take_section(&theirs, fx);
+                    let held = self.sections.get(&theirs.range.first());
+                    let max_seq = held.map_or(max_seq, |held| held.max_seq);
+                    held_here.push(SectionBound { range: theirs.range, g, max_seq });
+                }
             }
         }
         paged(held_here, |bounds| fx.send(PeerMessage::HeldBounds { bounds }));
@@ -215,10 +277,12 @@ impl Ledger<Pairwise> {
 
     /// So far does the other master hold bounds: from there the allowance counts.
     pub(super) fn on_held_bounds(&mut self, bounds: Vec<SectionBound>) {
-        for SectionBound { key, max_seq, .. } in bounds {
-            self.sections.note_peer_has(&key, max_seq);
-            if let Some(untold) = self.sections.get(&key).map(|held| held.max_seq > held.peer_has) {
-                self.note_told(&key, untold);
+        for SectionBound { range, max_seq, .. } in bounds {
+            self.sections.note_peer_has(&range, max_seq);
+            for Piece { range, held, .. } in self.sections.pieces(&range).collect::<Vec<_>>() {
+                if let Some(held) = held {
+                    self.note_told(&range, held.max_seq > held.peer_has);
+                }
             }
         }
     }
@@ -251,38 +315,41 @@ impl Ledger<Pairwise> {
             return;
         }
         self.drop_retired(fx);
-        let open = self.sections.preps().map(|prep| prep.key);
-        let again = self.agreement.sections.proposed.resend(now, PREPS_MAX, open);
-        let prep = |key: &SectionKey| Some(self.sections.prep(key)?.record(key.clone()));
-        paged(again.iter().filter_map(prep).collect(), |proposals| fx.send(PeerMessage::ProposeSections { proposals }));
-        let PairedSections { untold, told, .. } = &mut self.agreement.sections;
-        let tell = told.resend(now, TOLD_MAX, untold.iter().cloned());
-        let bound = |key: SectionKey| {
-            let held = self.sections.get(&key)?;
-            Some(SectionBound { g: held.g, max_seq: held.max_seq, key })
-        };
-        paged(tell.into_iter().filter_map(bound).collect(), |bounds| fx.send(PeerMessage::RaisedSections { bounds }));
+        let PairedSections { untold, told, proposed, .. } = &mut self.agreement.sections;
+        let again = due(proposed, now, PREPS_MAX, self.sections.preps().map(|prep| prep.range));
+        let preps = again.iter().flat_map(|range| self.sections.pieces(range));
+        let preps = preps.filter_map(|Piece { range, prep, .. }| Some(prep?.record(range)));
+        paged(preps.collect(), |proposals| fx.send(PeerMessage::ProposeSections { proposals }));
+        let raised = untold.rows(None).flat_map(|(row, ())| self.sections.pieces(&row).collect::<Vec<_>>());
+        let raised = raised.filter_map(|Piece { range, held, .. }| held.map(|_| range));
+        let tell = due(told, now, TOLD_MAX, raised);
+        let bounds = tell.iter().flat_map(|range| self.sections.pieces(range)).filter_map(|piece| {
+            let held = piece.held?;
+            Some(SectionBound { range: piece.range, g: held.g, max_seq: held.max_seq })
+        });
+        paged(bounds.collect(), |bounds| fx.send(PeerMessage::RaisedSections { bounds }));
     }
 
     /// Gives sections of retired names back, some at each beat. Each master does so once it holds that the name is retired, which it is for
     /// ever; who had the sections is told by the next answer that does not list them.
     fn drop_retired(&mut self, fx: &mut Effects) {
         let retired = self.sections.names(None).filter(|name| self.is_retired(name));
-        let keys = retired.flat_map(|name| {
-            let all = self.sections.of_name(name, Section(0));
-            all.map(|(section, held, prep)| {
-                (SectionKey { name: name.clone(), section }, held.is_some(), prep.is_some())
-            })
-        });
-        for (key, held, prep) in keys.take(DROPPED_MAX).collect::<Vec<_>>() {
-            fx.writes.extend(prep.then(|| Write::DropSectionPrep(key.clone())));
-            fx.writes.extend(held.then(|| Write::DropSection(key.clone())));
-            self.sections.remove(&key);
+        let pieces = retired.flat_map(|name| self.sections.of_name(name, Section(0))).take(DROPPED_MAX);
+        let mut ranges: Vec<SectionRange> = Vec::new();
+        for Piece { range, .. } in pieces {
+            match ranges.last_mut() {
+                Some(last) if last.name == range.name => last.to = range.to,
+                _ => ranges.push(range),
+            }
+        }
+        for range in ranges {
+            fx.write_section_preps(self.sections.drop_prep(&range));
+            fx.write_sections(self.sections.remove(&range));
             let PairedSections { proposed, told, untold, covered, .. } = &mut self.agreement.sections;
-            proposed.over(&key);
-            told.over(&key);
-            untold.remove(&key);
-            covered.remove(&key);
+            proposed.set(&range, None);
+            told.set(&range, None);
+            untold.set(&range, None);
+            covered.set(&range, None);
         }
     }
 
@@ -308,16 +375,16 @@ impl Ledger<Pairwise> {
         last: bool,
         fx: &mut Effects,
     ) -> Option<SectionKey> {
-        let next = records.iter().chain(proposals).map(|record| &record.key).max().cloned().filter(|_| !last);
         let unmet = self.unmet();
-        let named: BTreeSet<&SectionKey> = records.iter().chain(proposals).map(|record| &record.key).collect();
-        let alone: Vec<SectionKey> = match unmet {
-            true => {
-                self.sections.between(after, next.as_ref()).into_iter().filter(|key| !named.contains(key)).collect()
-            }
-            false => Vec::new(),
-        };
-        let proposals = proposals.iter().filter(|prep| unmet && !self.is_home_of(&prep.key.name));
+        let ranges = || records.iter().chain(proposals).map(|record| &record.range);
+        let next = ranges().map(SectionRange::last).max().filter(|_| !last);
+        // What they know of here, and what they know nothing of.
+        let mut alone = SectionMap::default();
+        if unmet {
+            self.sections.between(after, next.as_ref()).iter().for_each(|own| alone.set(own, Some(())));
+            ranges().for_each(|theirs| alone.set(theirs, None));
+        }
+        let proposals = proposals.iter().filter(|prep| unmet && !self.is_home_of(&prep.range.name));
         let theirs: Vec<&SectionRecord> = records.iter().chain(proposals).collect();
         for record in theirs {
             if !self.plausible_section(record, fx) {
@@ -325,26 +392,30 @@ impl Ledger<Pairwise> {
             }
             self.take_section(record, fx);
             if unmet {
-                self.cover(&record.key, record.max_seq, fx);
+                self.cover(&record.range, Some(record.max_seq), fx);
             }
         }
-        for key in alone {
-            if self.agreement.sections.covered.insert(key.clone())
-                && let Some(max_seq) = self.sections.get(&key).map(|held| held.max_seq)
-            {
-                self.cover(&key, max_seq, fx);
+        for (row, ()) in alone.rows(None) {
+            let runs = self.agreement.sections.covered.runs(&row).into_iter();
+            let new: Vec<_> = runs.filter(|(_, covered)| covered.is_none()).map(|(run, _)| run).collect();
+            for run in new {
+                self.agreement.sections.covered.set(&run, Some(()));
+                self.cover(&run, None, fx);
             }
         }
         next
     }
 
-    /// Raises a section by the allowance beyond what was known of it.
-    fn cover(&mut self, key: &SectionKey, known: u64, fx: &mut Effects) {
-        let covering = rules::covering(known, &self.terms_or_widest(&key.name));
-        if let Some(held) = self.sections.get(key).filter(|held| held.max_seq < covering) {
-            let held = Held { max_seq: covering, ..held.clone() };
-            self.put_section(key, held, fx);
-            self.note_told(key, true);
+    /// Raises sections by the allowance beyond what was `known` of them; `None`: than what is known here.
+    fn cover(&mut self, range: &SectionRange, known: Option<u64>, fx: &mut Effects) {
+        let terms = self.terms_or_widest(&range.name);
+        for Piece { range, held, .. } in self.sections.pieces(range).collect::<Vec<_>>() {
+            let Some(held) = held else { continue };
+            let covering = rules::covering(known.unwrap_or(held.max_seq), &terms);
+            if held.max_seq < covering {
+                self.put_sections(&range, Held { max_seq: covering, ..held }, fx);
+                self.note_told(&range, true);
+            }
         }
     }
 
@@ -360,19 +431,19 @@ impl Ledger<Pairwise> {
     }
 
     pub(super) fn check_sections(&self) -> Result<(), String> {
-        for prep in self.sections.preps() {
-            if !self.is_home_of(&prep.key.name) {
-                return Err(format!("a proposal of section {} away from its home", prep.key));
+        for SectionRecord { range, g, max_seq, .. } in self.sections.preps() {
+            if !self.is_home_of(&range.name) {
+                return Err(format!("a proposal of section {range} away from its home"));
             }
             // Its bound may be above the record's: an operator raised it.
-            let last = self.terms_or_widest(&prep.key.name).last;
-            if prep.max_seq > last || self.sections.get(&prep.key).is_some_and(|held| held.g >= prep.g) {
-                return Err(format!("a proposal of section {} that is older than its record", prep.key));
+            let mut records = self.sections.pieces(&range).filter_map(|piece| piece.held);
+            if max_seq > self.terms_or_widest(&range.name).last || records.any(|held| held.g >= g) {
+                return Err(format!("a proposal of section {range} that is older than its record"));
             }
         }
-        for (key, held) in self.sections.all() {
-            if held.max_seq > self.terms_or_widest(&key.name).last || held.peer_has > held.max_seq {
-                return Err(format!("section {key} is raised to {} and held to {}", held.max_seq, held.peer_has));
+        for (range, held) in self.sections.all() {
+            if held.max_seq > self.terms_or_widest(&range.name).last || held.peer_has > held.max_seq {
+                return Err(format!("section {range} is raised to {} and held to {}", held.max_seq, held.peer_has));
             }
         }
         Ok(())

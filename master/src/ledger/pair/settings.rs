@@ -11,7 +11,6 @@ use common::audit::{Actor, Entry};
 use common::namespace::GeneratorName;
 use common::rpc::lease::{Changed, Mode, Refusal, refusal};
 use common::rpc::peer::PeerMessage;
-use common::sequence::Section;
 use common::setting::{Change, NETWORKS_MAX, Outcome, Setting, SettingKey, SettingValue};
 use common::time::Now;
 use ipnet::IpNet;
@@ -244,7 +243,7 @@ impl Ledger<Pairwise> {
             return;
         }
         let actor = Actor::master(self.identity().master);
-        let has_no_sections = |name: &GeneratorName| self.sections.of_name(name, Section(0)).next().is_none();
+        let has_no_sections = |name: &GeneratorName| self.sections.len_of(name) == 0;
         for change in self.settings_table.to_shorten(SHORTENED_MAX, has_no_sections) {
             if self.settings_table.prep(&change.key()).is_none() {
                 self.want(now, &change, &actor, fx);
