@@ -174,7 +174,7 @@ pub(super) async fn one(State(agent): State<Arc<Agent>>, place: Place, request: 
         ("format" = Option<String>, Query, description = "As for numbers")
     ),
     responses(
-        (status = 200, description = "None larger was given for the key before, and the next one is larger; 0 if there was none", body = Numbers),
+        (status = 200, description = "None larger was given for the key before, and the next one is larger; `0`, whatever the name's encoding is, if there was none", body = Numbers),
         (status = 400, description = "`bad_parameter`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 404, description = "`unknown_generator`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 421, description = "`misdirected`, with `routes`", body = ProblemBody, content_type = "application/problem+json"),
@@ -305,6 +305,8 @@ impl Agent {
         drop(room);
         let (first, routes) = self.next_of(&name, slot, n, call).await?;
         let room = self.room(n.max(1), len).map_err(|e| self.refused(&e))?;
+        // No number of any key, and its text by the name's encoding would look like one.
+        let encoding = if first == 0 { &DECIMAL64 } else { encoding };
         Ok(written(encoding, media, first, n.max(1), &routes, room))
     }
 

@@ -104,6 +104,9 @@ async fn texts_of_keys_are_as_the_definition_writes_them_and_numbers_are_digits_
     let packed = site.post("/sequence/orders/42?n=2", &[("accept", "application/octet-stream")], "").await;
     assert_eq!(packed.body, [6u64, 7].map(u64::to_be_bytes).concat());
     assert_eq!(site.get("/sequence/orders/42/current").await.text(), text(7) + "\n");
+    assert_eq!(site.get("/sequence/orders/44/current").await.text(), "0\n", "none was given");
+    let none = site.call(Method::GET, "/sequence/orders/44/current", &json, "").await;
+    assert_eq!(none.json(), json!({ "ids": ["0"] }));
     assert_eq!(site.post("/sequence/orders", &[], "42\n43\n").await.text(), text(8) + "\n" + &text(1) + "\n");
     let answer = site.post("/sequence/orders", &json, "42\n43\n").await;
     assert_eq!(answer.json(), json!({ "ids": [text(9), text(2)] }));
