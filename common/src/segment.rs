@@ -167,6 +167,16 @@ pub enum InvalidSegment {
         /// The last one.
         last: u64,
     },
+    /// Nothing on the axis that the texts have room for.
+    #[error(
+        "first {first} lies above {last}, the last place whose number the encoding's length holds: say a greater length"
+    )]
+    Short {
+        /// The first place.
+        first: u64,
+        /// The last one with such a text.
+        last: u64,
+    },
     /// Numbers that do not fit.
     #[error("last {last} gives a number above {NUMBER_MAX}, what a signed integer of 64 bits holds: at most {most}")]
     TooLarge {
@@ -218,7 +228,10 @@ impl SegmentDefinition {
             return Err(InvalidSegment::TooLarge { last, most });
         }
         if first > last {
-            return Err(InvalidSegment::Empty { first, last });
+            return Err(match said.last.is_none() && fitting < most {
+                true => InvalidSegment::Short { first, last },
+                false => InvalidSegment::Empty { first, last },
+            });
         }
         let step = said.step.unwrap_or(STEP_DEFAULT);
         let step_min = said.step_min.unwrap_or((step / STEP_SHRINKAGE).max(1));

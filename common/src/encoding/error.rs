@@ -1,6 +1,7 @@
 //! Reasons why an encoding is refused.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use super::ff1::DOMAIN_BITS_MIN;
 use super::{EncodingForm, InvalidAlphabet, LEN_MAX, PREFIX_LEN_MAX, SecretMark};
 use crate::strategy::{STRATEGY_PARAMETERS_LEN_MAX, Unready};
 
@@ -24,6 +25,19 @@ pub enum InvalidEncoding {
         characters: usize,
         /// The largest number.
         last: u128,
+        /// The least that will do.
+        needed: u32,
+    },
+    /// Too few texts to hide numbers among, whatever the numbers are.
+    #[error(
+        "ff1 hides numbers among {least} texts at least, and {length} characters out of {characters} make fewer: {needed} are needed",
+        least = 1u32 << DOMAIN_BITS_MIN
+    )]
+    TooFew {
+        /// The length that was asked for.
+        length: u32,
+        /// The number of different characters.
+        characters: usize,
         /// The least that will do.
         needed: u32,
     },

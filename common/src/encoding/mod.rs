@@ -245,6 +245,11 @@ impl EncodingForm {
         !matches!(self, Self::Sqids | Self::Ff1 | Self::Strategy)
     }
 
+    /// Tells whether a definition may say how long its texts are.
+    pub const fn takes_length(self) -> bool {
+        !matches!(self, Self::Uuid | Self::Ksuid | Self::Base32hex)
+    }
+
     /// By what it hides its numbers, which then leave in no other form, and who reads its texts; `None` if it hides none.
     pub const fn hides(self) -> Option<&'static str> {
         match self {
@@ -362,11 +367,13 @@ impl Encoding {
         check_taken(said)?;
         // Of so many digits that all numbers up to the last, or to that one, fit.
         let fixed = |alphabet: Alphabet, least: u128| {
-            let last = last.max(least);
-            let needed = alphabet.digits_for(last);
-            let length = length.unwrap_or(needed);
+            let needed = alphabet.digits_for(last.max(least));
+            let (length, characters) = (length.unwrap_or(needed), alphabet.len());
             if length < needed {
-                return Err(InvalidEncoding::TooShort { length, characters: alphabet.len(), last, needed });
+                return Err(match length < alphabet.digits_for(last) {
+                    true => InvalidEncoding::TooShort { length, characters, last, needed },
+                    false => InvalidEncoding::TooFew { length, characters, needed },
+                });
             }
             if length > LEN_MAX { Err(InvalidEncoding::TooLong(length)) } else { Ok(Digits::new(alphabet, length)) }
         };
@@ -586,9 +593,8 @@ fn check_taken(said: &EncodingParameters) -> Result<(), InvalidEncoding> {
     let EncodingParameters { form, length, case, prefix: _, alphabet, secret, strategy, parameters } = said;
     let has_alphabet = matches!(form, EncodingForm::Sqids | EncodingForm::Ff1);
     let has_case = matches!(form, EncodingForm::Hex | EncodingForm::Base32 | EncodingForm::Base32hex);
-    let has_length = !matches!(form, EncodingForm::Uuid | EncodingForm::Ksuid | EncodingForm::Base32hex);
     for (parameter, superfluous) in [
-        ("length", length.is_some() && !has_length),
+        ("length", length.is_some() && !form.takes_length()),
         ("case", case.is_some() && !has_case),
         ("alphabet", alphabet.is_some() && !has_alphabet),
         ("secret", secret.is_some() && *form != EncodingForm::Ff1),

@@ -509,9 +509,26 @@ fn names_whose_numbers_come_in_ranges_are_defined_and_kept_whole() {
         (r#"{"kind":"segment","encoding":{"form":"decimal","length":8},"last":100000000}"#, "9 are needed"),
         (
             r#"{"kind":"segment","encoding":{"form":"decimal","length":3},"first":1000}"#,
-            "first 1000 lies above last 999",
+            "first 1000 lies above 999, the last place whose number the encoding's length holds: say a greater length",
         ),
-        (r#"{"kind":"segment","encoding":{"form":"decimal","length":3},"offset":999}"#, "there would be no number"),
+        (
+            r#"{"kind":"segment","encoding":{"form":"decimal","length":3},"first":1000,"last":1000}"#,
+            "3 characters out of 10 do not hold numbers up to 1000: 4 are needed",
+        ),
+        (
+            r#"{"kind":"segment","encoding":{"form":"ff1","length":8},"first":100000000}"#,
+            "lies above 99999999, the last place whose number the encoding's length holds",
+        ),
+        (
+            r#"{"kind":"segment","encoding":{"form":"ff1","length":6}}"#,
+            "among 1048576 texts at least, and 6 characters out of 10 make fewer: 7 are needed",
+        ),
+        (
+            r#"{"kind":"segment","encoding":{"form":"ff1","length":3},"last":5000}"#,
+            "3 characters out of 10 do not hold numbers up to 5000: 7 are needed",
+        ),
+        (r#"{"kind":"segment","encoding":{"form":"decimal","length":3},"offset":999}"#, "first 1 lies above 0"),
+        (r#"{"kind":"segment","first":9,"last":8}"#, "first 9 lies above last 8: there would be no number"),
         (r#"{"kind":"segment","encoding":{"form":"decimal","prefix":"a b"}}"#, "1 to 32 of A-Z a-z 0-9 . _ -"),
         (r#"{"kind":"segment","encoding":"ff1"}"#, "ff1 needs a secret"),
         (r#"{"kind":"segment","encoding":"uuid"}"#, "a uuid has 128 bits"),
