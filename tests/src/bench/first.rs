@@ -58,7 +58,7 @@ const NARROW: [(&str, &str); 3] = [
     ),
 ];
 
-/// What a call came to.
+/// The outcome of a call.
 struct Asked {
     taken: Duration,
     refused: Option<String>,
@@ -198,7 +198,7 @@ impl Bench {
         Ok(all)
     }
 
-    /// Which agent serves each key, as a master says; none of one that nobody serves.
+    /// The agent that serves each key, as a master says; none of one that nobody serves.
     async fn owners(&self, name: &str, keys: &[String]) -> Result<BTreeMap<String, usize>> {
         let (mut from, mut routes) = (0, Vec::new());
         loop {
