@@ -201,13 +201,11 @@ async fn names_that_are_first_asked_for_together_are_taken_in_use_together() {
         let namespace = Namespace::define(name.clone(), &Definition::default()).unwrap();
         Registered { namespace, state: NameState::Unused, proof: None }
     };
-    let takes = Duration::from_millis(100);
-    master.with(|records| (records.registered, records.use_takes) = (all.iter().map(unused).collect(), takes));
+    // It answers none of them before it has them all.
+    master.with(|records| (records.registered, records.uses_awaited) = (all.iter().map(unused).collect(), all.len()));
     names.refresh().await.unwrap();
-    let began = Instant::now();
     let first = all.iter().map(|name| names.look_up(name.as_str(), |_| Ok(())));
     assert!(futures::future::join_all(first).await.iter().all(Result::is_ok));
-    assert!(began.elapsed() < takes * 6, "{:?} for {}", began.elapsed(), all.len());
     assert!(all.iter().all(|name| minter.generator(Kind::Uniq64, name.as_str()).is_ok()));
 }
 

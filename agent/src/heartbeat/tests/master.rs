@@ -14,8 +14,8 @@ pub(crate) struct Records {
     pub(crate) finds: Vec<Vec<GeneratorName>>,
     /// Names that were to be taken in use.
     pub(crate) uses: usize,
-    /// The time that it takes to have a name in use.
-    pub(crate) use_takes: Duration,
+    /// The calls that have names used before the first of them is answered.
+    pub(crate) uses_awaited: usize,
     pub(crate) registered: Vec<Registered>,
     pub(crate) retired: Vec<RetiredOnly>,
     pub(crate) restore: Result<(), Said>,
@@ -77,7 +77,7 @@ impl Master {
             reports: Vec::new(),
             finds: Vec::new(),
             uses: 0,
-            use_takes: Duration::ZERO,
+            uses_awaited: 0,
             registered: Vec::new(),
             retired: Vec::new(),
             restore: Ok(()),
@@ -184,9 +184,11 @@ impl LeaseService for Master {
     }
 
     async fn use_namespace(self, _: Context, request: DefineRequest) -> Result<Registered, Said> {
-        tokio::time::sleep(self.with(|records| records.use_takes)).await;
+        self.with(|records| records.uses += 1);
+        while self.with(|records| records.uses < records.uses_awaited) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
         self.with(|records| {
-            records.uses += 1;
             let its = |one: &&mut Registered| one.namespace == request.namespace;
             let one = records.registered.iter_mut().find(its).ok_or(Said::NoSuchName)?;
             records.restore.clone()?;
