@@ -241,8 +241,10 @@ impl Allocator {
                 // Nobody ever had what has its first owner: there is nobody to wait for, either.
                 let at_once = resumed || g == Generation(1);
                 let since = if at_once { again } else { kept.received + wait };
-                held.hear(HeldRange { from, to, g, since, until }, kept.received, again);
+                let fresh = sections.fresh.is_some();
+                held.hear(HeldRange { from, to, g, since, until, fresh }, kept.received, again);
             }
+            held.prove(sections);
             if !changed.contains(&sections.name) {
                 changed.insert(sections.name.clone());
             }

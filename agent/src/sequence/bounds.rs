@@ -4,8 +4,9 @@
 //! Once a master has listed all that is ours without a section, and no other one lists it, only the number is remembered. As its last owner
 //! the session must not go on with it: masters that were put back since may give the same `g` once more, after somebody else. The number stays
 //! for as long as the session does, although whoever loads a section begins at a master's bound: a master that was declared lost, and lives,
-//! lists the section as it did, and has not heard of all that was raised at the other one. So there is a bound for each section that came to
-//! the session, and with more than there may be ([`BOUNDS_MAX`]) another session begins at the next start.
+//! lists the section as it did, and has not heard of all that was raised at the other one. So there is a bound for all sections of which the
+//! session gave numbers, one for those beside each other that are alike, and with more than there may be ([`BOUNDS_MAX`]) another session begins at
+//! the next start. Of fresh sections all of a range may have been given up to their first bound as soon as it is listed.
 //!
 //! [`BOUNDS_MAX`]: crate::serial_file::BOUNDS_MAX
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -13,11 +14,13 @@
 use super::held::{Held, Standing};
 use common::lease::Generation;
 use common::namespace::GeneratorName;
-use common::rpc::ranges::{NotRaised, Raise, Raised};
+use common::rpc::ranges::{HeldSections, NotRaised, Raise, Raised};
 use common::sequence::Section;
 use common::time::BootMs;
+use rangemap::RangeMap;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Of one section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -31,8 +34,14 @@ pub struct Bound {
 /// Of all sections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
-    names: BTreeMap<GeneratorName, BTreeMap<u32, Bound>>,
-    len: usize,
+    names: BTreeMap<GeneratorName, RangeMap<u32, Bound>>,
+}
+
+impl Bound {
+    /// Both of one section: the later owner counts, or that somebody else may have been it, and the larger number, whoever gave it.
+    fn after(self, known: Self) -> Self {
+        Self { g: self.g.and(known.g.max(self.g)), max_seq: known.max_seq.max(self.max_seq) }
+    }
 }
 
 impl Bounds {
@@ -47,14 +56,41 @@ impl Bounds {
         bounds
     }
 
-    /// Of how many sections.
-    pub const fn len(&self) -> usize {
-        self.len
+    /// What the fresh sections among these allow, as far as the first bound of their name is known: written down before any of them is used.
+    pub fn fresh<'a>(
+        listed: impl IntoIterator<Item = &'a HeldSections>,
+        first_bound: impl Fn(&GeneratorName) -> Option<u64>,
+    ) -> Self {
+        let mut bounds = Self::default();
+        for HeldSections { name, from, to, g, .. } in listed.into_iter().filter(|listed| listed.fresh.is_some()) {
+            if let Some(max_seq) = first_bound(name) {
+                bounds.note_range(name, from.0..to.0, Bound { g: Some(*g), max_seq });
+            }
+        }
+        bounds
+    }
+
+    /// Those of sections of which `noted` has nothing of the same owner.
+    #[must_use]
+    pub fn missing_in(&self, noted: &Self) -> Self {
+        let mut missing = Self::default();
+        for (name, sections, bound) in self.all() {
+            let parts = bound.g.map(|g| noted.parts(name, sections.start, sections.end, g));
+            for (from, to, _) in parts.into_iter().flatten().filter(|(.., known)| !known) {
+                missing.note_range(name, from..to, bound);
+            }
+        }
+        missing
+    }
+
+    /// How many there are, one for sections beside each other that are alike.
+    pub fn len(&self) -> usize {
+        self.names.values().map(RangeMap::len).sum()
     }
 
     /// Whether there is none.
-    pub const fn is_empty(&self) -> bool {
-        self.len == 0
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
     }
 
     /// Of a section; `None`: this session gave no number of it.
@@ -62,48 +98,51 @@ impl Bounds {
         self.names.get(name)?.get(&section.0).copied()
     }
 
-    /// Notes one. The later owner counts, or that somebody else may have been it, and the larger number, whoever gave it.
+    /// Notes one of a section.
     pub fn note(&mut self, name: &GeneratorName, section: Section, bound: Bound) {
-        let sections = match self.names.get_mut(name) {
-            Some(sections) => sections,
+        self.note_range(name, section.0..section.0.saturating_add(1), bound);
+    }
+
+    /// Notes one of each of these sections.
+    pub fn note_range(&mut self, name: &GeneratorName, sections: Range<u32>, bound: Bound) {
+        if sections.is_empty() {
+            return;
+        }
+        let bounds = match self.names.get_mut(name) {
+            Some(bounds) => bounds,
             None => self.names.entry(name.clone()).or_default(),
         };
-        match sections.get_mut(&section.0) {
-            Some(known) => {
-                known.g = bound.g.and(known.g.max(bound.g));
-                known.max_seq = known.max_seq.max(bound.max_seq);
-            }
-            None => {
-                sections.insert(section.0, bound);
-                self.len += 1;
-            }
-        }
+        let cut = |known: &Range<u32>| known.start.max(sections.start)..known.end.min(sections.end);
+        let known: Vec<_> = bounds.overlapping(&sections).map(|(of, known)| (cut(of), bound.after(*known))).collect();
+        bounds.insert(sections, bound);
+        known.into_iter().for_each(|(of, both)| bounds.insert(of, both));
     }
 
     /// Notes all of these.
     pub fn note_all(&mut self, others: &Self) {
-        for (name, section, bound) in others.all() {
-            self.note(name, section, bound);
+        for (name, sections, bound) in others.all() {
+            self.note_range(name, sections, bound);
         }
     }
 
     /// All of them, ascending by name and section.
-    pub fn all(&self) -> impl Iterator<Item = (&GeneratorName, Section, Bound)> {
-        let of = |(name, sections)| std::iter::repeat(name).zip::<&BTreeMap<u32, Bound>>(sections);
-        self.names.iter().flat_map(of).map(|(name, (section, bound))| (name, Section(*section), *bound))
+    pub fn all(&self) -> impl Iterator<Item = (&GeneratorName, Range<u32>, Bound)> {
+        self.names.iter().flat_map(|(name, bounds)| bounds.iter().map(move |(of, bound)| (name, of.clone(), *bound)))
     }
 
     /// Gives what is to be noted of the sections that are not listed for us now: somebody else may own them.
     pub fn lost(&self, listed: &BTreeMap<GeneratorName, Held>, now: BootMs) -> Self {
-        let is_listed = |name, section| {
-            let standing = listed.get(name).map(|held| held.standing(section, now));
-            matches!(standing, Some(Standing::Served(_) | Standing::From(_)))
-        };
         let mut lost = Self::default();
-        for (name, section, bound) in self.all().filter(|(.., bound)| bound.g.is_some()) {
-            if !is_listed(name, section) {
-                lost.note(name, section, Bound { g: None, ..bound });
+        for (name, sections, bound) in self.all().filter(|(.., bound)| bound.g.is_some()) {
+            let bound = Bound { g: None, ..bound };
+            let mut at = sections.start;
+            for range in listed.get(name).into_iter().flat_map(|held| held.among(&sections)) {
+                if let Standing::Served(_) | Standing::From(_) = range.standing(now) {
+                    lost.note_range(name, at..range.from, bound);
+                    at = range.to;
+                }
             }
+            lost.note_range(name, at..sections.end, bound);
         }
         lost
     }
@@ -112,15 +151,17 @@ impl Bounds {
     pub fn parts(&self, name: &GeneratorName, from: u32, to: u32, g: Generation) -> Vec<(u32, u32, bool)> {
         let mut parts = Vec::new();
         let mut at = from;
-        let given = self.names.get(name).into_iter().flat_map(|sections| sections.range(from..to.max(from)));
-        for (section, _) in given.filter(|(_, bound)| bound.g == Some(g)) {
-            if at < *section {
-                parts.push((at, *section, false));
+        let given = self.names.get(name).filter(|_| from < to);
+        let given = given.into_iter().flat_map(|bounds| bounds.overlapping(from..to));
+        for (sections, _) in given.filter(|(_, bound)| bound.g == Some(g)) {
+            let (begin, end) = (sections.start.max(from), sections.end.min(to));
+            if at < begin {
+                parts.push((at, begin, false));
             }
-            at = section.saturating_add(1);
+            at = end;
             match parts.last_mut() {
-                Some((_, end, true)) if *end == *section => *end = at,
-                _ => parts.push((*section, at, true)),
+                Some((_, last, true)) if *last == begin => *last = end,
+                _ => parts.push((begin, end, true)),
             }
         }
         if at < to {
@@ -160,7 +201,7 @@ mod tests {
     fn of_sections_that_are_not_listed_now_only_the_number_is_kept() {
         let range = |from, to, since, until| {
             let (g, since, until) = (Generation(5), BootMs(since), BootMs(until));
-            HeldRange { from, to, g, since, until }
+            HeldRange { from, to, g, since, until, fresh: false }
         };
         let mut held = Held::default();
         for listed in [range(0, 1, 0, 200), range(1, 2, 150, 200), range(2, 3, 0, 100)] {
@@ -172,11 +213,10 @@ mod tests {
         let listed = BTreeMap::from([(name(), held)]);
         let lost = bounds.lost(&listed, BootMs(100));
         let number = Bound { g: None, max_seq: 700 };
-        let (two, three) = ((&name(), Section(2), number), (&name(), Section(3), number));
-        assert_eq!(lost.all().collect::<Vec<_>>(), [two, three, (&others, Section(0), number)]);
+        assert_eq!(lost.all().collect::<Vec<_>>(), [(&name(), 2..4, number), (&others, 0..1, number)]);
         bounds.note_all(&lost);
         assert_eq!(bounds.parts(&name(), 0, 4, Generation(5)), [(0, 2, true), (2, 4, false)]);
-        assert_eq!((bounds.len(), bounds.get(&others, Section(0))), (5, Some(number)));
+        assert_eq!((bounds.len(), bounds.get(&others, Section(0))), (3, Some(number)));
         assert!(bounds.lost(&listed, BootMs(100)).is_empty(), "once is enough");
         // As its owner again, and raised.
         bounds.note(&name(), Section(3), bound(5, 600));
@@ -198,6 +238,41 @@ mod tests {
     }
 
     proptest! {
+        /// As if each section were noted by itself, and in as few entries as can be.
+        #[test]
+        fn ranges_are_what_their_sections_are(
+            noted in proptest::collection::vec((0u32..30, 0u32..12, proptest::option::of(1u64..3), 1u64..4), 0..30),
+            listed in proptest::collection::vec((0u32..30, 0u32..12, 0i64..3), 0..8),
+        ) {
+            let (mut bounds, mut plain) = (Bounds::default(), BTreeMap::<u32, Bound>::new());
+            for (from, len, g, max_seq) in noted {
+                let bound = Bound { g: g.map(Generation), max_seq };
+                bounds.note_range(&name(), from..from + len, bound);
+                for section in from..from + len {
+                    let known = plain.get(&section).map_or(bound, |known| bound.after(*known));
+                    plain.insert(section, known);
+                }
+            }
+            let all: Vec<_> = bounds.all().collect();
+            prop_assert!(all.windows(2).all(|pair| pair[0].1.end < pair[1].1.start || pair[0].2 != pair[1].2));
+            prop_assert_eq!(all.len(), bounds.len());
+            let mut held = Held::default();
+            for (from, len, until) in listed {
+                let range = HeldRange {
+                    from, to: from + len, g: Generation(1), since: BootMs(0), until: BootMs(until), fresh: false,
+                };
+                held.hear(range, BootMs(0), BootMs(0));
+            }
+            let lost = bounds.lost(&BTreeMap::from([(name(), held.clone())]), BootMs(1));
+            for section in (0..50).map(Section) {
+                let known = plain.get(&section.0).copied();
+                prop_assert_eq!(bounds.get(&name(), section), known);
+                let is_lost = !matches!(held.standing(section, BootMs(1)), Standing::Served(_));
+                let number = known.filter(|known| is_lost && known.g.is_some()).map(|known| Bound { g: None, ..known });
+                prop_assert_eq!(lost.get(&name(), section), number);
+            }
+        }
+
         #[test]
         fn parts_are_all_of_what_was_listed(
             noted in proptest::collection::vec((0u32..40, 1u64..3), 0..40), from in 0u32..40, len in 0u32..40,

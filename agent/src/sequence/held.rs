@@ -2,9 +2,13 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use common::lease::Generation;
-use common::sequence::Section;
+use common::namespace::GeneratorName;
+use common::rpc::ranges::{HeldSections, SectionReceipt, ShownReceipt};
+use common::sequence::{Section, SectionRange};
 use common::time::{BootMs, SpanMs};
+use rangemap::RangeMap;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Sections beside each other that are served alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,6 +23,16 @@ pub struct HeldRange {
     pub since: BootMs,
     /// The first instant at which they may not be served any more.
     pub until: BootMs,
+    /// Whether nobody gave a number of them before, and their first step may be given without asking.
+    pub fresh: bool,
+}
+
+/// A master's word that sections were ours under a number of owners.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Receipted {
+    sections: Range<u32>,
+    g: Generation,
+    receipt: SectionReceipt,
 }
 
 /// An unbroken time for which we serve a section. After a span that ended another one begins, even as the same owner: meanwhile others may
@@ -57,8 +71,13 @@ impl HeldRange {
         }
     }
 
+    /// Whether its sections are fresh, and served in that tenure.
+    pub fn is_fresh_in(&self, tenure: Tenure) -> bool {
+        self.fresh && (self.g, self.since) == (tenure.g, tenure.since)
+    }
+
     fn is_like(&self, other: &Self) -> bool {
-        (self.g, self.since, self.until) == (other.g, other.since, other.until)
+        (self.g, self.since, self.until, self.fresh) == (other.g, other.since, other.until, other.fresh)
     }
 }
 
@@ -67,12 +86,14 @@ impl HeldRange {
 pub struct Held {
     /// By the first section; none overlaps another.
     ranges: BTreeMap<u32, HeldRange>,
+    /// Of those that were fresh.
+    receipts: RangeMap<u32, Receipted>,
 }
 
 impl Held {
     /// A master lists these sections, in an answer that came at `received`. What is known of an older owner gives way; of the same owner the
     /// span grows, if this answer says more, and its beginning stays: the wait counts from the answer that listed them first. If the span
-    /// has ended, the next one begins at `again`.
+    /// has ended, the next one begins at `again`. What one master does not call fresh is so no more, whatever the other one says.
     pub fn hear(&mut self, listed: HeldRange, received: BootMs, again: BootMs) {
         let HeldRange { from, to, .. } = listed;
         if from >= to {
@@ -86,10 +107,12 @@ impl Held {
             at = old.to;
             self.put(match old.g.cmp(&listed.g) {
                 std::cmp::Ordering::Less => HeldRange { from: old.from, to: old.to, ..listed },
-                std::cmp::Ordering::Equal if old.until <= received && old.until < listed.until => {
-                    HeldRange { since: old.since.max(again), until: listed.until, ..old }
+                std::cmp::Ordering::Equal => {
+                    let begins = old.until <= received && old.until < listed.until;
+                    let since = if begins { old.since.max(again) } else { old.since };
+                    let (until, fresh) = (old.until.max(listed.until), old.fresh && listed.fresh);
+                    HeldRange { since, until, fresh, ..old }
                 }
-                std::cmp::Ordering::Equal => HeldRange { until: old.until.max(listed.until), ..old },
                 std::cmp::Ordering::Greater => old,
             });
         }
@@ -97,6 +120,30 @@ impl Held {
             self.put(HeldRange { from: at, ..listed });
         }
         self.join(from, to);
+    }
+
+    /// A master proves that these sections are ours, if they are fresh.
+    pub fn prove(&mut self, listed: &HeldSections) {
+        let (sections, g) = (listed.from.0..listed.to.0, listed.g);
+        if let Some(receipt) = listed.fresh.filter(|_| !sections.is_empty()) {
+            self.receipts.insert(sections.clone(), Receipted { sections, g, receipt });
+        }
+    }
+
+    /// What was proved of sections whose span has ended.
+    pub fn receipts(&self, name: &GeneratorName, now: BootMs) -> Vec<ShownReceipt> {
+        let mut all: Vec<&Receipted> = Vec::new();
+        for range in self.ranges.values().filter(|range| range.until <= now) {
+            let proved = self.receipts.overlapping(range.from..range.to).map(|(_, proved)| proved);
+            all.extend(proved.filter(|proved| proved.g == range.g));
+        }
+        all.dedup();
+        let shown = |proved: &Receipted| {
+            let (from, to) = (Section(proved.sections.start), Section(proved.sections.end));
+            let sections = SectionRange { name: name.clone(), from, to };
+            ShownReceipt { sections, g: proved.g, receipt: proved.receipt }
+        };
+        all.into_iter().map(shown).collect()
     }
 
     fn put(&mut self, range: HeldRange) {
@@ -140,7 +187,10 @@ impl Held {
     /// Forgets what ended that long ago, of time in which masters answered: they have answered again since `answered`. Listed again, it
     /// waits again.
     pub fn prune(&mut self, now: BootMs, answered: BootMs, after: SpanMs) {
-        self.ranges.retain(|_, range| now < range.until.max(answered) + after);
+        let is_over = |_: &u32, range: &mut HeldRange| range.until.max(answered) + after <= now;
+        for (from, range) in self.ranges.extract_if(.., is_over) {
+            self.receipts.remove(from..range.to);
+        }
     }
 
     /// All spans end now.
@@ -152,6 +202,21 @@ impl Held {
     pub fn standing(&self, section: Section, now: BootMs) -> Standing {
         let range = self.ranges.range(..=section.0).next_back().map(|(_, range)| range);
         range.filter(|range| section.0 < range.to).map_or(Standing::NotOurs, |range| range.standing(now))
+    }
+
+    /// Whether masters call a section fresh that is served in that tenure.
+    pub fn is_fresh(&self, section: Section, tenure: Tenure) -> bool {
+        let range = self.ranges.range(..=section.0).next_back().map(|(_, range)| range);
+        range.is_some_and(|range| section.0 < range.to && range.is_fresh_in(tenure))
+    }
+
+    /// Those of these sections, ascending, cut at their borders.
+    pub fn among(&self, sections: &Range<u32>) -> impl Iterator<Item = HeldRange> {
+        let Range { start, end } = sections.clone();
+        let first = self.ranges.range(..=start).next_back().map_or(start, |(from, _)| *from);
+        let near = self.ranges.range(first..end.max(first)).map(|(_, range)| *range);
+        let cut = move |range: HeldRange| HeldRange { from: range.from.max(start), to: range.to.min(end), ..range };
+        near.map(cut).filter(|range| range.from < range.to)
     }
 
     /// All of them, ascending.
@@ -166,7 +231,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn range(from: u32, to: u32, g: u64, since: i64, until: i64) -> HeldRange {
-        HeldRange { from, to, g: Generation(g), since: BootMs(since), until: BootMs(until) }
+        let (since, until, fresh) = (BootMs(since), BootMs(until), (from + to).is_multiple_of(3));
+        HeldRange { from, to, g: Generation(g), since, until, fresh }
     }
 
     #[test]
@@ -213,12 +279,13 @@ mod tests {
             for (from, len, g, since, until) in said {
                 held.hear(range(from, from + len, g, since, until), BootMs(0), BootMs(0));
                 for section in from..from + len {
-                    let new = range(section, section + 1, g, since, until);
+                    let new = HeldRange { from: section, to: section + 1, ..range(from, from + len, g, since, until) };
                     let old = plain.entry(section).or_insert(new);
                     if old.g < new.g {
                         *old = new;
                     } else if old.g == new.g {
                         old.until = old.until.max(new.until);
+                        old.fresh &= new.fresh;
                     }
                 }
             }
@@ -227,6 +294,14 @@ mod tests {
                     let expected = plain.get(&section).map_or(Standing::NotOurs, |one| one.standing(BootMs(now)));
                     prop_assert_eq!(held.standing(Section(section), BootMs(now)), expected);
                 }
+            }
+            for one in held.ranges() {
+                let fresh = |section: u32| plain.get(&section).map(|one| one.fresh);
+                prop_assert!((one.from..one.to).all(|section| fresh(section) == Some(one.fresh)));
+            }
+            for (from, to) in (0..60).flat_map(|from| [(from, from), (from, from + 1), (from, 45)]) {
+                let among = held.among(&(from..to)).flat_map(|one| one.from..one.to).collect::<Vec<_>>();
+                prop_assert_eq!(among, plain.keys().copied().filter(|at| (from..to).contains(at)).collect::<Vec<_>>());
             }
             let all: Vec<_> = held.ranges().collect();
             for pair in all.windows(2) {

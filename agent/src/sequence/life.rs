@@ -53,9 +53,9 @@ impl Life {
         &self.former
     }
 
-    /// No number of a section above this was given by a process before of this session; 0 if there was none.
-    pub fn given_before(&self, name: &GeneratorName, section: Section) -> u64 {
-        self.former.get(name, section).map_or(0, |bound| bound.max_seq)
+    /// No number of a section above this was given by a process before of this session; `None` if none was.
+    pub fn given_before(&self, name: &GeneratorName, section: Section) -> Option<u64> {
+        self.former.get(name, section).map(|bound| bound.max_seq)
     }
 }
 
@@ -98,9 +98,9 @@ mod tests {
         assert!(matches!(start.decide(Confirmation::Waits), Decision::Waits));
         let Decision::Serves(life) = start.decide(Confirmation::Given) else { panic!() };
         assert_eq!((life.session(), &**life.former()), (FORMER, &bounds));
-        assert_eq!((life.given_before(&name, Section(3)), life.given_before(&name, Section(4))), (500, 0));
+        assert_eq!((life.given_before(&name, Section(3)), life.given_before(&name, Section(4))), (Some(500), None));
         let Decision::Begins(life) = start.decide(Confirmation::Refused) else { panic!() };
-        assert_eq!((life.session(), life.former().len(), life.given_before(&name, Section(3))), (FRESH, 0, 0));
+        assert_eq!((life.session(), life.former().len(), life.given_before(&name, Section(3))), (FRESH, 0, None));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use super::{Allocator, Kept, SectionState, Standing, Taken, Tenure};
 use common::lease::Generation;
 use common::namespace::GeneratorName;
-use common::rpc::ranges::{HeldSections, KeepReply, RaiseTo, Raised};
+use common::rpc::ranges::{HeldSections, KeepReply, RaiseTo, Raised, SectionReceipt};
 use common::segment::MasterRun;
 use common::sequence::{Section, SequenceDefinition, SequenceSpec};
 use common::time::{BootMs, SpanMs};
@@ -34,6 +34,10 @@ enum Bent {
     NotLoadedAgain,
     /// The home lists a section for its owner while another one is proposed.
     ListedDuringPrep,
+    /// A fresh section stays so for the next owner.
+    FreshForAnyOwner,
+    /// A fresh section begins at the first number after each span that ended.
+    FreshAgain,
 }
 
 /// What one master lists the section for.
@@ -41,6 +45,7 @@ enum Bent {
 struct Listed {
     g: u64,
     owner: Option<usize>,
+    fresh: bool,
 }
 
 struct Agent {
@@ -92,7 +97,7 @@ fn deed() -> impl Strategy<Value = Deed> {
 }
 
 impl World {
-    fn new(rates: [i64; 2], bent: Option<Bent>) -> Self {
+    fn new(rates: [i64; 2], fresh: bool, bent: Option<Bent>) -> Self {
         let said = SequenceSpec { step: Some(5), solo_allowance: Some(100), ..SequenceSpec::default() };
         let agent = |rate| Agent {
             allocator: Allocator::new(2, BootMs(0)),
@@ -103,8 +108,8 @@ impl World {
         };
         Self {
             now: 10_000,
-            masters: [Listed { g: 1, owner: Some(0) }; 2],
-            max_seq: 0,
+            masters: [Listed { g: 1, owner: Some(0), fresh }; 2],
+            max_seq: if fresh { 5 } else { 0 },
             agents: rates.into_iter().map(agent).collect(),
             highest: 0,
             definition: SequenceDefinition::new(&said).unwrap(),
@@ -129,7 +134,7 @@ impl World {
             from: SECTION,
             to: Section(1),
             g: Generation(listed.g),
-            fresh: None,
+            fresh: listed.fresh.then_some(SectionReceipt([0; 32])),
         });
         let reply = KeepReply {
             lease_ms: LEASE_MS,
@@ -169,8 +174,12 @@ impl World {
             _ => return None,
         };
         let (definition, reloads) = (&self.definition, !self.is(Bent::NotLoadedAgain));
+        let (again, fresh) = (self.is(Bent::FreshAgain), held.is_fresh(SECTION, tenure));
         let Agent { section, raises, .. } = &mut self.agents[agent];
-        let section = section.get_or_insert_with(|| SectionState::new(definition, tenure, 0));
+        if again && section.as_ref().is_some_and(|section| section.tenure() != tenure) {
+            *section = None;
+        }
+        let section = section.get_or_insert_with(|| SectionState::begin(definition, tenure, fresh, None));
         if reloads {
             section.own(tenure);
         }
@@ -247,7 +256,8 @@ impl World {
                 && (home.owner.is_none() || self.is(Bent::ListedDuringPrep))
                 && other.owner != Some(to) =>
             {
-                self.masters[1] = Listed { g: other.g + 1, owner: Some(to) };
+                let fresh = other.fresh && self.is(Bent::FreshForAnyOwner);
+                self.masters[1] = Listed { g: other.g + 1, owner: Some(to), fresh };
             }
             2 if home.g < other.g => self.masters[0] = other,
             _ => {}
@@ -255,9 +265,9 @@ impl World {
     }
 }
 
-fn run(slow: bool, deeds: Vec<Deed>, bent: Option<Bent>) -> Result<(), TestCaseError> {
+fn run((slow, fresh): (bool, bool), deeds: Vec<Deed>, bent: Option<Bent>) -> Result<(), TestCaseError> {
     let [low, high] = RATES;
-    let mut world = World::new(if slow { [low, high] } else { [high, low] }, bent);
+    let mut world = World::new(if slow { [low, high] } else { [high, low] }, fresh, bent);
     deeds.into_iter().try_for_each(|deed| world.act(deed))
 }
 
@@ -268,8 +278,8 @@ fn deeds() -> impl Strategy<Value = Vec<Deed>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
     #[test]
-    fn each_number_is_larger_than_those_before(slow: bool, deeds in deeds()) {
-        run(slow, deeds, None)?;
+    fn each_number_is_larger_than_those_before(slow: bool, fresh: bool, deeds in deeds()) {
+        run((slow, fresh), deeds, None)?;
     }
 }
 
@@ -278,9 +288,9 @@ fn broken_after(bent: Bent) -> Option<u32> {
     let config = Config { cases: 20_000, failure_persistence: None, max_shrink_iters: 0, ..Config::default() };
     let rng = TestRng::deterministic_rng(config.rng_algorithm);
     let tried = std::cell::Cell::new(0);
-    let found = TestRunner::new_with_rng(config, rng).run(&(any::<bool>(), deeds()), |(slow, deeds)| {
+    let found = TestRunner::new_with_rng(config, rng).run(&(any::<(bool, bool)>(), deeds()), |(how, deeds)| {
         tried.set(tried.get() + 1);
-        run(slow, deeds, Some(bent))
+        run(how, deeds, Some(bent))
     });
     matches!(found, Err(TestError::Fail(why, _)) if why.message().contains("out of order")).then(|| tried.get())
 }
@@ -294,6 +304,8 @@ fn without_a_mechanism_numbers_come_out_of_order() {
         Bent::RaiseOfAnyOwner,
         Bent::NotLoadedAgain,
         Bent::ListedDuringPrep,
+        Bent::FreshForAnyOwner,
+        Bent::FreshAgain,
     ] {
         let tried = broken_after(bent);
         println!("{bent:?}: {tried:?} courses");
@@ -304,9 +316,16 @@ fn without_a_mechanism_numbers_come_out_of_order() {
 /// That the numbers above come from somewhere: a move by the book is served by both agents.
 #[test]
 fn a_section_that_moves_is_served_before_and_after() {
-    let mut world = World::new(RATES, None);
+    for fresh in [false, true] {
+        is_served_before_and_after(fresh);
+    }
+}
+
+fn is_served_before_and_after(fresh: bool) {
+    let mut world = World::new(RATES, fresh, None);
     world.keep(0, 0, 5, false);
-    assert_eq!(world.give(0, true), Some(1));
+    // No master is asked for the first numbers of a fresh one.
+    assert_eq!(world.give(0, !fresh), Some(1));
     for stage in 0..3 {
         world.advance(1, stage);
     }

@@ -2,13 +2,15 @@
 //! one before may have given.
 
 use super::counts::add;
+use super::name::Name;
 use super::{Sequences, lock};
 use crate::refusal::Refusal;
-use crate::sequence::{Bounds, Decision, Life, Start};
+use crate::sequence::{Bounds, Decision, Held, HeldRange, Life, Start};
 use crate::serial_file::{Noted, SectionFile, SectionsStart};
 use common::namespace::GeneratorName;
 use common::parameters::SessionId;
-use common::sequence::Section;
+use common::rpc::ranges::HeldSections;
+use common::sequence::{Section, SequenceDefinition};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -24,6 +26,8 @@ pub(super) struct Durable {
     start: Start,
     /// Set before the first master is asked for sections.
     life: OnceLock<Life>,
+    /// The fresh sections that are written down: they may be used.
+    fresh: Mutex<Bounds>,
     /// Told when a master has listed sections.
     pub(super) listed: Notify,
 }
@@ -34,18 +38,19 @@ impl Durable {
             file: None,
             start: Start::nothing(SessionId(rand::random())),
             life: OnceLock::new(),
+            fresh: Mutex::default(),
             listed: Notify::new(),
         }
     }
 
     pub(super) fn new(file: SectionFile, found: &SectionsStart) -> Self {
         let start = file.start(found, SessionId(rand::random()));
-        Self { file: Some(Arc::new(Mutex::new(file))), start, life: OnceLock::new(), listed: Notify::new() }
+        Self { file: Some(Arc::new(Mutex::new(file))), start, ..Self::none() }
     }
 
-    /// No number of a section above this was given by a process before of this session; 0 if there was none.
-    pub(super) fn given_before(&self, name: &GeneratorName, section: Section) -> u64 {
-        self.life.get().map_or(0, |life| life.given_before(name, section))
+    /// No number of a section above this was given by a process before of this session; `None` if none was.
+    pub(super) fn given_before(&self, name: &GeneratorName, section: Section) -> Option<u64> {
+        self.life.get()?.given_before(name, section)
     }
 }
 
@@ -83,6 +88,29 @@ impl Sequences {
         }
         tracing::warn!(session = %fresh, "no lease of the session was renewed; sections are served by another session");
         true
+    }
+
+    /// Writes down that all fresh sections among these may be given up to their first bound, once: before any of them is, so that no call waits for
+    /// it. Of a name that is not known here yet nothing can be; its sections are loaded from a master until a later answer lists them.
+    pub(super) async fn note_fresh(&self, listed: &[HeldSections]) {
+        let first_bound = |name: &GeneratorName| {
+            let namespace = self.minter.keyed(name.as_str()).ok()?;
+            namespace.sequences().map(SequenceDefinition::first_bound)
+        };
+        let bounds = Bounds::fresh(listed, first_bound).missing_in(&lock(&self.durable.fresh));
+        if !bounds.is_empty() && self.note(bounds.clone()).await {
+            lock(&self.durable.fresh).note_all(&bounds);
+        }
+    }
+
+    /// Says what masters list for us of a name.
+    pub(super) fn publish(&self, name: &Name, held: Option<&Held>) {
+        let written = lock(&self.durable.fresh);
+        let is_written = |HeldRange { from, to, g, .. }: &HeldRange| {
+            written.parts(name.name(), *from, *to, *g).iter().all(|(.., written)| *written)
+        };
+        let ranges = held.into_iter().flat_map(Held::ranges);
+        name.publish(ranges.map(|range| HeldRange { fresh: range.fresh && is_written(range), ..*range }));
     }
 
     /// Writes bounds down. `false`: they must not be used.

@@ -259,7 +259,7 @@ impl Sequences {
             return Ok(Arc::clone(name));
         }
         let name = Arc::new(Name::new(namespace, definition, self.connections));
-        name.publish(allocator.held(namespace.name()));
+        self.publish(&name, allocator.held(namespace.name()));
         all.insert(text.to_owned(), Arc::clone(&name));
         self.served.store(Arc::new(all));
         Ok(name)

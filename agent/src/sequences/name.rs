@@ -6,7 +6,7 @@ use super::lock;
 use super::routes::NameRoutes;
 use super::waiting::Rooms;
 use crate::refusal::Refusal;
-use crate::sequence::{Held, HeldRange, SectionState, Standing};
+use crate::sequence::{HeldRange, SectionState, Standing, Tenure};
 use arc_swap::ArcSwap;
 use common::encoding::{DECIMAL64, Encoding, Secrets};
 use common::kind::Kind;
@@ -107,8 +107,8 @@ impl Name {
     }
 
     /// Says what masters list for us.
-    pub(super) fn publish(&self, held: Option<&Held>) {
-        self.held.store(Arc::new(held.into_iter().flat_map(Held::ranges).copied().collect()));
+    pub(super) fn publish(&self, held: impl Iterator<Item = HeldRange>) {
+        self.held.store(Arc::new(held.collect()));
     }
 
     /// What masters list for us, ascending.
@@ -175,10 +175,20 @@ pub(crate) fn admits(namespace: &Namespace, n: u32) -> Result<(), Refusal> {
     )))
 }
 
+/// The range that a section is in, of those that masters list.
+#[inline]
+fn range_of(held: &[HeldRange], section: Section) -> Option<&HeldRange> {
+    let after = held.partition_point(|range| range.from <= section.0);
+    after.checked_sub(1).and_then(|at| held.get(at)).filter(|range| section.0 < range.to)
+}
+
 /// How we stand to a section, by what masters list.
 #[inline]
 pub(super) fn standing(held: &[HeldRange], section: Section, now: BootMs) -> Standing {
-    let after = held.partition_point(|range| range.from <= section.0);
-    let range = after.checked_sub(1).and_then(|at| held.get(at)).filter(|range| section.0 < range.to);
-    range.map_or(Standing::NotOurs, |range| range.standing(now))
+    range_of(held, section).map_or(Standing::NotOurs, |range| range.standing(now))
+}
+
+/// Whether nobody gave a number of a section before, if it is served in that tenure.
+pub(super) fn is_fresh(held: &[HeldRange], section: Section, tenure: Tenure) -> bool {
+    range_of(held, section).is_some_and(|range| range.is_fresh_in(tenure))
 }

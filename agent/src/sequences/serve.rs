@@ -2,7 +2,7 @@
 
 use super::counts::add;
 use super::forward::NotPassed;
-use super::name::{Entry, Name, standing};
+use super::name::{Entry, Name, is_fresh, standing};
 use super::routes::Awaited;
 use super::unload::FLOOR_LEN;
 use super::waiting::{Place, WaitsFor};
@@ -329,8 +329,9 @@ impl Sequences {
             None => {
                 let forgotten = shard.floors.remove(&section.0);
                 self.account(forgotten.map_or(0, |_| FLOOR_LEN), SECTION_LEN);
-                let floor = self.durable.given_before(name.name(), section).max(forgotten.unwrap_or(0));
-                let state = SectionState::new(&name.definition, tenure, floor);
+                let given = self.durable.given_before(name.name(), section).max(forgotten);
+                let fresh = is_fresh(&name.held(), section, tenure);
+                let state = SectionState::begin(&name.definition, tenure, fresh, given);
                 shard.entry(section.0).or_insert(Entry { state, queued: false })
             }
         };

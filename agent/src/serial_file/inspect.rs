@@ -12,11 +12,11 @@ use crate::sequence::{Bound, Bounds};
 use common::kind::Kind;
 use common::namespace::{GeneratorName, Namespace};
 use common::parameters::SessionId;
-use common::sequence::Section;
 use common::time::WallMs;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 use std::path::Path;
 
 /// A serial file, taken apart. Numbers are what stands in the bytes, read little-endian; those that are not quantities
@@ -81,8 +81,10 @@ pub struct SectionsView {
 pub struct BoundView {
     /// Of which name.
     pub name: String,
-    /// Its number.
-    pub section: u32,
+    /// The first section.
+    pub from: u32,
+    /// After the last.
+    pub to: u32,
     /// The number of the owner that the agent was; `null` if somebody else may have been it since.
     pub g: Option<u64>,
     /// It gave no number above it.
@@ -271,9 +273,10 @@ fn sections_view(found: Result<(SessionId, Bounds), SectionsFreshReason>) -> Sec
             return SectionsView { start: "fresh", reason: Some(reason.code()), session: None, bounds: Vec::new() };
         }
     };
-    let of = |(name, section, bound): (&GeneratorName, Section, Bound)| BoundView {
+    let of = |(name, sections, bound): (&GeneratorName, Range<u32>, Bound)| BoundView {
         name: name.to_string(),
-        section: section.0,
+        from: sections.start,
+        to: sections.end,
         g: bound.g.map(|g| g.0),
         max_seq: bound.max_seq,
     };
@@ -296,15 +299,20 @@ impl Inspection {
         let SectionsView { start, reason, bounds, .. } = &self.sections;
         match reason {
             Some(reason) => writeln!(f, "sections       {start}: {reason}")?,
-            None => writeln!(f, "sections       {start}: {} of them written down", bounds.len())?,
+            None => writeln!(f, "sections       {start}: {} of them written down", count(bounds))?,
         }
         for of_name in bounds.chunk_by(|one, other| one.name == other.name) {
             let highest = of_name.iter().map(|bound| bound.max_seq).max().unwrap_or_default();
             let name = of_name.first().map_or("", |bound| bound.name.as_str());
-            writeln!(f, "               {name}: {} sections, no number above {highest} given", of_name.len())?;
+            writeln!(f, "               {name}: {} sections, no number above {highest} given", count(of_name))?;
         }
         Ok(())
     }
+}
+
+/// How many sections these bounds are of.
+fn count(bounds: &[BoundView]) -> u64 {
+    bounds.iter().map(|bound| u64::from(bound.to.saturating_sub(bound.from))).sum()
 }
 
 const TITLES: [&str; 12] =

@@ -13,25 +13,25 @@ use common::attachment::Attachment;
 use common::envelope::{self, EnvelopeError, Kind};
 use common::namespace::GeneratorName;
 use common::parameters::{AgentId, SessionId};
-use common::sequence::Section;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io;
+use std::ops::Range;
 
 /// A record of the log.
-const RECORD: Kind = Kind { name: *b"BNDS", version: 2 };
+const RECORD: Kind = Kind { name: *b"BNDS", version: 3 };
 /// The proof.
 const PROOF: Kind = Kind { name: *b"PROF", version: 1 };
 /// Bounds in one record at most.
 const RECORD_BOUNDS_MAX: usize = 16_384;
 /// Bytes of one bound at most, if each were of a name of its own.
-const BOUND_LEN_MAX: usize = 8 + GeneratorName::LEN_MAX + 8 + 4 + 1 + 8 + 8;
+const BOUND_LEN_MAX: usize = 8 + GeneratorName::LEN_MAX + 8 + 4 + 4 + 1 + 8 + 8;
 const _: () = assert!(RECORD_BOUNDS_MAX * BOUND_LEN_MAX + 64 <= envelope::PAYLOAD_LEN_MAX);
 /// The longest `.proof`, in bytes.
 pub(super) const PROOF_LEN_MAX: usize = 4_096;
 
 /// Bounds by name.
-type Names = Vec<(GeneratorName, Vec<(u32, Bound)>)>;
+type Names = Vec<(GeneratorName, Vec<(Range<u32>, Bound)>)>;
 
 /// What the last write of `.bounds` left behind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -167,10 +167,10 @@ pub(super) fn encode(session: SessionId, nth: u64, bounds: &Bounds) -> io::Resul
     let mut all = bounds.all().peekable();
     while all.peek().is_some() {
         let mut names = Names::new();
-        for (name, section, bound) in all.by_ref().take(RECORD_BOUNDS_MAX) {
+        for (name, sections, bound) in all.by_ref().take(RECORD_BOUNDS_MAX) {
             match names.last_mut() {
-                Some((last, sections)) if last == name => sections.push((section.0, bound)),
-                _ => names.push((name.clone(), vec![(section.0, bound)])),
+                Some((last, its)) if last == name => its.push((sections, bound)),
+                _ => names.push((name.clone(), vec![(sections, bound)])),
             }
         }
         bytes.extend(record(RECORD, &session, at, names)?);
@@ -183,8 +183,8 @@ pub(super) fn encode(session: SessionId, nth: u64, bounds: &Bounds) -> io::Resul
 pub(super) fn decode(session: SessionId, bytes: &[u8]) -> Result<Bounds, SectionsFreshReason> {
     let mut bounds = Bounds::default();
     let note = |names: Names| {
-        for (name, sections) in &names {
-            sections.iter().for_each(|(section, bound)| bounds.note(name, Section(*section), *bound));
+        for (name, its) in names {
+            its.into_iter().for_each(|(sections, bound)| bounds.note_range(&name, sections, bound));
         }
     };
     match records::<SessionId, _>(RECORD, bytes, note).map_err(damaged)? {
@@ -197,6 +197,7 @@ pub(super) fn decode(session: SessionId, bytes: &[u8]) -> Result<Bounds, Section
 mod tests {
     use super::*;
     use common::lease::Generation;
+    use common::sequence::Section;
     use proptest::prelude::*;
 
     const SESSION: SessionId = SessionId(7);
@@ -215,6 +216,11 @@ mod tests {
         let (more, _) = encode(SESSION, n, &bounds(&[("a", 1, 30), ("a", 2, 5)])).unwrap();
         bytes.extend(&more);
         assert_eq!(decode(SESSION, &bytes), Ok(bounds(&[("a", 1, 30), ("a", 2, 5), ("b", 1, 20)])));
+        let mut range = Bounds::default();
+        range.note_range(&"a".parse().unwrap(), 0..u32::MAX, Bound { g: Some(Generation(1)), max_seq: 10 });
+        let (one, n) = encode(SESSION, 0, &range).unwrap();
+        assert_eq!((decode(SESSION, &one), n), (Ok(range), 1), "43 million sections as soon as one");
+        assert!(one.len() < 100);
         assert!(matches!(decode(SessionId(8), &bytes), Err(SectionsFreshReason::Damaged(_))));
         // A record that is missing, doubled or out of its place.
         assert!(decode(SESSION, &more).is_err());

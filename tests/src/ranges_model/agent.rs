@@ -205,7 +205,7 @@ impl Agent {
         }
         let until = if rules.has(Twin::ServesPastItsLease) { i64::MAX } else { until };
         let (from, to) = (rules.section.0, rules.section.0 + 1);
-        let range = HeldRange { from, to, g: Generation(g), since: BootMs(since), until: BootMs(until) };
+        let range = HeldRange { from, to, g: Generation(g), since: BootMs(since), until: BootMs(until), fresh: false };
         match range.standing(NOW) {
             Standing::Served(_) => Some(tenure),
             Standing::NotOurs | Standing::From(_) | Standing::Over(_) => None,

@@ -15,7 +15,7 @@ use agent::sequence::{Allocator, Held, Kept, NotKept, RaiseOutcome, SectionState
 use common::namespace::{GeneratorName, Namespace};
 use common::parameters::SessionId;
 use common::rpc::ranges::{
-    KeepRequest, NotRaised, RECEIPTS_MAX, Raise, RaiseRequest, Raised, RoutesRequest, ShownReceipt,
+    KeepReply, KeepRequest, NotRaised, RECEIPTS_MAX, Raise, RaiseRequest, Raised, RoutesRequest, ShownReceipt,
 };
 use common::sequence::{Section, SectionKey, SequenceDefinition, ServedAt};
 use common::time::{BootMs, SpanMs};
@@ -132,11 +132,13 @@ impl Keys {
     fn take(&mut self, question: &Question, tenure: Tenure, now: BootMs, mutations: Mutations) -> Option<Taken> {
         let definition = &self.definition;
         let before = match mutations.has(Mutation::BoundsNotReadBack) {
-            true => 0,
+            true => None,
             false => self.written.given_before(&self.name, question.section),
         };
-        let state =
-            self.sections.entry(question.section).or_insert_with(|| SectionState::new(definition, tenure, before));
+        let held = self.allocator.held(&self.name);
+        let fresh = held.is_some_and(|held| held.is_fresh(question.section, tenure));
+        let begin = || SectionState::begin(definition, tenure, fresh, before);
+        let state = self.sections.entry(question.section).or_insert_with(begin);
         if state.tenure() > tenure {
             return None;
         }
@@ -452,6 +454,20 @@ impl World {
         keys.raising = Some((rpc, wanted, left));
     }
 
+    /// Writes down how far fresh sections in an answer may be given; what could not be is not used as such.
+    fn note_fresh(&mut self, h: usize, reply: &mut KeepReply, now: BootMs) {
+        if reply.sections.iter().all(|listed| listed.fresh.is_none()) {
+            return;
+        }
+        let note = |keys: &mut Keys, shell: &mut Shell<'_>| {
+            keys.written.note_fresh(&reply.sections, &keys.definition, shell, now)
+        };
+        let written = self.with(h, |proc, shell| Ok(proc.keys.as_mut().is_some_and(|keys| note(keys, shell))));
+        if !written.is_some_and(|written| written == Ok(true)) {
+            reply.sections.iter_mut().for_each(|listed| listed.fresh = None);
+        }
+    }
+
     /// What masters say of sections.
     pub(super) fn on_sections(&mut self, caller: Caller, reply: Option<Box<Answered>>) {
         let h = caller.host;
@@ -476,6 +492,8 @@ impl World {
                     reply.boot = BootMs(0);
                 }
                 let sent = if late { received } else { sent };
+                self.note_fresh(h, &mut reply, received);
+                let Some(keys) = self.hosts[h].proc.as_mut().and_then(|proc| proc.keys.as_mut()) else { return };
                 let kept = keys.allocator.handle(received, at, &Kept { sent, received, reply });
                 let lost = keys.allocator.take_lost(received);
                 if let Err(NotKept::StoodStill(_)) = kept {

@@ -9,8 +9,8 @@ use agent::serial_file::SectionsStart;
 use common::lease::{Generation, Grant};
 use common::namespace::GeneratorName;
 use common::parameters::SessionId;
-use common::rpc::ranges::{NotRaised, Raised};
-use common::sequence::Section;
+use common::rpc::ranges::{HeldSections, NotRaised, Raised};
+use common::sequence::{Section, SequenceDefinition};
 use common::time::{BootMs, SpanMs};
 use common::token::TokenKey;
 use std::collections::BTreeMap;
@@ -24,6 +24,8 @@ pub struct Written {
     kept: Vec<(TokenKey, Generation)>,
     /// As whom masters know it, once that is sure.
     life: Option<Life>,
+    /// Fresh sections that are written down.
+    fresh: Bounds,
     /// Since when bounds can be neither written down nor removed.
     unwritten: Option<BootMs>,
 }
@@ -36,7 +38,8 @@ impl Written {
             Decision::Serves(life) => Some(life),
             Decision::Begins(_) | Decision::Waits => None,
         };
-        Self { file, start, kept: kept.iter().map(|grant| (grant.key, grant.g)).collect(), life, unwritten: None }
+        let kept = kept.iter().map(|grant| (grant.key, grant.g)).collect();
+        Self { file, start, kept, life, fresh: Bounds::default(), unwritten: None }
     }
 
     /// The leases of which one has to be renewed.
@@ -73,8 +76,24 @@ impl Written {
     }
 
     /// No number of a section above it was given by a process before of this session.
-    pub fn given_before(&self, name: &GeneratorName, section: Section) -> u64 {
-        self.life.as_ref().map_or(0, |life| life.given_before(name, section))
+    pub fn given_before(&self, name: &GeneratorName, section: Section) -> Option<u64> {
+        self.life.as_ref()?.given_before(name, section)
+    }
+
+    /// Writes down how far fresh sections among these may be given. `false`: they must not be used as such.
+    pub(super) fn note_fresh(
+        &mut self,
+        listed: &[HeldSections],
+        definition: &SequenceDefinition,
+        shell: &mut Shell<'_>,
+        now: BootMs,
+    ) -> bool {
+        let bounds = Bounds::fresh(listed, |_| Some(definition.first_bound())).missing_in(&self.fresh);
+        let written = bounds.is_empty() || self.write(&bounds, shell, now);
+        if written {
+            self.fresh.note_all(&bounds);
+        }
+        written
     }
 
     /// Writes down what masters answered. `false`: it must not be used.

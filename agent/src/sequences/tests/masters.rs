@@ -25,10 +25,12 @@ use tarpc::context::Context;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+#[derive(Default)]
 pub(crate) struct Record {
     pub(crate) g: u64,
     pub(crate) owner: Option<SessionId>,
     pub(crate) max_seq: u64,
+    pub(crate) fresh: bool,
 }
 
 pub(crate) struct State {
@@ -149,9 +151,18 @@ impl Masters {
     pub(crate) fn give(&self, sections: std::ops::Range<u32>, owner: SessionId) {
         self.with(|state| {
             for section in sections {
-                let record = state.records.entry(section).or_insert(Record { g: 0, owner: None, max_seq: 0 });
-                (record.g, record.owner) = (record.g + 1, Some(owner));
+                let record = state.records.entry(section).or_insert(Record::default());
+                (record.g, record.owner, record.fresh) = (record.g + 1, Some(owner), false);
             }
+        });
+    }
+
+    /// Gives sections to that allocator which nobody had before.
+    pub(crate) fn give_fresh(&self, sections: std::ops::Range<u32>, owner: SessionId) {
+        self.with(|state| {
+            let step = state.step;
+            let fresh = || Record { g: 1, owner: Some(owner), max_seq: step, fresh: true };
+            state.records.extend(sections.map(|section| (section, fresh())));
         });
     }
 }
@@ -213,13 +224,19 @@ impl LeaseService for Master {
                 request.only.is_empty() || only.any(|range| (range.from.0..range.to.0).contains(&section))
             };
             let ours = ours.filter(|(section, _)| only(**section));
-            let mut sections = ours.map(|(section, record)| HeldSections {
-                name: state.name.clone(),
-                from: Section(*section),
-                to: Section(section + 1),
-                g: Generation(record.g),
-                fresh: None,
-            });
+            let mut listed: Vec<HeldSections> = Vec::new();
+            for (section, record) in ours {
+                let (from, to, g) = (Section(*section), Section(section + 1), Generation(record.g));
+                let fresh = record.fresh.then_some(SectionReceipt([9; 32]));
+                match listed
+                    .last_mut()
+                    .filter(|last| fresh.is_some() && (last.to, last.g, last.fresh) == (from, g, fresh))
+                {
+                    Some(last) => last.to = to,
+                    None => listed.push(HeldSections { name: state.name.clone(), from, to, g, fresh }),
+                }
+            }
+            let mut sections = listed.into_iter();
             let page = sections.by_ref().take(state.page).collect();
             let run = MasterRun(self.at as u128);
             let boot = state.clock.boot();
@@ -251,7 +268,7 @@ impl LeaseService for Master {
             state.routes += 1;
             for Section(section) in &request.sections {
                 let heir = state.sessions.get(state.heir).map(|(session, _)| *session);
-                let record = state.records.entry(*section).or_insert(Record { g: 0, owner: None, max_seq: 0 });
+                let record = state.records.entry(*section).or_insert(Record::default());
                 if record.owner.is_none() && heir.is_some() {
                     (record.g, record.owner) = (record.g + 1, heir);
                 }

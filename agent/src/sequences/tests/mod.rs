@@ -1,6 +1,7 @@
 //! Agents with masters that do at once what a test says. What real ones do is tested with real ones.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod fresh;
 pub(crate) mod masters;
 mod resume;
 mod routes;
@@ -12,6 +13,7 @@ use crate::minter::kit::Kit;
 use crate::rpc::Server;
 use crate::sequence::Kept;
 use crate::serial::caller_per_hour;
+use crate::serial_file::SectionsStart;
 use common::calendar::UtcOffset;
 use common::lease::Generation;
 use common::namespace::{Definition, SequenceSpec};
@@ -539,7 +541,7 @@ async fn numbers_of_32_bits_end() {
     let agent = agent_of(&masters.listen().await, 1 << 24, 32).await;
     let first = masters.session(0).await;
     masters.with(|state| {
-        state.records.insert(0, masters::Record { g: 1, owner: Some(first), max_seq: last - 3 });
+        state.records.insert(0, masters::Record { g: 1, owner: Some(first), max_seq: last - 3, fresh: false });
     });
     assert_eq!(agent.ask(&[(1, 4)], Call::default()).await.outcomes, [KeyOutcome::Refused(MintCode::SerialExhausted)]);
     for number in last - 2..=last {
@@ -616,7 +618,7 @@ async fn of_more_lost_sections_than_one_question_shows_each_is_shown_in_its_turn
     // Some of them in one place, where the first ones were shown each time.
     let sections: Vec<u32> = (1..=3 * RECEIPTS_MAX as u32).map(|nth| nth * 64).chain(1..64).collect();
     masters.with(|state| {
-        let record = || masters::Record { g: 1, owner: Some(session), max_seq: 0 };
+        let record = || masters::Record { g: 1, owner: Some(session), max_seq: 0, fresh: false };
         state.records.extend(sections.iter().map(|section| (*section, record())));
     });
     let keys: Vec<(u32, u32)> = sections.iter().map(|section| (section * KEYS, 1)).collect();

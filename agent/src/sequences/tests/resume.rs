@@ -15,7 +15,7 @@ fn name_of_agent() -> AgentId {
 }
 
 /// Another process over the files of `kit`; `renewed`: a master renews its lease at once, or denies it.
-async fn start(kit: &Kit, addresses: &[String], renewed: bool) -> (Agent, SectionsStart) {
+pub(super) async fn start(kit: &Kit, addresses: &[String], renewed: bool) -> (Agent, SectionsStart) {
     let opened = kit.open();
     let (file, start) = opened.sections(&name_of_agent(), SessionId(rand::random()));
     let resumed = opened.start == crate::serial_file::StartKind::Resumed;
@@ -35,7 +35,7 @@ async fn start(kit: &Kit, addresses: &[String], renewed: bool) -> (Agent, Sectio
 }
 
 /// As by kill -9: no master hears of it.
-async fn kill(agent: Agent) {
+pub(super) async fn kill(agent: Agent) {
     for task in agent.tasks {
         task.abort();
         let _ = task.await;
@@ -51,7 +51,7 @@ async fn served(kit: &Kit, masters: &Masters, addresses: &[String]) -> (Agent, S
     assert_eq!(start, SectionsStart::Fresh(SectionsFreshReason::Session));
     let session = masters.session(0).await;
     masters.with(|state| {
-        state.records.insert(0, masters::Record { g: 4, owner: Some(session), max_seq: 5 });
+        state.records.insert(0, masters::Record { g: 4, owner: Some(session), max_seq: 5, fresh: false });
     });
     let began = Instant::now();
     let mut last = agent.next(7).await.unwrap();
@@ -194,7 +194,7 @@ async fn an_agent_that_can_write_no_bounds_gives_its_sections_up_and_says_why() 
     let (agent, _) = start(&kit, &addresses, true).await;
     let session = masters.session(0).await;
     masters.with(|state| {
-        state.records.insert(0, masters::Record { g: 1, owner: Some(session), max_seq: 5 });
+        state.records.insert(0, masters::Record { g: 1, owner: Some(session), max_seq: 5, fresh: false });
     });
     assert_eq!(agent.minter.ready(), Ok(()));
     assert_eq!(agent.next(7).await, Err(MintCode::SegmentPending), "nothing is given that is not written down");
@@ -243,7 +243,7 @@ async fn a_section_that_comes_back_with_a_lower_g_is_served_above_all_that_was_g
     let addresses = masters.listen().await;
     let (agent, session, last) = served(&kit, &masters, &addresses).await;
     masters.with(|state| {
-        state.records.insert(0, masters::Record { g: 1, owner: Some(session), max_seq: 0 });
+        state.records.insert(0, masters::Record { g: 1, owner: Some(session), max_seq: 0, fresh: false });
     });
     let name = "orders".parse().unwrap();
     let first =

@@ -160,8 +160,8 @@ fn segments_and_sections_are_shown_too() {
         Some("resumed") => {
             let bounds = value["sections"]["bounds"].as_array().unwrap();
             assert_eq!(
-                (bounds.len(), &bounds[3]),
-                (10, &json!({ "name": "orders", "section": 3, "g": 2, "max_seq": 300 }))
+                (bounds.len(), &bounds[1]),
+                (4, &json!({ "name": "orders", "from": 3, "to": 4, "g": 2, "max_seq": 300 }))
             );
             assert!(text.contains("sections       resumed: 10 of them written down\n"), "{text}");
             assert!(text.contains("               orders: 10 sections, no number above 300 given\n"), "{text}");
