@@ -22,7 +22,7 @@ pub struct SectionTally {
     keeps: AtomicU64,
     raises: AtomicU64,
     moves: AtomicU64,
-    refused: [AtomicU64; 4],
+    refused: [AtomicU64; 5],
     /// When this master began to list each for its next owner.
     recent: Mutex<SectionMap<BootMs>>,
 }
@@ -37,11 +37,11 @@ pub struct SectionCounts {
     /// Sections at home here that got another owner.
     pub moves: u64,
     /// Raises that were refused, in the order of [`REASONS`].
-    pub refused: [u64; 4],
+    pub refused: [u64; 5],
 }
 
 /// Why raises are refused, as the metrics name it.
-pub const REASONS: [&str; 4] = ["other_owner", "allowance", "used_up", "unknown"];
+pub const REASONS: [&str; 5] = ["other_owner", "allowance", "used_up", "unknown", "too_many"];
 
 const fn reason(why: NotRaised) -> usize {
     match why {
@@ -49,6 +49,7 @@ const fn reason(why: NotRaised) -> usize {
         NotRaised::Allowance => 1,
         NotRaised::UsedUp => 2,
         NotRaised::Unknown => 3,
+        NotRaised::TooMany => 4,
     }
 }
 
@@ -141,7 +142,7 @@ mod tests {
         let replies = [Reply::Keep(Ok(keep)), Reply::Raise(Ok(raises)), Reply::Kept];
         let replies = replies.into_iter().map(|reply| (RequestId(0), reply)).collect();
         tally.count(&Effects { replies, ..Effects::default() }, BootMs(0), LEASE);
-        let counts = SectionCounts { keeps: 1, raises: 1, moves: 0, refused: [0, 1, 0, 1] };
+        let counts = SectionCounts { keeps: 1, raises: 1, moves: 0, refused: [0, 1, 0, 1, 0] };
         assert_eq!(tally.counts(), counts);
         assert!(tally.waiting(BootMs(0), LEASE).is_empty());
     }

@@ -204,7 +204,7 @@ fn the_metrics_have_as_many_lines_whatever_there_is() {
         page
     };
     let empty = page(&Standing::default(), &SectionCounts::default());
-    let counts = SectionCounts { keeps: 3, raises: 4, moves: 5, refused: [1, 0, 0, 2] };
+    let counts = SectionCounts { keeps: 3, raises: 4, moves: 5, refused: [1, 0, 0, 2, 0] };
     let text = page(&standing(&some(), START, 0), &counts);
     assert_eq!(text.lines().count(), empty.lines().count());
     for line in [

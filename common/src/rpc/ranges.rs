@@ -235,6 +235,9 @@ pub enum NotRaised {
     /// There is no such sequence or section, or its name was retired.
     #[error("no such sequence")]
     Unknown,
+    /// As many sections with bounds of their own are kept as may be.
+    #[error("as many sections with bounds of their own are in use as are kept")]
+    TooMany,
 }
 
 /// A call for who serves what.

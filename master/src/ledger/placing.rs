@@ -238,8 +238,8 @@ where
         bytes.fold(0, u64::saturating_add)
     }
 
-    /// At each beat: sections of owners that are silent at both masters go to others; those of owners that leave, and of owners that have
-    /// far more than others, a few at a time.
+    /// At each beat: sections of owners that are silent at both masters go to others; those of owners that leave or are drained some ranges at a
+    /// time, which may be all of them; those of owners that have far more than others a part at a time.
     pub(super) fn place_sections(&mut self, now: Now, fx: &mut Effects) {
         self.allocators.forget(now.boot);
         if self.sections.is_empty() || self.may_give_sections(now).is_err() {

@@ -125,7 +125,10 @@ where
         let from = held.max_seq;
         let max_seq = rules::raised(from, raise.to, self.raise_bound(&held, &terms), &terms)?;
         if max_seq > from {
-            let range = self.raised_with(&key, session);
+            let range = SectionRange::from(&key);
+            if self.adds_too_many(&key, session) {
+                return Err(NotRaised::TooMany);
+            }
             let peer_has = self.held_by_all(&held, max_seq);
             self.put_sections(&range, Held { max_seq, peer_has, ..held }, fx);
             self.share_bound(&range);
@@ -134,11 +137,10 @@ where
         Ok(Raised { from, max_seq, receipt })
     }
 
-    /// What is raised for a section: it alone; or all that is alike, which costs their keys numbers, where a further row would be one too many.
-    fn raised_with(&self, key: &SectionKey, session: SessionId) -> SectionRange {
+    /// Whether a section that gets a bound of its own takes a further row where there are as many as may be.
+    fn adds_too_many(&self, key: &SectionKey, session: SessionId) -> bool {
         let full = self.sections.len() >= SECTIONS_MAX || self.sections.len_of(&key.name) >= SECTIONS_OF_NAME_MAX;
-        let row = full.then(|| self.sections.row(key, session)).flatten();
-        row.unwrap_or_else(|| key.into())
+        full && self.sections.row(key, session).is_some_and(|row| row.len() > 1)
     }
 
     /// Lets sections that nobody serves be given to somebody. If that is about to happen the call waits for it.

@@ -80,13 +80,12 @@ use common::lease::Generation;
 use common::sequence::{SECTION_LEN, SectionOwner, SectionRange, SectionRecord, SequenceDefinition};
 use std::sync::Arc;
 
-/// Rows of records and proposals of all names. With as many no further section is given to anybody, and a raise splits no row: all of it is
-/// raised.
+/// Rows of records and proposals of all names. With as many no further section is given to anybody, and none is raised that would split a row.
 pub const SECTIONS_MAX: usize = 262_144;
 /// Of those, so many may be of one name: nobody who uses up one keeps all others from getting any.
 pub const SECTIONS_OF_NAME_MAX: usize = SECTIONS_MAX / 4;
-/// Sections that nobody was given before and that one network may ask one master about within an hour: as many as one name may have, so that
-/// all keys of a new name can be used at once, and several hours and names are needed to use up all sections that there may be.
+/// Sections that nobody was given before and that one network may ask one master about within an hour: each can be a row of its own, so that
+/// several hours and names are needed to use up all that there may be.
 pub const NEW_AN_HOUR: u32 = 65_536;
 const _: () = assert!(NEW_AN_HOUR as usize >= SECTIONS_OF_NAME_MAX);
 /// Rows of proposals of one master that are open at once.

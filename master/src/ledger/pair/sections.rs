@@ -282,6 +282,8 @@ impl Ledger<Pairwise> {
             for Piece { range, held, .. } in self.sections.pieces(&range).collect::<Vec<_>>() {
                 if let Some(held) = held {
                     self.note_told(&range, held.max_seq > held.peer_has);
+                    // It was answered: what was raised meanwhile is told at the next beat.
+                    self.agreement.sections.told.set(&range, None);
                 }
             }
         }
@@ -376,22 +378,22 @@ impl Ledger<Pairwise> {
         fx: &mut Effects,
     ) -> Option<SectionKey> {
         let unmet = self.unmet();
-        let ranges = || records.iter().chain(proposals).map(|record| &record.range);
-        let next = ranges().map(SectionRange::last).max().filter(|_| !last);
-        // What they know of here, and what they know nothing of.
+        let ranges = records.iter().chain(proposals).map(|record| &record.range);
+        let next = ranges.map(SectionRange::last).max().filter(|_| !last);
+        // What they know of here, and what they know nothing of, or what cannot be.
         let mut alone = SectionMap::default();
         if unmet {
             self.sections.between(after, next.as_ref()).iter().for_each(|own| alone.set(own, Some(())));
-            ranges().for_each(|theirs| alone.set(theirs, None));
         }
-        let proposals = proposals.iter().filter(|prep| unmet && !self.is_home_of(&prep.range.name));
-        let theirs: Vec<&SectionRecord> = records.iter().chain(proposals).collect();
-        for record in theirs {
+        let of_theirs = |prep: &&SectionRecord| unmet && !self.is_home_of(&prep.range.name);
+        let proposals: Vec<&SectionRecord> = proposals.iter().filter(of_theirs).collect();
+        for record in records.iter().chain(proposals) {
             if !self.plausible_section(record, fx) {
                 continue;
             }
             self.take_section(record, fx);
             if unmet {
+                alone.set(&record.range, None);
                 self.cover(&record.range, Some(record.max_seq), fx);
             }
         }
