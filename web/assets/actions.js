@@ -173,11 +173,18 @@ function reveal(form, answer) {
   place.querySelector("code").textContent = answer[form.dataset.secret] ?? "";
 }
 
-// Fields that belong to one choice of another field, or to some: `kind=a|b`.
+// Fields and options that belong to one choice of another field, or to some, and of several fields: `kind=a|b form=c`.
 function switches(form) {
+  const holds = (choice) => {
+    const [name, values] = choice.split("=");
+    return values.split("|").includes(form.elements[name].value);
+  };
   for (const part of form.querySelectorAll("[data-when]")) {
-    const [name, value] = part.dataset.when.split("=");
-    part.hidden = !value.split("|").includes(form.elements[name].value);
+    part.hidden = !part.dataset.when.split(" ").every(holds);
+    if (part instanceof HTMLOptionElement) {
+      part.disabled = part.hidden;
+      if (part.hidden && part.selected) part.closest("select").selectedIndex = 0;
+    }
     for (const field of part.querySelectorAll("input, select")) field.disabled = part.hidden;
   }
 }

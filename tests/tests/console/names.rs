@@ -102,6 +102,44 @@ async fn a_name_is_described_found_and_retired_on_its_own_page() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_registration_offers_the_encodings_that_its_kind_takes_and_a_length_where_they_have_one() {
+    let mut cluster = Cluster::start(0, &[]).await.unwrap();
+    let home = console_of(&cluster, 0);
+    in_browser(&mut cluster, async |_, driver, browser| {
+        go(browser, &format!("{home}/namespaces")).await?;
+        let choose = async |id: &str, value: &str| {
+            let script = format!(
+                "const it = document.getElementById('{id}'); it.value = '{value}'; it.dispatchEvent(new Event('change', {{ bubbles: true }}))"
+            );
+            browser.execute(&script, Vec::new()).await
+        };
+        let is = async |id: &str, what: &str| page_has(browser, &format!("document.getElementById('{id}').{what}")).await;
+        for (kind, form, chosen, long) in [
+            ("segment", "sqids", "sqids", true),
+            ("segment", "base32hex", "base32hex", false),
+            ("sequence", "base32hex", "base32hex", false),
+            ("sequence", "base62", "base62", true),
+            ("uniq64", "sqids", "sqids", true),
+            // It hides numbers, which those of a sequence are not.
+            ("sequence", "", "decimal", true),
+            ("string", "", "decimal", false),
+        ] {
+            choose("ns-kind", kind).await?;
+            if !form.is_empty() {
+                choose("ns-form", form).await?;
+            }
+            is("ns-form", &format!("value === '{chosen}'")).await?;
+            is("ns-length", &format!("disabled === {}", !long)).await?;
+            let sqids = "document.querySelector('#ns-form option:not([data-when*=sequence])')";
+            page_has(browser, &format!("{sqids}.text === 'sqids' && {sqids}.disabled === {}", !["segment", "uniq64"].contains(&kind))).await?;
+        }
+        is_clean(driver, browser, std::slice::from_ref(&home)).await
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_an_agent_says_of_itself_is_shown_as_text() {
     const HOSTILE: &str = "<img src=x onerror=\"window.hacked=1\"><script>window.hacked=2</script>";
     let mut cluster = Cluster::start(0, &[]).await.unwrap();

@@ -27,7 +27,9 @@ struct NamespacesPage<'a> {
     parts: &'a Parts,
     types: Vec<&'static str>,
     /// Encodings that need nothing but their name, of numbers that have no layout.
-    forms: Vec<&'static str>,
+    forms: Vec<FormOffered>,
+    /// Those of them that take a length, with `|` between them.
+    long_forms: String,
     search: String,
     application: String,
     owner: String,
@@ -36,16 +38,38 @@ struct NamespacesPage<'a> {
     filtered: bool,
 }
 
+/// An encoding in the form by which a name is registered.
+struct FormOffered {
+    name: &'static str,
+    /// The kinds whose numbers it may write, with `|` between them.
+    kinds: &'static str,
+}
+
+impl FormOffered {
+    fn of(form: EncodingForm) -> Self {
+        let kinds = if form.hides().is_some() { "uniq64|segment" } else { "uniq64|segment|sequence" };
+        Self { name: form.name(), kinds }
+    }
+}
+
+fn forms_offered() -> impl Iterator<Item = EncodingForm> {
+    let needs_nothing = |form: &EncodingForm| WrittenAs::new(EncodingSource::Name(*form), u64::BITS).is_ok();
+    EncodingForm::ALL.into_iter().filter(needs_nothing)
+}
+
 pub(super) fn page(frame: Frame, filter: &NamespaceFilter, parts: &Parts) -> Result<String, askama::Error> {
     let types = TokenType::ALL.into_iter().filter(|kind| kind.family().width().is_some()).map(TokenType::name);
-    let needs_nothing = |form: &EncodingForm| WrittenAs::new(EncodingSource::Name(*form), u64::BITS).is_ok();
-    let forms = EncodingForm::ALL.into_iter().filter(needs_nothing);
     let choice = |kind: Kind| Choice { value: kind.name(), name: kind.name(), chosen: filter.kind == Some(kind) };
     NamespacesPage {
         frame,
         parts,
         types: types.collect(),
-        forms: forms.map(EncodingForm::name).collect(),
+        forms: forms_offered().map(FormOffered::of).collect(),
+        long_forms: forms_offered()
+            .filter(|form| form.takes_length())
+            .map(EncodingForm::name)
+            .collect::<Vec<_>>()
+            .join("|"),
         search: filter.search.as_ref().map(ToString::to_string).unwrap_or_default(),
         application: filter.application.as_ref().map(ToString::to_string).unwrap_or_default(),
         owner: filter.owner.as_ref().map(ToString::to_string).unwrap_or_default(),
@@ -187,6 +211,30 @@ fn example(namespace: &Namespace, now: WallMs, offset: UtcOffset) -> Option<Stri
 mod tests {
     use super::*;
     use common::namespace::{Definition, StringSpec};
+
+    /// Each encoding is tried with each kind, and with a length.
+    #[test]
+    fn the_form_offers_the_encodings_that_a_registration_takes() {
+        let takes = |kind: &str, encoding: serde_json::Value| {
+            let definition = serde_json::json!({ "kind": kind, "encoding": encoding });
+            let definition: Definition = serde_json::from_value(definition).unwrap();
+            Namespace::define("orders".parse().unwrap(), &definition).is_ok()
+        };
+        for form in forms_offered() {
+            let offered = FormOffered::of(form);
+            for kind in ["uniq64", "segment", "sequence"] {
+                assert_eq!(
+                    takes(kind, form.name().into()),
+                    offered.kinds.split('|').any(|one| one == kind),
+                    "{kind} {form:?}"
+                );
+                let long = serde_json::json!({ "form": form.name(), "length": 24 });
+                let is_offered = offered.kinds.contains(kind);
+                assert_eq!(takes(kind, long), is_offered && form.takes_length(), "{kind} {form:?} of 24 characters");
+            }
+        }
+        assert!(forms_offered().any(|form| form.hides().is_some()) && forms_offered().any(|form| !form.takes_length()));
+    }
 
     #[test]
     fn an_example_is_one_of_its_own_namespace() {
