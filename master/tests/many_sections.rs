@@ -237,6 +237,12 @@ fn all_sections_of_a_name_are_moved_as_a_few_ranges() {
     };
     pair.pass(1);
     assert_eq!((pair.kept(0, 1), count(&pair, 1)), (1, all));
+    // One question for one of them, or two, is answered for all.
+    let sections = vec![Section(7), Section(all - 1)];
+    let request = RoutesRequest { cluster: None, name: name(), sections, all_from: None };
+    pair.event(0, Event::Routes { id: RequestId(1), request, address: "10.0.0.1".to_owned() });
+    let Some(Reply::Routes(Ok(reply))) = pair.replies.last() else { panic!("{:?}", pair.replies) };
+    assert!(matches!(&*reply.routes, [route] if (route.from.0, route.to.0) == (0, all)));
     // Its owner dies, and the others get as much each.
     for _ in 0..10 {
         for (at, session) in [(0, 2), (0, 3), (1, 2), (1, 3)] {

@@ -235,18 +235,22 @@ where
     fn routes_now(&self, request: &RoutesRequest) -> Result<RoutesReply, Refusal> {
         self.may_serve_sections()?;
         let RoutesRequest { name, sections, all_from, .. } = request;
-        let asked = sections.iter().filter_map(|section| {
-            let key = SectionKey { name: name.clone(), section: *section };
-            let owned = self.sections.owned(&key).filter(|_| self.sections.prep(&key).is_none())?;
-            Some((*section, owned))
-        });
         let mut all = all_from.iter().flat_map(|from| self.sections.routes_of(name, *from));
         let room = ROUTES_MAX.saturating_sub(sections.len()).max(1);
         let mut routes: BTreeMap<Section, (Section, &Owned)> =
             all.by_ref().take(room).map(|(from, to, owned)| (from, (to, owned))).collect();
         let next = all.next().map(|(from, ..)| from);
-        for (section, owned) in asked {
-            join_route(&mut routes, section, owned);
+        for section in sections {
+            let known = routes.range(..=*section).next_back().is_some_and(|(_, (to, _))| to > section);
+            let route = || self.sections.route(&SectionKey { name: name.clone(), section: *section });
+            if !known && let Some((from, to, owned)) = route() {
+                // It may begin before those that are asked for in order.
+                let (from, to) = match *all_from {
+                    Some(first) if first <= *section => (from.max(first), to),
+                    first => (from, first.map_or(to, |first| to.min(first))),
+                };
+                routes.insert(from, (to, owned));
+            }
         }
         let routes = routes.into_iter().map(|(from, (to, owned))| Route {
             from,
@@ -329,21 +333,5 @@ where
         fx.writes.push(Write::Audit(Entry::new(fx.at, actor, Action::Drain, agent_id.as_str(), detail)));
         self.allocators.drain(agent_id, on);
         Ok(())
-    }
-}
-
-/// Adds a section to routes: to the one before it, if that ends here and has the same owner.
-fn join_route<'a>(routes: &mut BTreeMap<Section, (Section, &'a Owned)>, section: Section, owned: &'a Owned) {
-    let after = Section(section.0.saturating_add(1));
-    if routes.range(..=section).next_back().is_some_and(|(_, (to, _))| *to > section) {
-        return;
-    }
-    if let Some((_, (to, its))) = routes.range_mut(..section).next_back()
-        && *to == section
-        && (its.g, its.owner.session) == (owned.g, owned.owner.session)
-    {
-        *to = after;
-    } else {
-        routes.insert(section, (after, owned));
     }
 }

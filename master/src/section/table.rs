@@ -189,6 +189,13 @@ impl SectionTable {
         })
     }
 
+    /// The range of sections that are listed for one owner under one number which a section is in, and their owner.
+    pub fn route(&self, key: &SectionKey) -> Option<(Section, Section, &Owned)> {
+        let owned = self.records.get(key)?;
+        let row = self.listed.get(&owned.owner.session)?.row(key)?;
+        Some((row.from, row.to, owned))
+    }
+
     /// The names of which there are sections or proposals, from `from` on.
     pub fn names(&self, from: Option<&GeneratorName>) -> impl Iterator<Item = &GeneratorName> {
         let mut records = self.records.names(from).peekable();

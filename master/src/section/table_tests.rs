@@ -31,6 +31,9 @@ fn routes_are_the_ranges_of_all_owners_in_order_and_the_first_one_is_cut() {
     assert_eq!(routes(&table, 0), all);
     assert_eq!(routes(&table, 4), [&[(4, 5, 8)], &all[2..]].concat());
     assert_eq!((routes(&table, 9), routes(&table, 10)), (vec![(9, 10, 7)], vec![]));
+    let of = |at| table.route(&key("a", at)).map(|(from, to, its)| (from.0, to.0, its.owner.session.0));
+    assert_eq!([0, 2, 4, 8, 9].map(of), [(0, 3, 7), (0, 3, 7), (3, 5, 8), (8, 9, 8), (9, 10, 7)].map(Some));
+    assert_eq!(of(10), None);
 }
 
 #[test]
@@ -64,6 +67,7 @@ fn a_section_that_is_proposed_to_somebody_is_listed_for_nobody() {
     assert!(listed(&table, 8).is_empty());
     assert_eq!(table.counts(SessionId(8)).map(|(_, count)| count).collect::<Vec<_>>(), [1]);
     assert_eq!(routes(&table, 0), [(1, 2, 7), (3, 4, 7)]);
+    assert!(table.route(&key("a", 2)).is_none());
     table.drop_prep(&range("a", 2, 3));
     put(&mut table, "a", 2, held(2, 8, 0, 0));
     assert_eq!((listed(&table, 7), listed(&table, 8)), (vec![(1, 2, 1), (3, 4, 1)], vec![(2, 3, 2)]));
