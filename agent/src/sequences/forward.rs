@@ -90,6 +90,8 @@ pub(super) enum NotPassed {
     Full,
     /// It was not reached, or its answer was lost.
     Lost(String),
+    /// The connection ended before an answer came.
+    Closed(String),
     /// It refused the whole call.
     Refused(MintFailure),
 }
@@ -107,56 +109,82 @@ impl Sequences {
         let _share = share.enter(keys.len()).ok_or(NotPassed::Full)?;
         let _place = self.forwards.room.enter(keys.len()).ok_or(NotPassed::Full)?;
         let end = Instant::now() + patience.min(PATIENCE_MAX);
-        let line = tokio::time::timeout_at(end, self.line(address)).await;
-        let line = line.map_err(|_| NotPassed::Lost("no connection in time".to_owned()))?.map_err(NotPassed::Lost)?;
+        let (mut line, mut known) = self.line_until(address, end).await?;
         add(&self.counts.forwarded, keys.len() as u64);
         let asked_for = keys.len();
         let mut all = KeysReply { outcomes: Vec::with_capacity(asked_for), routes: Vec::new() };
         for keys in keys.chunks(KEYS_PER_CALL_MAX) {
-            // Routes are wanted: of keys that it does not serve.
-            let call = SequenceCall {
-                name: name.name().to_string(),
-                g: Some(Generation(u64::MAX)),
-                passing: Passing::Back,
-                cluster: self.minter.membership().cluster.map(Box::new),
-            };
-            let until = transport::deadline_in(end.saturating_duration_since(Instant::now()));
-            let asked = async {
-                match keys {
-                    // Nothing is to be given.
-                    [KeyAsked { slot, n: 0 }] => line.sequence_current(until, call, *slot).await.map(|said| {
-                        said.map(|KeyReply { outcome, routes }| KeysReply { outcomes: vec![outcome], routes })
-                    }),
-                    keys => line.sequence_many(until, call, keys.to_vec()).await,
+            let answer = loop {
+                let answer = self.ask_there(&line, name, keys, end).await;
+                if let Err(NotPassed::Closed(_) | NotPassed::Lost(_)) = &answer {
+                    lock(&self.forwards.lines).remove(address);
                 }
+                // One that was made before may have led to a process that has ended since: the one that is there by now is asked at once.
+                let again = matches!(answer, Err(NotPassed::Closed(_))) && std::mem::take(&mut known);
+                if !again || !all.outcomes.is_empty() {
+                    break answer;
+                }
+                (line, _) = self.line_until(address, end).await?;
             };
-            let failed = match tokio::time::timeout_at(end, asked).await {
-                Ok(Ok(Ok(reply))) if reply.outcomes.len() == keys.len() => {
+            match answer {
+                Ok(reply) => {
                     all.outcomes.extend(reply.outcomes);
                     all.routes.extend(reply.routes.into_iter().take(ROUTES_TOLD_MAX));
-                    continue;
                 }
-                Ok(Ok(Ok(_))) => NotPassed::Lost("another number of answers than of keys".to_owned()),
-                Ok(Ok(Err(failure))) => NotPassed::Refused(failure),
-                // Perhaps its machine is gone, of which a connection with something under way hears only after many minutes.
-                Ok(Err(RpcError::DeadlineExceeded)) | Err(_) => {
-                    lock(&self.forwards.lines).remove(address);
-                    NotPassed::Lost("no answer in time".to_owned())
+                Err(failed) if all.outcomes.is_empty() => return Err(failed),
+                Err(failed) => {
+                    // What was given is not lost with the rest, which is asked for again.
+                    tracing::debug!(?failed, "a part of what was passed on to another agent got no answer");
+                    all.outcomes.resize(asked_for, KeyOutcome::Refused(MintCode::Misdirected));
+                    break;
                 }
-                Ok(Err(error)) => {
-                    lock(&self.forwards.lines).remove(address);
-                    NotPassed::Lost(error.to_string())
-                }
-            };
-            if all.outcomes.is_empty() {
-                return Err(failed);
             }
-            // What was given is not lost with the rest, which is asked for again.
-            tracing::debug!(?failed, "a part of what was passed on to another agent got no answer");
-            all.outcomes.resize(asked_for, KeyOutcome::Refused(MintCode::Misdirected));
-            break;
         }
         Ok(all)
+    }
+
+    /// Asks the agent at the other end of a connection about as many keys as fit one call.
+    async fn ask_there(
+        &self,
+        line: &MintServiceClient,
+        name: &Name,
+        keys: &[KeyAsked],
+        end: Instant,
+    ) -> Result<KeysReply, NotPassed> {
+        // Routes are wanted: of keys that it does not serve.
+        let call = SequenceCall {
+            name: name.name().to_string(),
+            g: Some(Generation(u64::MAX)),
+            passing: Passing::Back,
+            cluster: self.minter.membership().cluster.map(Box::new),
+        };
+        let until = transport::deadline_in(end.saturating_duration_since(Instant::now()));
+        let asked = async {
+            match keys {
+                // Nothing is to be given.
+                [KeyAsked { slot, n: 0 }] => line
+                    .sequence_current(until, call, *slot)
+                    .await
+                    .map(|said| said.map(|KeyReply { outcome, routes }| KeysReply { outcomes: vec![outcome], routes })),
+                keys => line.sequence_many(until, call, keys.to_vec()).await,
+            }
+        };
+        match tokio::time::timeout_at(end, asked).await {
+            Ok(Ok(Ok(reply))) if reply.outcomes.len() == keys.len() => Ok(reply),
+            Ok(Ok(Ok(_))) => Err(NotPassed::Lost("another number of answers than of keys".to_owned())),
+            Ok(Ok(Err(failure))) => Err(NotPassed::Refused(failure)),
+            // Perhaps its machine is gone, of which a connection with something under way hears only after many minutes.
+            Ok(Err(RpcError::DeadlineExceeded)) | Err(_) => Err(NotPassed::Lost("no answer in time".to_owned())),
+            Ok(Err(error)) => Err(NotPassed::Closed(error.to_string())),
+        }
+    }
+
+    /// A connection to the agent at `address`, and whether it was there before.
+    async fn line_until(&self, address: &str, end: Instant) -> Result<(MintServiceClient, bool), NotPassed> {
+        let known = lock(&self.forwards.lines).contains_key(address);
+        let line = tokio::time::timeout_at(end, self.line(address)).await;
+        let line = line.map_err(|_| NotPassed::Lost("no connection in time".to_owned()))?.map_err(NotPassed::Lost)?;
+        Ok((line, known))
     }
 
     async fn line(&self, address: &str) -> Result<MintServiceClient, String> {

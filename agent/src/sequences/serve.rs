@@ -489,7 +489,7 @@ impl Sequences {
                     };
                     vec![REFUSED(code); places.len()]
                 }
-                Err(NotPassed::Lost(why)) => {
+                Err(NotPassed::Lost(why) | NotPassed::Closed(why)) => {
                     tracing::debug!(%why, "what was passed on to another agent got no answer");
                     vec![REFUSED(MintCode::Misdirected); places.len()]
                 }
