@@ -8,6 +8,8 @@
 
 #[path = "sections/allocator.rs"]
 mod allocator;
+#[path = "sections/known.rs"]
+mod known;
 #[path = "sections/world.rs"]
 mod world;
 

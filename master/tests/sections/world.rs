@@ -1,18 +1,16 @@
 //! Masters, allocators, what is under way between them, and what may befall all of them.
 
 use super::allocator::{Allocator, LEASE};
+use super::known::{SESSIONS, axis, lease, name_of, sequence};
 use common::audit::Actor;
 use common::calendar::UtcOffset;
-use common::lease::{Generation, Lease, LeaseState};
-use common::namespace::{Definition, GeneratorName, Namespace, SegmentSpec, SequenceSpec};
+use common::lease::Generation;
 use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
 use common::rpc::peer::{JoinReply, JoinStep, PeerFrame, PeerMessage};
 use common::rpc::ranges::{KeepRequest, Raise, RaiseRequest, RaiseTo, RoutesRequest, SegmentRequest};
 use common::segment::{Shown, Span};
 use common::sequence::{Section, SectionKey, SectionOrder, SectionRecord, ServedAt};
-use common::setting::{Setting, SettingKey, SettingValue};
 use common::time::{BootMs, Now, SpanMs, WallMs};
-use common::token::{TokenFamily, TokenKey, TokenType, TokenValue};
 use master::lease::{Effects, Event, Identity, Reply, RequestId, Unproven, Write};
 use master::ledger::Ledger;
 use master::replication::join::{declare_lost, first_writes, section_taken_over};
@@ -66,8 +64,8 @@ impl Default for Course {
     }
 }
 
-const ALLOWANCE: u64 = 12;
-const STEP: u32 = 3;
+pub(super) const ALLOWANCE: u64 = 12;
+pub(super) const STEP: u32 = 3;
 const DAY: i64 = 86_400_000;
 /// Sections: two beside each other of a name that is at home with one master, which are one row as long as they are alike, and one of a name
 /// that is at home with the other.
@@ -125,56 +123,6 @@ pub(super) struct World {
     /// Every segment that a master granted, whether its answer arrived or not.
     segments: Vec<Span>,
     overlap: Option<Span>,
-}
-
-fn axis() -> Setting {
-    let name: GeneratorName = "orders".parse().unwrap();
-    let namespace = Namespace::define(name.clone(), &Definition::Segment(SegmentSpec::default())).unwrap();
-    let (key, value) = (SettingKey::Namespace(name), SettingValue::Namespace(Box::new(namespace)));
-    Setting { key, version: 1, value, actor: Actor::new("olga", ""), at: WallMs(0) }
-}
-
-/// Sessions that allocators may have, each of which holds a lease that outlives every run: the even ones are of one, the odd ones of the other.
-const SESSIONS: u128 = 12;
-
-/// What lets such a session serve sections.
-fn lease(session: u128) -> Write {
-    let agent_id = format!("a{}", 2 - session % 2).parse().unwrap();
-    let value = TokenValue(u32::try_from(session).unwrap());
-    let lease = Lease {
-        g: Generation(1),
-        state: LeaseState::Held,
-        token_type: TokenType::Uint2,
-        agent_id,
-        session: SessionId(session),
-        address: "10.0.0.1:1".to_owned(),
-        granted: WallMs(0),
-        renewed: WallMs(0),
-        from: WallMs(0),
-        until: WallMs(30_000 * 86_400_000),
-        deny: false,
-        rseq: 1,
-        attempt: 1,
-    };
-    Write::Lease(TokenKey { family: TokenFamily::Uint, value }, lease)
-}
-
-/// The name of a section.
-fn name_of(section: u32) -> GeneratorName {
-    let name = if section < 3 { "seq-2" } else { "seq-1" };
-    name.parse().unwrap()
-}
-
-fn sequence(section: u32) -> Setting {
-    let said = SequenceSpec { step: Some(STEP), solo_allowance: Some(ALLOWANCE), ..SequenceSpec::default() };
-    let namespace = Namespace::define(name_of(section), &Definition::Sequence(said)).unwrap();
-    Setting {
-        key: SettingKey::Namespace(name_of(section)),
-        version: 1,
-        value: SettingValue::Namespace(Box::new(namespace)),
-        actor: Actor::new("olga", ""),
-        at: WallMs(0),
-    }
 }
 
 impl World {
