@@ -84,6 +84,10 @@ impl Link {
 
     /// Compares its clock with ours. How long ours stood still meanwhile, if it did.
     fn read(&mut self, kept: &Kept) -> Option<SpanMs> {
+        // Of two questions under way the later one may be answered first: what the earlier one shows is no news.
+        if self.reading.is_some_and(|known| kept.sent < known.sent) {
+            return None;
+        }
         let KeepReply { run, boot, .. } = kept.reply;
         let reading = Reading { boot, sent: kept.sent };
         let known = self.run.replace(run);
@@ -437,6 +441,17 @@ mod tests {
         // Another run's clock is another one.
         allocator.handle(BootMs(5_440), 0, &of_run(5_430, 5_440, 3, 999_999)).unwrap();
         assert_eq!(standing(&allocator, 5_440), served(1, 5_420));
+    }
+
+    #[test]
+    fn a_late_answer_of_a_former_run_does_not_begin_it_anew() {
+        let mut allocator = Allocator::new(2, BootMs(0));
+        allocator.handle(BootMs(20), 0, &of_run(0, 20, 1, 70_010)).unwrap();
+        allocator.handle(BootMs(2_010), 0, &of_run(2_000, 2_010, 2, 100)).unwrap();
+        allocator.handle(BootMs(2_020), 0, &of_run(1_990, 2_020, 1, 71_999)).unwrap();
+        allocator.handle(BootMs(2_040), 0, &of_run(2_030, 2_040, 2, 130)).unwrap();
+        let link = allocator.links.first().unwrap();
+        assert_eq!((link.run, link.began_anew), (Some(MasterRun(2)), Some(BootMs(2_010))));
     }
 
     #[test]

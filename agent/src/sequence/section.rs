@@ -361,13 +361,14 @@ impl SectionState {
         }
     }
 
-    /// Gives what whoever forgets it has to remember: no number above it was given. `None` while a master is asked, or is to be, and while it
-    /// has had much of what an hour has.
+    /// Gives what whoever forgets it has to remember: no number above it was given. That is the bound, which whoever loads it begins at in
+    /// any case, and which neighbours may have, too. `None` while a master is asked, or is to be, and while it has had much of what an hour
+    /// has.
     pub fn at_rest(&self, definition: &SequenceDefinition, now: BootMs) -> Option<u64> {
         let spent = self.max_seq.saturating_sub(self.hour.1);
         let much = definition.width().per_hour().is_some_and(|most| spent > most / REMEMBERED_PART);
         let much = much && now < self.hour.0 + HOUR;
-        (self.asking == Asking::Not && !much).then(|| self.floor())
+        (self.asking == Asking::Not && !much).then(|| self.floor().max(self.max_seq))
     }
 
     /// Forgets its keys, all of which go on from the highest number that any of them has.

@@ -57,7 +57,7 @@ fn a_fresh_section_begins_at_the_first_number_unless_we_may_have_given_some() {
     let said = SequenceSpec { first: Some(1_000), step: Some(10), ..SequenceSpec::default() };
     let definition = SequenceDefinition::new(&said).unwrap();
     let mut section = SectionState::begin(&definition, G, true, None);
-    assert_eq!((section.current(1, NOW), section.at_rest(&definition, NOW)), (Some(999), Some(999)));
+    assert_eq!((section.current(1, NOW), section.at_rest(&definition, NOW)), (Some(999), Some(1_009)));
     assert_eq!(section.take(&definition, 1, 4, true, NOW), Taken::From(1_000));
     assert!(!section.wants(), "no master is asked");
     assert_eq!(section.take(&definition, 2, 6, true, NOW), Taken::From(1_000));

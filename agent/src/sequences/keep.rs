@@ -44,6 +44,8 @@ pub(super) struct Hurried {
     some: Notify,
     /// Calls for keys between the last two questions for all sections.
     calls: AtomicU64,
+    /// Held by a question for some sections, and by the goodbye: the master must not hear the former after the latter.
+    turn: tokio::sync::Mutex<()>,
 }
 
 impl Hurried {
@@ -84,9 +86,13 @@ impl Sequences {
                 }
             }
         }
-        if let Some(line) = held {
+        if let (Some(line), Some(hurried)) = (held, self.hurried.get(at)) {
             let request = self.keep_request(session, 0, true);
-            let _ = tokio::time::timeout(LEAVE_TIMEOUT, line.keep_sections(request)).await;
+            let leave = async {
+                let _turn = hurried.turn.lock().await;
+                let _ = line.keep_sections(request).await;
+            };
+            let _ = tokio::time::timeout(LEAVE_TIMEOUT, leave).await;
         }
     }
 
@@ -136,19 +142,25 @@ impl Sequences {
                     () = stop.cancelled() => {}
                     () = hurried.some.notified() => {}
                 }
-            } else if let Err(error) = self.keep_only(at, session, only).await {
-                tracing::debug!(address = error.address(), %error, "a master did not say which sections are ours");
-                tokio::time::sleep(HURRIED_PAUSE).await;
+            } else {
+                let _turn = hurried.turn.lock().await;
+                if stop.is_cancelled() {
+                    return;
+                }
+                if let Err(error) = self.keep_only(at, session, only).await {
+                    tracing::debug!(address = error.address(), %error, "a master did not say which sections are ours");
+                    tokio::time::sleep(HURRIED_PAUSE).await;
+                }
             }
         }
     }
 
     /// Keeps these sections at that master, as far as it lists them for us.
     async fn keep_only(&self, at: usize, session: SessionId, only: Vec<SectionRange>) -> Result<(), CallError> {
+        let line = self.masters.reach(at, Lane::Lists, self.open_limit(), self.lease_in_real()).await?;
         if self.minter.may_give_sections().is_err() {
             return Ok(());
         }
-        let line = self.masters.reach(at, Lane::Lists, self.open_limit(), self.lease_in_real()).await?;
         let calls = self.hurried.get(at).map_or(0, |hurried| hurried.calls.load(Ordering::Relaxed));
         let request = KeepRequest { only, ..self.keep_request(session, calls, false) };
         // Before it is sent: from here on it may have been answered.

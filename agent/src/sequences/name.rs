@@ -16,7 +16,8 @@ use common::sequence::{Section, SectionKey, SequenceDefinition};
 use common::strategy::Strategies;
 use common::time::BootMs;
 use crossbeam_utils::CachePadded;
-use std::collections::{BTreeMap, HashMap};
+use rangemap::RangeMap;
+use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
@@ -36,8 +37,6 @@ pub(super) struct Entry {
 pub(super) struct Shard {
     /// Those in memory.
     entries: HashMap<u32, Entry>,
-    /// Of those that were forgotten to make room: no number above it was given.
-    pub(super) floors: BTreeMap<u32, u64>,
 }
 
 impl Deref for Shard {
@@ -60,6 +59,9 @@ pub(crate) struct Name {
     encoding: Arc<Encoding>,
     held: ArcSwap<Vec<HeldRange>>,
     shards: Box<[CachePadded<Mutex<Shard>>]>,
+    /// Of sections that were forgotten to make room: no number above it was given. Neighbours are one entry, as at the masters, which keep a
+    /// bounded number of such.
+    floors: Mutex<RangeMap<u32, u64>>,
     pub(super) routes: Mutex<NameRoutes>,
     /// Places for calls that wait for its sections.
     pub(super) waiting: Rooms,
@@ -79,6 +81,7 @@ impl Name {
             namespace: Arc::clone(namespace),
             held: ArcSwap::default(),
             shards: (0..SHARDS).map(|_| CachePadded::default()).collect(),
+            floors: Mutex::default(),
             routes: Mutex::default(),
             waiting: Rooms::of_one(connections),
             changed: Notify::new(),
@@ -121,6 +124,29 @@ impl Name {
     #[inline]
     pub(super) fn shard(&self, section: Section) -> Option<&Mutex<Shard>> {
         self.shards.get(section.0 as usize % SHARDS).map(|shard| &**shard)
+    }
+
+    /// Remembers that no number above this was given of a section that is forgotten. By how many entries there are more, or fewer, now.
+    pub(super) fn forget(&self, section: u32, floor: u64) -> isize {
+        self.change_floors(|floors| floors.insert(section..section.saturating_add(1), floor)).1
+    }
+
+    /// Takes back what is remembered of a section that was forgotten. By how many entries there are more, or fewer, now.
+    pub(super) fn recall(&self, section: u32) -> (Option<u64>, isize) {
+        self.change_floors(|floors| {
+            let floor = floors.get(&section).copied();
+            if floor.is_some() {
+                floors.remove(section..section.saturating_add(1));
+            }
+            floor
+        })
+    }
+
+    fn change_floors<T>(&self, change: impl FnOnce(&mut RangeMap<u32, u64>) -> T) -> (T, isize) {
+        let mut floors = lock(&self.floors);
+        let before = floors.len();
+        let done = change(&mut floors);
+        (done, floors.len().cast_signed() - before.cast_signed())
     }
 
     pub(super) fn shards(&self) -> impl Iterator<Item = &Mutex<Shard>> {

@@ -20,8 +20,8 @@ use tokio::time::Instant;
 const WANTED_MAX: usize = 1 << 14;
 /// Names that masters are asked about at once.
 const QUESTIONS_MAX: usize = 16;
-/// A section is not asked about twice within this time, nor anything after a question that no master answered: what nobody serves is wanted again
-/// and again.
+/// A section is not asked about twice within this time, nor anything of a name after a question that no master answered, or where something can be
+/// given to nobody: what nobody serves is wanted again and again.
 const PAUSE: Duration = Duration::from_millis(50);
 /// A call for all routes of a name waits that long for those before it.
 const TURN: Duration = Duration::from_secs(5);
@@ -187,10 +187,11 @@ impl Sequences {
     /// Asks about what is wanted of a name.
     async fn ask_about(&self, name: Arc<Name>) {
         // Never closed.
-        let _turn = self.asks.questions.acquire().await;
+        let turn = self.asks.questions.acquire().await;
         let sections = lock(&name.routes).take_wanted();
         let reply = self.ask(&name, sections, None).await;
-        let unanswered = reply.is_none();
+        drop(turn);
+        let in_vain = reply.as_ref().is_none_or(|reply| reply.unserved.is_some());
         let mut ours = Vec::new();
         {
             let mut routes = lock(&name.routes);
@@ -205,7 +206,8 @@ impl Sequences {
         }
         self.hurry(&ours);
         name.changed.notify_waiters();
-        if unanswered {
+        // Calls for ever new sections make no busy loop where nothing can be given.
+        if in_vain {
             tokio::time::sleep(PAUSE).await;
         }
         lock(&name.routes).asking = false;

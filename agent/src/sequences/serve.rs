@@ -4,7 +4,6 @@ use super::counts::add;
 use super::forward::NotPassed;
 use super::name::{Entry, Name, is_fresh, standing};
 use super::routes::Awaited;
-use super::unload::FLOOR_LEN;
 use super::waiting::{Place, WaitsFor};
 use super::{Sequences, lock};
 use crate::plugin::{Caller, Holder};
@@ -327,8 +326,9 @@ impl Sequences {
             Some(entry) => entry,
             None if !self.has_room(0) => return Err(Looked::Done(REFUSED(MintCode::Overloaded))),
             None => {
-                let forgotten = shard.floors.remove(&section.0);
-                self.account(forgotten.map_or(0, |_| FLOOR_LEN), SECTION_LEN);
+                let (forgotten, entries) = name.recall(section.0);
+                self.account_floors(entries);
+                self.account(0, SECTION_LEN);
                 let given = self.durable.given_before(name.name(), section).max(forgotten);
                 let fresh = is_fresh(&name.held(), section, tenure);
                 let state = SectionState::begin(&name.definition, tenure, fresh, given);

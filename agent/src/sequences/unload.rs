@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// What is remembered of a section that was forgotten takes so much memory, in bytes: its place, its number, and its part of the nodes of the
-/// map.
+/// What is remembered of sections beside each other that were forgotten takes so much memory, in bytes: their places, their number, and a part
+/// of the nodes of the map.
 pub(super) const FLOOR_LEN: usize = 32;
 /// How often it is looked.
 const LOOK: Duration = Duration::from_millis(500);
@@ -71,8 +71,14 @@ impl Sequences {
         if let Some(floor) = entry.state.at_rest(&name.definition, self.clock.boot()) {
             let before = entry.state.len();
             shard.remove(&section);
-            shard.floors.insert(section, floor);
-            self.account(before, FLOOR_LEN);
+            self.account(before, 0);
+            self.account_floors(name.forget(section, floor));
         }
+    }
+
+    /// Counts memory for what is remembered of forgotten sections, in so many entries more, or fewer.
+    pub(super) fn account_floors(&self, entries: isize) {
+        let len = entries.unsigned_abs().saturating_mul(FLOOR_LEN);
+        if entries > 0 { self.account(0, len) } else { self.account(len, 0) }
     }
 }
