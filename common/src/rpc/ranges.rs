@@ -298,7 +298,7 @@ pub enum Unserved {
     },
     /// As many sections were given as are kept.
     #[error(
-        "{max} sections are in use, and no more are kept of all names together: retire a name that is not needed, whose sections are given \
+        "{max} sections, or rows of sections that are alike, are in use, and no more are kept of all names together: retire a name that is not needed, whose sections are given \
          back then, and register names with more keys_per_section"
     )]
     TooMany {
@@ -307,7 +307,7 @@ pub enum Unserved {
     },
     /// As many sections of this name were given as are kept of one.
     #[error(
-        "{max} sections of this name are in use, and no more are kept of one: register another name with more keys_per_section"
+        "{max} sections of this name, or rows of sections that are alike, are in use, and no more are kept of one: register another name with more keys_per_section"
     )]
     TooManyOfName {
         /// How many are kept.
