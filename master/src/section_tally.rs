@@ -49,7 +49,7 @@ const fn reason(why: NotRaised) -> usize {
         NotRaised::Allowance => 1,
         NotRaised::UsedUp => 2,
         NotRaised::Unknown => 3,
-        NotRaised::TooMany => 4,
+        NotRaised::TooMany { .. } => 4,
     }
 }
 

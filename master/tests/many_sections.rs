@@ -332,7 +332,7 @@ fn a_raise_makes_no_row_more_than_there_may_be() {
         let Some(Reply::Raise(Ok(raised))) = pair.replies.last() else { panic!("{:?}", pair.replies) };
         raised[0].map(|raised| raised.max_seq)
     };
-    assert_eq!(raised(&mut pair, most + 7), Err(NotRaised::TooMany));
+    assert_eq!(raised(&mut pair, most + 7), Err(NotRaised::TooMany { max: most }));
     assert_eq!(raised(&mut pair, 7), Ok(10_501));
     assert_eq!([6, 7, most - 1, most + 98].map(|at| pair.max_seq(0, at)), [500, 10_501, 900, 900]);
     assert_eq!(pair.ledgers[0].sections().len(), SECTIONS_OF_NAME_MAX);

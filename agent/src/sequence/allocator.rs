@@ -84,11 +84,12 @@ impl Link {
 
     /// Compares its clock with ours. How long ours stood still meanwhile, if it did.
     fn read(&mut self, kept: &Kept) -> Option<SpanMs> {
-        // Of two questions under way the later one may be answered first: what the earlier one shows is no news.
-        if self.reading.is_some_and(|known| kept.sent < known.sent) {
+        let KeepReply { run, boot, .. } = kept.reply;
+        // Of two questions under way the later one may be answered first: another run that the earlier one shows is one of before.
+        let is_late = self.reading.is_some_and(|known| kept.sent < known.sent);
+        if is_late && self.run != Some(run) {
             return None;
         }
-        let KeepReply { run, boot, .. } = kept.reply;
         let reading = Reading { boot, sent: kept.sent };
         let known = self.run.replace(run);
         if known.is_some_and(|known| known != run) {
@@ -98,7 +99,7 @@ impl Link {
             self.reading = Some(reading);
             return None;
         };
-        if boot > before.boot {
+        if boot > before.boot && !is_late {
             self.reading = Some(reading);
         }
         // From before the earlier reading until after this one: a round trip more than what passed between them.

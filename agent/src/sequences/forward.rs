@@ -14,6 +14,7 @@ use common::rpc::transport;
 use ipnet::IpNet;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 use tarpc::client::RpcError;
@@ -28,8 +29,18 @@ const KEYS_MAX: usize = 1 << 19;
 /// How long another agent may take at most.
 const PATIENCE_MAX: Duration = Duration::from_secs(30);
 
+/// A connection to another agent, which is told from the next one to the same address by its number.
+#[derive(Clone)]
+struct Line {
+    number: u64,
+    client: MintServiceClient,
+}
+
 pub(super) struct Forwards {
-    lines: Mutex<BTreeMap<String, MintServiceClient>>,
+    lines: Mutex<BTreeMap<String, Line>>,
+    /// By the agent's address: held while a connection is made, so that calls that lost one together make one.
+    connecting: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
+    made: AtomicU64,
     /// Where other agents may be, as a master said last: any other address that one of them gives as its own is somebody else's.
     networks: Mutex<Vec<IpNet>>,
     said: Once,
@@ -43,7 +54,15 @@ impl Forwards {
     /// With callers that have so many connections.
     pub(super) fn new(connections: usize) -> Self {
         let room = Room::new(forwarded_max(connections), KEYS_MAX);
-        Self { lines: Mutex::default(), networks: Mutex::default(), said: Once::new(), room, shares: Mutex::default() }
+        Self {
+            lines: Mutex::default(),
+            connecting: Mutex::default(),
+            made: AtomicU64::new(0),
+            networks: Mutex::default(),
+            said: Once::new(),
+            room,
+            shares: Mutex::default(),
+        }
     }
 
     /// Calls that are passed on now.
@@ -66,6 +85,23 @@ impl Forwards {
     fn admitted(&self, found: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
         let networks = lock(&self.networks);
         found.filter(|at| networks.iter().any(|network| network.contains(&at.ip().to_canonical()))).collect()
+    }
+
+    /// Forgets a connection, if there is no later one.
+    fn drop_line(&self, address: &str, number: u64) {
+        let mut lines = lock(&self.lines);
+        if lines.get(address).is_some_and(|line| line.number == number) {
+            lines.remove(address);
+        }
+    }
+
+    fn turn(&self, address: &str) -> Arc<tokio::sync::Mutex<()>> {
+        let mut all = lock(&self.connecting);
+        if all.len() >= AGENTS_MAX {
+            // Those in use are with calls that connect.
+            all.retain(|_, turn| Arc::strong_count(turn) > 1);
+        }
+        Arc::clone(all.entry(address.to_owned()).or_default())
     }
 
     fn share(&self, address: &str) -> Arc<Room> {
@@ -115,9 +151,9 @@ impl Sequences {
         let mut all = KeysReply { outcomes: Vec::with_capacity(asked_for), routes: Vec::new() };
         for keys in keys.chunks(KEYS_PER_CALL_MAX) {
             let answer = loop {
-                let answer = self.ask_there(&line, name, keys, end).await;
+                let answer = self.ask_there(&line.client, name, keys, end).await;
                 if let Err(NotPassed::Closed(_) | NotPassed::Lost(_)) = &answer {
-                    lock(&self.forwards.lines).remove(address);
+                    self.forwards.drop_line(address, line.number);
                 }
                 // One that was made before may have led to a process that has ended since: the one that is there by now is asked at once.
                 let again = matches!(answer, Err(NotPassed::Closed(_))) && std::mem::take(&mut known);
@@ -175,21 +211,29 @@ impl Sequences {
             Ok(Ok(Err(failure))) => Err(NotPassed::Refused(failure)),
             // Perhaps its machine is gone, of which a connection with something under way hears only after many minutes.
             Ok(Err(RpcError::DeadlineExceeded)) | Err(_) => Err(NotPassed::Lost("no answer in time".to_owned())),
+            // It has too much to do.
+            Ok(Err(RpcError::Server(error))) => Err(NotPassed::Lost(error.to_string())),
             Ok(Err(error)) => Err(NotPassed::Closed(error.to_string())),
         }
     }
 
     /// A connection to the agent at `address`, and whether it was there before.
-    async fn line_until(&self, address: &str, end: Instant) -> Result<(MintServiceClient, bool), NotPassed> {
+    async fn line_until(&self, address: &str, end: Instant) -> Result<(Line, bool), NotPassed> {
         let known = lock(&self.forwards.lines).contains_key(address);
         let line = tokio::time::timeout_at(end, self.line(address)).await;
         let line = line.map_err(|_| NotPassed::Lost("no connection in time".to_owned()))?.map_err(NotPassed::Lost)?;
         Ok((line, known))
     }
 
-    async fn line(&self, address: &str) -> Result<MintServiceClient, String> {
-        if let Some(line) = lock(&self.forwards.lines).get(address) {
-            return Ok(line.clone());
+    async fn line(&self, address: &str) -> Result<Line, String> {
+        let known = || lock(&self.forwards.lines).get(address).cloned();
+        if let Some(line) = known() {
+            return Ok(line);
+        }
+        let turn = self.forwards.turn(address);
+        let _turn = turn.lock().await;
+        if let Some(line) = known() {
+            return Ok(line);
         }
         let found = tokio::net::lookup_host(address).await.map_err(|e| e.to_string())?;
         let admitted = self.forwards.admitted(found);
@@ -204,7 +248,8 @@ impl Sequences {
             return Err(format!("{address} lies in no network of the masters' whitelist"));
         }
         let transport = transport::connect(admitted.as_slice()).await.map_err(|e| e.to_string())?;
-        let line = MintServiceClient::new(tarpc::client::Config::default(), transport).spawn();
+        let client = MintServiceClient::new(tarpc::client::Config::default(), transport).spawn();
+        let line = Line { number: self.forwards.made.fetch_add(1, Ordering::Relaxed), client };
         let mut lines = lock(&self.forwards.lines);
         if lines.len() >= AGENTS_MAX {
             lines.clear();

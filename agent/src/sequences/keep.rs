@@ -88,11 +88,8 @@ impl Sequences {
         }
         if let (Some(line), Some(hurried)) = (held, self.hurried.get(at)) {
             let request = self.keep_request(session, 0, true);
-            let leave = async {
-                let _turn = hurried.turn.lock().await;
-                let _ = line.keep_sections(request).await;
-            };
-            let _ = tokio::time::timeout(LEAVE_TIMEOUT, leave).await;
+            let _turn = tokio::time::timeout(LEAVE_TIMEOUT / 2, hurried.turn.lock()).await;
+            let _ = tokio::time::timeout(LEAVE_TIMEOUT, line.keep_sections(request)).await;
         }
     }
 
@@ -142,26 +139,28 @@ impl Sequences {
                     () = stop.cancelled() => {}
                     () = hurried.some.notified() => {}
                 }
-            } else {
-                let _turn = hurried.turn.lock().await;
-                if stop.is_cancelled() {
-                    return;
-                }
-                if let Err(error) = self.keep_only(at, session, only).await {
-                    tracing::debug!(address = error.address(), %error, "a master did not say which sections are ours");
-                    tokio::time::sleep(HURRIED_PAUSE).await;
-                }
+            } else if let Err(error) = self.keep_only(at, session, only, stop).await {
+                tracing::debug!(address = error.address(), %error, "a master did not say which sections are ours");
+                tokio::time::sleep(HURRIED_PAUSE).await;
             }
         }
     }
 
     /// Keeps these sections at that master, as far as it lists them for us.
-    async fn keep_only(&self, at: usize, session: SessionId, only: Vec<SectionRange>) -> Result<(), CallError> {
+    async fn keep_only(
+        &self,
+        at: usize,
+        session: SessionId,
+        only: Vec<SectionRange>,
+        stop: &CancellationToken,
+    ) -> Result<(), CallError> {
+        let Some(hurried) = self.hurried.get(at) else { return Ok(()) };
         let line = self.masters.reach(at, Lane::Lists, self.open_limit(), self.lease_in_real()).await?;
-        if self.minter.may_give_sections().is_err() {
+        let _turn = hurried.turn.lock().await;
+        if stop.is_cancelled() || self.minter.may_give_sections().is_err() {
             return Ok(());
         }
-        let calls = self.hurried.get(at).map_or(0, |hurried| hurried.calls.load(Ordering::Relaxed));
+        let calls = hurried.calls.load(Ordering::Relaxed);
         let request = KeepRequest { only, ..self.keep_request(session, calls, false) };
         // Before it is sent: from here on it may have been answered.
         let sent = self.clock.boot();

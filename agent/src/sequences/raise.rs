@@ -11,6 +11,7 @@ use crate::sequence::{Bounds, RaiseOutcome, SectionState, Tenure};
 use common::parameters::SessionId;
 use common::rpc::ranges::{NotRaised, RAISES_MAX, Raise, RaiseRequest, Raised};
 use common::sequence::Section;
+use common::time::SpanMs;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
@@ -26,6 +27,8 @@ const ANSWER_LIMIT_MIN: Duration = Duration::from_secs(1);
 /// A master that did not answer what was left over is not asked about such for so long: meanwhile the first one may grant it again, and must
 /// be asked for that.
 const REST: Duration = Duration::from_secs(5);
+/// A section that cannot have a bound of its own, because as many have one as may, is not asked about again for so long.
+const TOO_MANY_PAUSE: SpanMs = SpanMs::seconds(5);
 
 /// Sections that need a higher bound.
 #[derive(Default)]
@@ -46,6 +49,8 @@ struct Wanted {
     tenure: Tenure,
     /// The place of the master that did not grant it.
     refused_at: Option<usize>,
+    /// The reason that a master gave.
+    refused: Option<NotRaised>,
 }
 
 impl Raises {
@@ -115,7 +120,7 @@ impl Sequences {
                 (entry.state.tenure(), entry.state.want(now)?, entry.state.receipt())
             };
             let raise = Raise { name: name.name().clone(), section, g: tenure.g, to, receipt };
-            Some(Wanted { name, raise, tenure, refused_at: None })
+            Some(Wanted { name, raise, tenure, refused_at: None, refused: None })
         };
         (queued.into_iter().filter_map(want).collect(), drained)
     }
@@ -189,6 +194,11 @@ impl Sequences {
         let now = self.clock.boot();
         add(&self.counts.raises_failed, wanted.len() as u64);
         for one in wanted {
+            if let Some(NotRaised::TooMany { max }) = one.refused {
+                lock(&one.name.routes).cannot_have_more(max);
+                self.with_section(one, |state| state.failed(one.tenure, now + TOO_MANY_PAUSE));
+                continue;
+            }
             self.with_section(one, |state| state.failed(one.tenure, now));
             // Somebody else may have it by now.
             self.want_route(&one.name, one.raise.section);
@@ -220,7 +230,7 @@ impl Sequences {
             match self.with_section(&one, |state| state.answered(definition, tenure, answer, written, now)) {
                 Some(RaiseOutcome::Used) => add(&self.counts.raises, 1),
                 Some(RaiseOutcome::Unwritten) => add(&self.counts.raises_failed, 1),
-                Some(RaiseOutcome::AskAnother) => left.push(one),
+                Some(RaiseOutcome::AskAnother) => left.push(Wanted { refused: answer.err(), ..one }),
                 // Its name is another one by now.
                 None => {}
             }

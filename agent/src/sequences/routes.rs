@@ -117,6 +117,11 @@ impl NameRoutes {
         self.unserved.clone()
     }
 
+    /// No further section of the name can have a bound of its own, as the masters say.
+    pub(super) fn cannot_have_more(&mut self, max: u32) {
+        self.unserved = Some(Unserved::TooManyOfName { max });
+    }
+
     /// What a master said.
     fn learn_from_master(&mut self, routes: &[Route]) {
         for route in routes {

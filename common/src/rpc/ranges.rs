@@ -235,9 +235,12 @@ pub enum NotRaised {
     /// There is no such sequence or section, or its name was retired.
     #[error("no such sequence")]
     Unknown,
-    /// As many sections with bounds of their own are kept as may be.
-    #[error("as many sections with bounds of their own are in use as are kept")]
-    TooMany,
+    /// As many sections with bounds of their own are kept as may be, of the name or of all names.
+    #[error("{max} sections with bounds of their own are in use, as many as are kept")]
+    TooMany {
+        /// How many are kept.
+        max: u32,
+    },
 }
 
 /// A call for who serves what.

@@ -126,8 +126,8 @@ where
         let max_seq = rules::raised(from, raise.to, self.raise_bound(&held, &terms), &terms)?;
         if max_seq > from {
             let range = SectionRange::from(&key);
-            if self.adds_too_many(&key, session) {
-                return Err(NotRaised::TooMany);
+            if let Some(most) = self.too_many_with(&key) {
+                return Err(NotRaised::TooMany { max: u32::try_from(most).unwrap_or(u32::MAX) });
             }
             let peer_has = self.held_by_all(&held, max_seq);
             self.put_sections(&range, Held { max_seq, peer_has, ..held }, fx);
@@ -137,10 +137,12 @@ where
         Ok(Raised { from, max_seq, receipt })
     }
 
-    /// Whether a section that gets a bound of its own takes a further row where there are as many as may be.
-    fn adds_too_many(&self, key: &SectionKey, session: SessionId) -> bool {
-        let full = self.sections.len() >= SECTIONS_MAX || self.sections.len_of(&key.name) >= SECTIONS_OF_NAME_MAX;
-        full && self.sections.row(key, session).is_some_and(|row| row.len() > 1)
+    /// How many rows there may be, if there are as many, and a section that gets a bound of its own takes a further one.
+    fn too_many_with(&self, key: &SectionKey) -> Option<usize> {
+        let of_name = self.sections.len_of(&key.name) >= SECTIONS_OF_NAME_MAX;
+        let most = of_name.then_some(SECTIONS_OF_NAME_MAX);
+        let most = most.or_else(|| (self.sections.len() >= SECTIONS_MAX).then_some(SECTIONS_MAX));
+        most.filter(|_| self.sections.row(key).is_some_and(|row| row.len() > 1))
     }
 
     /// Lets sections that nobody serves be given to somebody. If that is about to happen the call waits for it.
@@ -154,12 +156,14 @@ where
     ) {
         let reply = match self.want_routes(now, &mut request, address, fx) {
             Ok(unserved) => {
-                let open = self.under_way(now, &request);
+                let open = self.under_way(now, &request, unserved.is_some());
                 let network = self.table.usage().limits().network(address);
                 let waiting = &self.routes.waiting;
                 let of_network = waiting.values().filter(|asked| asked.network == network).count();
                 if !open.is_empty() && waiting.len() < ROUTES_WAITING_MAX && of_network < ROUTES_WAITING_OF_NETWORK_MAX
                 {
+                    // All other reasons may be over by then.
+                    let unserved = unserved.filter(|why| matches!(why, Unserved::TooManyNew { .. }));
                     let asked = AskedRoutes { until: now.boot + ROUTES_WAIT, request, network, unserved, open };
                     self.routes.waiting.insert(id, asked);
                     return;
@@ -198,12 +202,13 @@ where
         Ok(too_many.or_else(|| self.unserved(now, name, sections)))
     }
 
-    /// The sections of a living name that somebody is about to be given: by a proposal from here, or by the other master, which was asked to.
-    fn under_way(&self, now: Now, request: &RoutesRequest) -> Vec<Section> {
+    /// The sections of a living name that somebody is about to be given: by a proposal from here, or by the other master, which was asked to,
+    /// unless some can be given to nobody.
+    fn under_way(&self, now: Now, request: &RoutesRequest, in_vain: bool) -> Vec<Section> {
         let RoutesRequest { name, sections, .. } = request;
         let is_living = self.is_living_sequence(name) && self.may_give_sections(now).is_ok();
         let key = |section: Section| SectionKey { name: name.clone(), section };
-        let of_other = |section| !self.is_home_of(name) && !self.has_owner(now, &key(section));
+        let of_other = |section| !in_vain && !self.is_home_of(name) && !self.has_owner(now, &key(section));
         let open = |section: &&Section| self.sections.prep(&key(**section)).is_some() || of_other(**section);
         if is_living { sections.iter().filter(open).copied().collect() } else { Vec::new() }
     }

@@ -113,12 +113,9 @@ impl SectionTable {
         pieces.filter(|piece| piece.held.is_some() || piece.prep.is_some())
     }
 
-    /// The sections beside one that are like it in all and listed for that session, as it is.
-    pub fn row(&self, key: &SectionKey, session: SessionId) -> Option<SectionRange> {
-        let rows = [self.records.row(key)?, self.peer_has.row(key)?, self.listed.get(&session)?.row(key)?];
-        let from = rows.iter().map(|row| row.from).max()?;
-        let to = rows.iter().map(|row| row.to).min()?;
-        Some(SectionRange { name: key.name.clone(), from, to })
+    /// The row of records that a section is in.
+    pub fn row(&self, key: &SectionKey) -> Option<SectionRange> {
+        self.records.row(key)
     }
 
     /// How many rows there are, of records and proposals.

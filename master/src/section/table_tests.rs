@@ -149,7 +149,7 @@ fn a_section_leaves_its_row_and_joins_it_again() {
     table.put(&range("a", 0, 100), held(1, 7, 5, 5));
     let changed = table.put(&range("a", 50, 51), held(1, 7, 9, 5));
     assert_eq!((changed.gone.len(), changed.rows.len(), table.len()), (0, 3, 3));
-    assert_eq!(table.row(&key("a", 3), SessionId(7)), Some(range("a", 0, 50)));
+    assert_eq!(table.row(&key("a", 3)), Some(range("a", 0, 50)));
     table.put(&range("a", 0, 50), held(1, 7, 9, 5));
     let changed = table.put(&range("a", 51, 100), held(1, 7, 9, 9));
     assert_eq!(changed.gone, [key("a", 51)]);
