@@ -26,7 +26,7 @@ const LOOK_UP_NAMES_MAX: usize = NAMESPACES_PAGE_MAX;
 const UNHEARD_MAX: usize = LOOK_UP_NAMES_MAX / 4 * 3;
 /// The time for names that are to be used, in one question: whoever waits for the next one waits for them.
 const USE_TIME: Duration = Duration::from_secs(2);
-/// Those of them that a master takes in use at once: it makes them durable together, and other calls have room beside them.
+/// Names of them that a master takes in use at once: it makes them durable together, and other calls have room beside them.
 const USES_AT_ONCE: usize = 16;
 /// Steps of a look-up at most: what a name stands for is asked, and then whether it may be taken in use, unless it stands for something else
 /// by then.

@@ -186,7 +186,7 @@ impl Allocator {
         self.links.iter().filter(|link| link.answers).count()
     }
 
-    /// Whether that one did.
+    /// Tells whether that one did.
     pub fn answers(&self, at: usize) -> bool {
         self.links.get(at).is_some_and(|link| link.answers)
     }

@@ -56,7 +56,7 @@ impl Bounds {
         bounds
     }
 
-    /// What the fresh sections among these allow, as far as the first bound of their name is known: written down before any of them is used.
+    /// The bounds that the fresh sections among these allow, as far as the first bound of their name is known: written down before any of them is used.
     pub fn fresh<'a>(
         listed: impl IntoIterator<Item = &'a HeldSections>,
         first_bound: impl Fn(&GeneratorName) -> Option<u64>,
@@ -70,7 +70,7 @@ impl Bounds {
         bounds
     }
 
-    /// Those of sections of which `noted` has nothing of the same owner.
+    /// The bounds of sections of which `noted` has nothing of the same owner.
     #[must_use]
     pub fn missing_in(&self, noted: &Self) -> Self {
         let mut missing = Self::default();
@@ -83,7 +83,7 @@ impl Bounds {
         missing
     }
 
-    /// How many there are, one for sections beside each other that are alike.
+    /// Counts them, one for sections beside each other that are alike.
     pub fn len(&self) -> usize {
         self.names.values().map(RangeMap::len).sum()
     }

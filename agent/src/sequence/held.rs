@@ -23,7 +23,7 @@ pub struct HeldRange {
     pub since: BootMs,
     /// The first instant at which they may not be served any more.
     pub until: BootMs,
-    /// Whether nobody gave a number of them before, and their first step may be given without asking.
+    /// Tells whether nobody gave a number of them before, and their first step may be given without asking.
     pub fresh: bool,
 }
 
@@ -71,7 +71,7 @@ impl HeldRange {
         }
     }
 
-    /// Whether its sections are fresh, and served in that tenure.
+    /// Tells whether its sections are fresh, and served in that tenure.
     pub fn is_fresh_in(&self, tenure: Tenure) -> bool {
         self.fresh && (self.g, self.since) == (tenure.g, tenure.since)
     }
@@ -86,7 +86,7 @@ impl HeldRange {
 pub struct Held {
     /// By the first section; none overlaps another.
     ranges: BTreeMap<u32, HeldRange>,
-    /// Of those that were fresh.
+    /// Receipts of those that were fresh.
     receipts: RangeMap<u32, Receipted>,
 }
 
@@ -130,7 +130,7 @@ impl Held {
         }
     }
 
-    /// What was proved of sections whose span has ended.
+    /// Receipts of sections whose span has ended.
     pub fn receipts(&self, name: &GeneratorName, now: BootMs) -> Vec<ShownReceipt> {
         let mut all: Vec<&Receipted> = Vec::new();
         for range in self.ranges.values().filter(|range| range.until <= now) {
@@ -204,13 +204,13 @@ impl Held {
         range.filter(|range| section.0 < range.to).map_or(Standing::NotOurs, |range| range.standing(now))
     }
 
-    /// Whether masters call a section fresh that is served in that tenure.
+    /// Tells whether masters call a section fresh that is served in that tenure.
     pub fn is_fresh(&self, section: Section, tenure: Tenure) -> bool {
         let range = self.ranges.range(..=section.0).next_back().map(|(_, range)| range);
         range.is_some_and(|range| section.0 < range.to && range.is_fresh_in(tenure))
     }
 
-    /// Those of these sections, ascending, cut at their borders.
+    /// Ranges of these sections, ascending, cut at their borders.
     pub fn among(&self, sections: &Range<u32>) -> impl Iterator<Item = HeldRange> {
         let Range { start, end } = sections.clone();
         let first = self.ranges.range(..=start).next_back().map_or(start, |(from, _)| *from);

@@ -44,7 +44,7 @@ struct Agent {
     file: Bounds,
     /// and what was there at its start.
     former: Bounds,
-    /// Whether it has written the fresh section down since then.
+    /// Tells whether it has written the fresh section down since then.
     noted: bool,
     /// An answer that is not used yet, and whether it is written down.
     answer: Option<(Tenure, Raised, bool)>,

@@ -38,7 +38,7 @@ struct Line {
 
 pub(super) struct Forwards {
     lines: Mutex<BTreeMap<String, Line>>,
-    /// By the agent's address: held while a connection is made, so that calls that lost one together make one.
+    /// Locks by the agent's address, held while a connection is made, so that calls that lost one together make one.
     connecting: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
     made: AtomicU64,
     /// Where other agents may be, as a master said last: any other address that one of them gives as its own is somebody else's.

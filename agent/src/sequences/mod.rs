@@ -111,7 +111,7 @@ pub struct Sequences {
     /// As many as callers have over HTTP, where each that waits keeps one.
     connections: usize,
     waiting: Rooms,
-    /// By master: sections for which calls wait, and which it is asked for at once.
+    /// Sections, by master, for which calls wait, and which it is asked for at once.
     hurried: Box<[Hurried]>,
     /// Told when a master is to be asked sooner for all of ours than it was to be.
     kept_sooner: Notify,

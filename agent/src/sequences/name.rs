@@ -59,7 +59,7 @@ pub(crate) struct Name {
     encoding: Arc<Encoding>,
     held: ArcSwap<Vec<HeldRange>>,
     shards: Box<[CachePadded<Mutex<Shard>>]>,
-    /// Of sections that were forgotten to make room: no number above it was given. Neighbours are one entry, as at the masters, which keep a
+    /// Numbers, by section, above which none was given before it was forgotten to make room. Neighbours are one entry, as at the masters, which keep a
     /// bounded number of such.
     floors: Mutex<RangeMap<u32, u64>>,
     pub(super) routes: Mutex<NameRoutes>,
@@ -214,7 +214,7 @@ pub(super) fn standing(held: &[HeldRange], section: Section, now: BootMs) -> Sta
     range_of(held, section).map_or(Standing::NotOurs, |range| range.standing(now))
 }
 
-/// Whether nobody gave a number of a section before, if it is served in that tenure.
+/// Tells whether nobody gave a number of a section before, if it is served in that tenure.
 pub(super) fn is_fresh(held: &[HeldRange], section: Section, tenure: Tenure) -> bool {
     range_of(held, section).is_some_and(|range| range.is_fresh_in(tenure))
 }

@@ -34,7 +34,7 @@ pub(super) struct NameRoutes {
     /// Behind the last one that was asked about: those after it are next, so that low ones that are wanted again and again, because nobody can
     /// serve them, keep none from being asked about.
     next: u32,
-    /// Whether masters are asked about some,
+    /// Tells whether masters are asked about some,
     asking: bool,
     /// and which they were asked about lately,
     asked: BTreeSet<u32>,

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// What is remembered of sections beside each other that were forgotten takes so much memory, in bytes: their places, their number, and a part
+/// Memory that is taken by what is remembered of sections beside each other that were forgotten, in bytes: their places, their number, and a part
 /// of the nodes of the map.
 pub(super) const FLOOR_LEN: usize = 32;
 /// How often it is looked.

@@ -310,7 +310,7 @@ impl Inspection {
     }
 }
 
-/// How many sections these bounds are of.
+/// Counts the sections that these bounds are of.
 fn count(bounds: &[BoundView]) -> u64 {
     bounds.iter().map(|bound| u64::from(bound.to.saturating_sub(bound.from))).sum()
 }

@@ -235,7 +235,7 @@ pub enum NotRaised {
     /// There is no such sequence or section, or its name was retired.
     #[error("no such sequence")]
     Unknown,
-    /// As many sections with bounds of their own are kept as may be, of the name or of all names.
+    /// No further section can have a bound of its own: of the name, or of all names, there are as many as are kept.
     #[error("{max} sections with bounds of their own are in use, as many as are kept")]
     TooMany {
         /// How many are kept.

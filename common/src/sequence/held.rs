@@ -118,7 +118,7 @@ pub struct SectionRecord {
     pub max_seq: u64,
 }
 
-/// How far the numbers of sections may have been given, under one owner.
+/// The number up to which numbers of sections may have been given, under one owner.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SectionBound {
     /// Which sections.

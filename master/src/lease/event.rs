@@ -294,14 +294,14 @@ pub enum Write {
     Audit(Entry),
     /// Rows of sections that were given to somebody.
     Sections {
-        /// Where rows began that are no more.
+        /// Begins of rows that are no more.
         gone: Vec<SectionKey>,
         /// Each with what the other master holds of its `max_seq`.
         rows: Vec<(SectionRecord, u64)>,
     },
     /// Rows of proposals to give sections to somebody.
     SectionPreps {
-        /// Where rows began that are no more.
+        /// Begins of rows that are no more.
         gone: Vec<SectionKey>,
         /// Those that are there now.
         rows: Vec<SectionRecord>,

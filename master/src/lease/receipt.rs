@@ -88,7 +88,7 @@ pub(crate) fn was_told<'a>(mut pairings: impl Iterator<Item = &'a EpochId>, show
     })
 }
 
-/// What a receipt of sections says, as the bytes that are proved.
+/// The bytes that a receipt of sections proves.
 pub(crate) fn said_of_sections(sections: &SectionRange, g: Generation, session: SessionId) -> Option<Vec<u8>> {
     let codec = bincode::DefaultOptions::new().with_fixint_encoding();
     codec.serialize(&(sections, g, session)).ok()

@@ -89,7 +89,7 @@ pub trait Agreement {
     /// Whether sections may change their owners now.
     fn may_give_sections(&self, now: Now) -> Result<(), Refusal>;
 
-    /// Whether the owners of a name's sections are chosen here.
+    /// Tells whether the owners of a name's sections are chosen here.
     fn is_home_of(&self, name: &GeneratorName) -> bool;
 
     /// How far a section may be raised without asking anybody.

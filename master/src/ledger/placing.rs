@@ -25,7 +25,7 @@ const GONE_MAX: usize = 2_048;
 /// Ranges of an owner that serves them which are moved at one beat because it is drained, and sections which are moved to make the load more
 /// even: for each of them calls wait for a while.
 const MOVES_MAX: usize = 32;
-/// Of many more sections this part may be moved at one beat to make the load more even, so that it does not take days.
+/// Part of many more sections that may be moved at one beat to make the load more even, so that it does not take days.
 const MOVES_PART: u32 = 32;
 
 /// What those who may be given sections of one set have, while several are given at once.
@@ -77,7 +77,7 @@ where
         self.sections.prep(key).is_none() && self.sections.owned(key).is_none_or(gone)
     }
 
-    /// Whether somebody serves a section, and nobody is to have it after that.
+    /// Tells whether somebody serves a section, and nobody is to have it after that.
     pub(super) fn has_owner(&self, now: Now, key: &SectionKey) -> bool {
         self.sections.prep(key).is_none() && !self.is_nobodys(now, key)
     }
@@ -137,7 +137,7 @@ where
         taken
     }
 
-    /// What is said of a living name whose sections are at home here, and by whose set.
+    /// The terms and the set of a living name whose sections are at home here.
     fn terms_at_home(&self, name: &GeneratorName) -> Option<(Terms, GeneratorName)> {
         let (terms, true) = self.terms_of(name)? else { return None };
         let set = self.sequences_of(name)?.set().clone();

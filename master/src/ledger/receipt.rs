@@ -68,7 +68,7 @@ where
         Err(Refusal::Reverted)
     }
 
-    /// Whether masters of this pairing, or of one before it, said that the session owned these sections.
+    /// Tells whether masters of this pairing, or of one before it, said that the session owned these sections.
     fn shows_sections(&self, session: SessionId, ShownReceipt { sections, g, receipt }: &ShownReceipt) -> bool {
         let Some(said) = said_of_sections(sections, *g, session) else { return false };
         let proof = Proof::from(receipt.0);

@@ -22,9 +22,9 @@ use std::collections::BTreeMap;
 
 /// Calls for routes that wait at once until their sections have owners; one more is answered with what is known.
 const ROUTES_WAITING_MAX: usize = 1_024;
-/// Those of them that may come from one network.
+/// Calls of them that may come from one network.
 const ROUTES_WAITING_OF_NETWORK_MAX: usize = 128;
-/// How long one waits: two masters that hear each other agree on an owner in some milliseconds.
+/// Time that one waits: two masters that hear each other agree on an owner in some milliseconds.
 const ROUTES_WAIT: SpanMs = SpanMs(150);
 
 impl<A> Ledger<A>
@@ -137,7 +137,7 @@ where
         Ok(Raised { from, max_seq, receipt })
     }
 
-    /// How many rows there may be, if there are as many, and a section that gets a bound of its own takes a further one.
+    /// The number of rows that there may be, if there are as many, and a section that gets a bound of its own takes a further one.
     fn too_many_with(&self, key: &SectionKey) -> Option<usize> {
         let of_name = self.sections.len_of(&key.name) >= SECTIONS_OF_NAME_MAX;
         let most = of_name.then_some(SECTIONS_OF_NAME_MAX);
@@ -236,7 +236,7 @@ where
         }
     }
 
-    /// Who serves which of these sections now.
+    /// Tells who serves which of these sections now.
     fn routes_now(&self, request: &RoutesRequest) -> Result<RoutesReply, Refusal> {
         self.may_serve_sections()?;
         let RoutesRequest { name, sections, all_from, .. } = request;

@@ -68,10 +68,10 @@ pub(super) struct SegmentWish {
     pub(super) asker: Asker,
 }
 
-/// What is kept of calls for routes.
+/// Calls for routes, as far as they are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct RoutesAsked {
-    /// Which new sections were asked about within the hour.
+    /// New sections that were asked about within the hour.
     pub(super) newcomers: Newcomers,
     /// Calls that wait until sections have owners.
     pub(super) waiting: BTreeMap<RequestId, AskedRoutes>,
@@ -79,7 +79,7 @@ pub(super) struct RoutesAsked {
     pub(super) section_changed: bool,
 }
 
-/// One of them.
+/// A call for routes that waits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct AskedRoutes {
     pub(super) until: BootMs,
@@ -88,7 +88,7 @@ pub(super) struct AskedRoutes {
     pub(super) network: Option<IpNet>,
     /// The reason why some of its sections can be given to nobody, if that was known when it came.
     pub(super) unserved: Option<Unserved>,
-    /// Those that have none, as far as was looked from the end.
+    /// Sections that have none, as far as was looked from the end.
     pub(super) open: Vec<Section>,
 }
 

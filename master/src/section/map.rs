@@ -7,7 +7,7 @@ use rangemap::RangeMap;
 use std::collections::BTreeMap;
 use std::ops::{Bound, Range};
 
-/// What is known of sections. Rows split where a value changes, and those that touch and agree are one.
+/// Knowledge of sections. Rows split where a value changes, and those that touch and agree are one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SectionMap<V: Clone + Eq> {
     names: BTreeMap<GeneratorName, RangeMap<u32, V>>,
@@ -17,9 +17,9 @@ pub struct SectionMap<V: Clone + Eq> {
 /// The rows that are different after a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangedRows<V> {
-    /// Where rows began that are no more.
+    /// Begins of rows that are no more.
     pub gone: Vec<SectionKey>,
-    /// Those that are new, or reach further or less far than before.
+    /// Rows that are new, or reach further or less far than before.
     pub rows: Vec<(SectionRange, V)>,
 }
 
@@ -41,12 +41,12 @@ impl<V: Clone + Eq> SectionMap<V> {
         Some(range(&key.name, row))
     }
 
-    /// How many rows there are.
+    /// Counts the rows.
     pub fn len(&self) -> usize {
         self.rows
     }
 
-    /// How many rows of a name there are.
+    /// Counts the rows of a name.
     pub fn len_of(&self, name: &GeneratorName) -> usize {
         self.names.get(name).map_or(0, RangeMap::len)
     }
@@ -56,7 +56,7 @@ impl<V: Clone + Eq> SectionMap<V> {
         self.rows == 0
     }
 
-    /// How many sections there are in all rows.
+    /// Counts the sections in all rows.
     pub fn sections(&self) -> u64 {
         let rows = self.names.values().flat_map(RangeMap::iter);
         rows.map(|(row, _)| u64::from(row.end.saturating_sub(row.start))).sum()

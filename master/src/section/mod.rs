@@ -113,7 +113,7 @@ impl Held {
     }
 }
 
-/// Whose a section is, or is proposed to be by its home.
+/// The owner of a section, or the one that its home proposes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Owned {
     /// Which owner it is, or will be.

@@ -86,7 +86,7 @@ pub fn choose(candidates: &[Candidate], neighbours: [Option<SessionId>; 2], weig
     Some(neighbour.unwrap_or(least).session)
 }
 
-/// Whose so many sections of `weight` bytes beside each other become, in their order. Few go to one; of more than a neighbourhood each gets as
+/// Chooses whose so many sections of `weight` bytes beside each other become, in their order. Few go to one; of more than a neighbourhood each gets as
 /// many as let all who get some have as much for their memory then.
 pub fn divide(
     candidates: &[Candidate],
@@ -164,7 +164,7 @@ pub fn moved(candidates: &mut [Candidate], (from, to): (SessionId, SessionId), b
     }
 }
 
-/// How many sections of `weight` bytes go from one to another until the two are [`uneven`] no more, `most` at most. Others do not count: what
+/// Counts the sections of `weight` bytes that go from one to another until the two are [`uneven`] no more, `most` at most. Others do not count: what
 /// goes to one at a beat is one range.
 pub fn evening(candidates: &[Candidate], weight: u64, pair: (SessionId, SessionId), most: u32) -> u32 {
     let both = candidates.iter().filter(|it| it.session == pair.0 || it.session == pair.1);

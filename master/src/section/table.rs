@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub struct SectionTable {
     records: SectionMap<Owned>,
     preps: SectionMap<Owned>,
-    /// Of each section with a record, what the other master said that it holds of its bound.
+    /// Bounds that the other master said that it holds, of each section with a record.
     peer_has: SectionMap<u64>,
     /// What is listed for each session: its records of which no proposal is open here.
     listed: BTreeMap<SessionId, SectionMap<Generation>>,
@@ -72,7 +72,7 @@ impl SectionTable {
         Some(held(self.records.get(key)?, self.peer_has.get(key)))
     }
 
-    /// Whose a section is that was given to somebody.
+    /// The record of a section that was given to somebody.
     pub fn owned(&self, key: &SectionKey) -> Option<&Owned> {
         self.records.get(key)
     }
@@ -82,7 +82,7 @@ impl SectionTable {
         self.preps.get(key)
     }
 
-    /// What is known of a range, ascending and without a gap: each piece reaches as far as all is alike.
+    /// Pieces of a range, ascending and without a gap: each reaches as far as all is alike.
     pub fn pieces(&self, of: &SectionRange) -> impl Iterator<Item = Piece> {
         let (name, end) = (&of.name, of.to.0);
         let mut from = of.from.0;
@@ -118,12 +118,12 @@ impl SectionTable {
         self.records.row(key)
     }
 
-    /// How many rows there are, of records and proposals.
+    /// Counts the rows of records and proposals.
     pub fn len(&self) -> usize {
         self.records.len().saturating_add(self.preps.len())
     }
 
-    /// How many rows of a name there are.
+    /// Counts the rows of a name.
     pub fn len_of(&self, name: &GeneratorName) -> usize {
         self.records.len_of(name).saturating_add(self.preps.len_of(name))
     }
@@ -133,12 +133,12 @@ impl SectionTable {
         self.len() == 0
     }
 
-    /// How many rows of proposals there are.
+    /// Counts the rows of proposals.
     pub fn preps_len(&self) -> usize {
         self.preps.len()
     }
 
-    /// How many sections are proposed to somebody.
+    /// Counts the sections that are proposed to somebody.
     pub fn proposed(&self) -> u64 {
         self.preps.sections()
     }
@@ -269,7 +269,7 @@ impl SectionTable {
         self.counts.get(&session).into_iter().flatten().map(|(name, count)| (name, *count))
     }
 
-    /// Who has, or is to have, the nearest sections before and after a range, not further away than `reach`.
+    /// Finds who has, or is to have, the nearest sections before and after a range, not further away than `reach`.
     pub fn neighbours(&self, of: &SectionRange, reach: u32) -> [Option<SessionId>; 2] {
         let (from, to) = (of.from.0, of.to.0);
         let before = |map: &SectionMap<Owned>| {
@@ -316,7 +316,7 @@ impl SectionTable {
         held.min().unwrap_or_default()
     }
 
-    /// What the other master says that it holds of these.
+    /// Notes what the other master says that it holds of these.
     pub fn note_peer_has(&mut self, range: &SectionRange, peer_has: u64) {
         for Piece { range, held, .. } in self.pieces(range).collect::<Vec<_>>() {
             if let Some(held) = held {

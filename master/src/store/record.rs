@@ -89,9 +89,9 @@ pub struct Meta {
     pub setting_preps: u64,
     /// Where the audit ends.
     pub audit: Head,
-    /// How many rows of sections there are.
+    /// Counts the rows of sections.
     pub sections: u64,
-    /// How many rows of proposals of sections there are.
+    /// Counts the rows of proposals of sections.
     pub section_preps: u64,
 }
 

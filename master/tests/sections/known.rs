@@ -1,4 +1,4 @@
-//! What all masters of a run know from the beginning: names, and the leases that let sessions serve sections.
+//! Knowledge that all masters of a run begin with: names, and the leases that let sessions serve sections.
 
 use super::world::{ALLOWANCE, STEP};
 use common::audit::Actor;
@@ -20,7 +20,7 @@ pub(super) fn axis() -> Setting {
 /// Sessions that allocators may have, each of which holds a lease that outlives every run: the even ones are of one, the odd ones of the other.
 pub(super) const SESSIONS: u128 = 12;
 
-/// What lets such a session serve sections.
+/// The lease that lets such a session serve sections.
 pub(super) fn lease(session: u128) -> Write {
     let agent_id = format!("a{}", 2 - session % 2).parse().unwrap();
     let value = TokenValue(u32::try_from(session).unwrap());

@@ -99,7 +99,7 @@ async fn an_agent_that_names_itself_by_ever_newer_routes_is_asked_four_times_and
     assert!((2..=8).contains(&asked), "one call was passed on {asked} times");
 }
 
-/// How long the median of these calls takes, one after the other, for a key of a section each.
+/// Time that the median of these calls takes, one after the other, for a key of a section each.
 async fn median(agent: &Agent, sections: std::ops::Range<u32>) -> Duration {
     let mut took = Vec::new();
     for section in sections {

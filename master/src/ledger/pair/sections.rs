@@ -25,9 +25,9 @@ const TOLD_MAX: usize = 8_192;
 /// What a master keeps of sections to agree on them with the other one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct PairedSections {
-    /// When each proposal was last sent.
+    /// Times when proposals were last sent.
     proposed: SectionMap<BootMs>,
-    /// When each raised bound was last told.
+    /// Times when raised bounds were last told.
     told: SectionMap<BootMs>,
     /// Raised here, and not known to be held by the other master.
     untold: SectionMap<()>,
@@ -50,7 +50,7 @@ impl PairedSections {
     }
 }
 
-/// What of the `open` ranges has to be sent now, `max` parts at most: what was not `sent` in this start, or too long ago. It counts as sent.
+/// Takes the parts of the `open` ranges that have to be sent now, `max` at most: what was not `sent` in this start, or too long ago. It counts as sent.
 fn due(
     sent: &mut SectionMap<BootMs>,
     now: Now,
