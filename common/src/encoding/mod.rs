@@ -99,7 +99,7 @@ pub enum EncodingSource {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EncodingParameters {
-    /// Which.
+    /// The sections.
     pub form: EncodingForm,
     /// Characters: of all texts behind the prefix (`decimal`, `hex`, `base32`, `base62`, `ff1`), or of the shortest (`sqids`).
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -95,7 +95,7 @@ pub struct SectionReceipt(pub [u8; 32]);
 /// A receipt, with what it is of; the session is the one that shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ShownReceipt {
-    /// Of which sections.
+    /// The sections that it is of.
     pub sections: SectionRange,
     /// Which owner the session was.
     pub g: Generation,
@@ -176,7 +176,7 @@ pub struct Raise {
     pub g: Generation,
     /// How far.
     pub to: RaiseTo,
-    /// What the caller was granted of this section as this owner; `None`: nothing yet.
+    /// The receipt that the caller was given of this section as this owner; `None`: nothing yet.
     pub receipt: Option<SectionReceipt>,
 }
 
@@ -238,7 +238,7 @@ pub enum NotRaised {
     /// No further section can have a bound of its own: of the name, or of all names, there are as many as are kept.
     #[error("{max} sections with bounds of their own are in use, as many as are kept")]
     TooMany {
-        /// How many are kept.
+        /// The number of them that is kept.
         max: u32,
     },
 }
@@ -305,7 +305,7 @@ pub enum Unserved {
          back then, and register names with more keys_per_section"
     )]
     TooMany {
-        /// How many are kept.
+        /// The number of them that is kept.
         max: u32,
     },
     /// As many sections of this name were given as are kept of one.
@@ -313,7 +313,7 @@ pub enum Unserved {
         "{max} sections of this name, or rows of sections that are alike, are in use, and no more are kept of one: register another name with more keys_per_section"
     )]
     TooManyOfName {
-        /// How many are kept.
+        /// The number of them that is kept.
         max: u32,
     },
     /// The network of whoever asks asked about as many new sections as it may.

@@ -35,12 +35,12 @@ pub struct SectionRange {
 }
 
 impl SectionRange {
-    /// How many there are.
+    /// Counts them.
     pub const fn len(&self) -> u32 {
         self.to.0.saturating_sub(self.from.0)
     }
 
-    /// Whether there are none.
+    /// Tells whether there are none.
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -108,11 +108,11 @@ impl fmt::Display for SectionOrder {
 /// Sections that are alike, as a master knows them, or as their home proposes them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SectionRecord {
-    /// Which.
+    /// The sections.
     pub range: SectionRange,
-    /// How often each changed hands; 1 is the first owner. Grows with each change, at both masters or not at all.
+    /// The number of owners that each has had; 1 is the first one. Grows with each change, at both masters or not at all.
     pub g: Generation,
-    /// Whose they are.
+    /// The owner.
     pub owner: SectionOwner,
     /// No number above it was given to anybody of any of them. Only grows.
     pub max_seq: u64,
@@ -121,7 +121,7 @@ pub struct SectionRecord {
 /// The number up to which numbers of sections may have been given, under one owner.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SectionBound {
-    /// Which sections.
+    /// The sections.
     pub range: SectionRange,
     /// Under which owner.
     pub g: Generation,

@@ -51,7 +51,7 @@ impl<V: Clone + Eq> SectionMap<V> {
         self.names.get(name).map_or(0, RangeMap::len)
     }
 
-    /// Whether there are none.
+    /// Tells whether there are none.
     pub fn is_empty(&self) -> bool {
         self.rows == 0
     }

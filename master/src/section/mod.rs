@@ -116,9 +116,9 @@ impl Held {
 /// The owner of a section, or the one that its home proposes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Owned {
-    /// Which owner it is, or will be.
+    /// The number of its owner, now or to come.
     pub g: Generation,
-    /// Whose it is, or will be.
+    /// The owner, now or to come.
     pub owner: Arc<SectionOwner>,
     /// No number above it was given; of a proposal when it was made, as far as the home knew.
     pub max_seq: u64,

@@ -29,11 +29,11 @@ pub struct SectionTable {
 /// Sections beside each other that are alike, or of which nothing is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Which.
+    /// The sections.
     pub range: SectionRange,
-    /// Whose they are.
+    /// The owner.
     pub held: Option<Held>,
-    /// Whose they are proposed to be.
+    /// The owner that they are proposed to have.
     pub prep: Option<Owned>,
 }
 
@@ -128,7 +128,7 @@ impl SectionTable {
         self.records.len_of(name).saturating_add(self.preps.len_of(name))
     }
 
-    /// Whether there are none.
+    /// Tells whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
