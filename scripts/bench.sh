@@ -12,7 +12,7 @@ and measures an agent beside bare hyper and axum servers, Redis and PostgreSQL, 
 crates. Servers are pinned to core 0, the load generator to core 1. Prints tables and one line `RATIO name=value` each.
 
   --quick    few and short rounds: some minutes without the build
-  --report   write docs/benchmarks.md and its plots too
+  --report   write docs/prove/benchmarks.md and its plots too
   --help     this text
 EOT
 }
@@ -77,6 +77,6 @@ if $quick; then
 fi
 echo "Minting in process ..."
 cargo bench --locked -p uniq-agent --bench peers -- "${bench_args[@]}" | tee "$out/in-process.txt" || exit 1
-$report && compare_args+=(--report docs/benchmarks.md --in-process "$out/in-process.txt")
+$report && compare_args+=(--report docs/prove/benchmarks.md --in-process "$out/in-process.txt")
 echo "Agents and servers ..."
 UNIQ_BIN_DIR=$(realpath "$target/release") "$target/release/uniq_bench" compare "${compare_args[@]}"

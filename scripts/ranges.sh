@@ -14,7 +14,7 @@ pipelined; a steady load over changes of segments with and without the second on
 counter. Servers are pinned to core 0, the load generator to core 1. Under four minutes beside the build.
 
   --quick      two short rounds: a minute
-  --report     put the part on segments and sequences into docs/benchmarks.md anew, with its plot
+  --report     put the part on segments and sequences into docs/prove/benchmarks.md anew, with its plot
   --no-build   take the programs that were built before
   --help       this text
 EOT
@@ -24,7 +24,7 @@ args=(--rounds 5 --turn-ms 700 --steady 8s) build=true
 for arg in "$@"; do
   case $arg in
     --quick) args=(--rounds 2 --turn-ms 400 --steady 3s "${args[@]:6}") ;;
-    --report) args+=(--report docs/benchmarks.md) ;;
+    --report) args+=(--report docs/prove/benchmarks.md) ;;
     --no-build) build=false ;;
     -h | --help)
       usage

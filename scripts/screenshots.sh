@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the pictures of the console in docs/console/, of a real pair of masters with real agents, in a real browser.
+# Makes the pictures of the console in docs/operate/console/, of a real pair of masters with real agents, in a real browser.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -12,4 +12,4 @@ done
 cargo build --locked --bins
 UNIQ_BIN_DIR=${CARGO_TARGET_DIR:-target}/debug
 export UNIQ_BIN_DIR
-exec "$UNIQ_BIN_DIR/screenshots" docs/console "$@"
+exec "$UNIQ_BIN_DIR/screenshots" docs/operate/console "$@"

@@ -1,5 +1,5 @@
 //! Programs in other languages, with nothing of ours: two clients that are made from the agents' description, Java's own, and the code that
-//! docs/clients.md has.
+//! docs/use/clients/ has.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 use std::collections::HashSet;
@@ -168,9 +168,10 @@ async fn the_code_in_go_survives_an_agent_that_is_killed() {
 /// What people copy is what is tested.
 #[test]
 fn the_page_has_the_code_that_is_tested() {
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/clients.md")).unwrap();
     for (file, language) in [("uniq.py", "python"), ("Uniq.java", "java"), ("uniq.go", "go")] {
+        let name = format!("docs/use/clients/{language}.md");
+        let page = std::fs::read_to_string(format!(concat!(env!("CARGO_MANIFEST_DIR"), "/../{}"), name)).unwrap();
         let code = std::fs::read_to_string(format!("{PROGRAMS}/{file}")).unwrap();
-        assert!(page.contains(&format!("\n```{language}\n{code}```\n")), "docs/clients.md has another {file}");
+        assert!(page.contains(&format!("\n```{language}\n{code}```\n")), "{name} has another {file}");
     }
 }

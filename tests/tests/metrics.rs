@@ -102,13 +102,13 @@ fn an_application_has_the_series_of_an_agent() {
 /// Series that pages show are all in the documents, and no others.
 #[test]
 fn the_documents_list_every_series() {
-    let docs = fs::read_to_string(root().join("docs/metrics.md")).unwrap() + "\n";
+    let docs = fs::read_to_string(root().join("docs/operate/metrics.md")).unwrap() + "\n";
     let both = rows(log::SERIES) + &rows(ended::SERIES);
     let programs = [("agent.txt", agent::metrics::table()), ("master.txt", master::metrics::table())];
     for table in programs.iter().map(|(_, table)| table).chain([&both]) {
         assert!(
             docs.contains(&format!("|---|---|---|---|\n{table}\n")),
-            "docs/metrics.md does not have this:\n{table}"
+            "docs/operate/metrics.md does not have this:\n{table}"
         );
     }
     for (page, table) in &programs {

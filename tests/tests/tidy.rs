@@ -163,7 +163,9 @@ fn addresses(source: &str) -> Vec<String> {
 
 #[test]
 fn every_endpoint_is_in_the_documents() {
-    let api = read("docs/api.md");
+    let page = |names: &[&str]| names.iter().map(|name| read(&format!("docs/use/{name}.md"))).collect::<String>();
+    let agents = page(&["http", "keys", "registering"]);
+    let masters = page(&["masters", "masters-names"]);
     let mut agent = addresses(&read("agent/src/http/mod.rs"));
     let mut kinds = Vec::new();
     rust_files(&root().join("common/src/kind"), &mut kinds);
@@ -180,20 +182,22 @@ fn every_endpoint_is_in_the_documents() {
         web.extend(source.split(" path = \"").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned()));
     }
     assert!(agent.len() > 10 && web.len() > 25, "no routes found: {agent:?} {web:?}");
-    for address in agent.iter().chain(&web) {
+    let agent = agent.iter().map(|address| (address, &agents));
+    for (address, page) in agent.chain(web.iter().map(|address| (address, &masters))) {
         let fixed = address.split('{').next().unwrap().trim_end_matches('/');
         if fixed.is_empty() || fixed == "/assets" {
             continue;
         }
-        assert!(api.contains(fixed), "docs/api.md does not name {address}");
+        assert!(page.contains(fixed), "docs/use/ does not name {address} where it belongs");
     }
+    let rpc = page(&["rpc"]);
     for service in ["lease", "mint", "peer"] {
         let source = read(&format!("common/src/rpc/{service}.rs"));
         let methods = source.split("    async fn ").skip(1).map(|rest| rest.split('(').next().unwrap().to_owned());
         let methods: Vec<String> = methods.collect();
         assert!(!methods.is_empty());
         for method in methods {
-            assert!(api.contains(&format!("`{method}")), "docs/api.md does not name {method} of {service}");
+            assert!(rpc.contains(&format!("`{method}")), "docs/use/rpc.md does not name {method} of {service}");
         }
     }
     // As they stand in the source: `Name = "code", 503;`. No crate is needed for that.
@@ -204,8 +208,9 @@ fn every_endpoint_is_in_the_documents() {
         .map(|(code, _)| code)
         .collect();
     assert!(codes.len() >= 15, "no codes found: {codes:?}");
+    let errors = page(&["errors"]);
     for code in codes {
-        assert!(api.contains(&format!("`{code}`")), "docs/api.md does not name the code {code}");
+        assert!(errors.contains(&format!("| `{code}` |")), "docs/use/errors.md does not name the code {code}");
     }
 }
 
@@ -225,8 +230,12 @@ fn files_named(text: &str) -> impl Iterator<Item = &str> {
 #[test]
 fn documents_and_scripts_name_files_that_there_are() {
     let mut texts = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|name| root().join(name)).to_vec();
-    for folder in ["docs", "docs/adr", "scripts"] {
-        texts.extend(fs::read_dir(root().join(folder)).unwrap().flatten().map(|entry| entry.path()));
+    let (mut folders, docs) = (vec![root().join("docs"), root().join("scripts")], root().join("docs"));
+    while let Some(folder) = folders.pop() {
+        let entries = fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
+        let (below, files): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir() && path.starts_with(&docs));
+        folders.extend(below);
+        texts.extend(files);
     }
     let (mut missing, mut found) = (Vec::new(), 0);
     for text in texts.iter().filter(|path| path.is_file()) {
@@ -252,7 +261,7 @@ fn members() -> Vec<String> {
 
 #[test]
 fn every_preset_is_in_the_documents() {
-    let kinds = read("docs/kinds.md");
+    let kinds = read("docs/use/layouts.md");
     let missing = Preset::ALL.map(Preset::name).into_iter().filter(|name| !kinds.contains(&format!("`{name}`")));
     assert_eq!(missing.collect::<Vec<_>>(), Vec::<&str>::new());
 }
