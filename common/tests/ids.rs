@@ -218,7 +218,7 @@ fn no_second_spelling_is_taken() {
     }
 }
 
-/// IDs that another program worked out from the tables of bits in docs/kinds.md: offset in minutes, instant, token, serial, and the
+/// IDs that another program worked out from the tables of bits in docs/start/choosing.md: offset in minutes, instant, token, serial, and the
 /// four texts.
 const WORKED_OUT: &str = include_str!("ids.txt");
 

@@ -108,7 +108,7 @@ fn ranges_left(loaded: &Loaded, skip: u64) -> String {
     }
     left.push(
         "Names that were registered since are not known, and agents bring them back: of those of kind segment and sequence nothing is raised \
-         or skipped, so let nobody use them any more, and retire them. See \"Both masters' disks were put back\" in docs/operations.md."
+         or skipped, so let nobody use them any more, and retire them. See docs/operate/runbook/disks-put-back.md."
             .to_owned(),
     );
     left.join("\n")

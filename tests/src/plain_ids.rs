@@ -1,4 +1,4 @@
-//! The time in an ID, by the tables in docs/kinds.md and not by what wrote them: the oracles go by it.
+//! The time in an ID, by the tables in docs/start/choosing.md and docs/use/layouts.md, and not by what wrote them: the oracles go by it.
 
 use common::calendar::Civil;
 use common::layout::LayoutSpec;

@@ -21,7 +21,7 @@ fn setting(name: &str, default: u64) -> u64 {
 }
 
 /// Calls of each operation. A new one is a new step at which a process can die: it belongs into the tables of
-/// `agent/src/serial_file` and `docs/serial-file.md`.
+/// `agent/src/serial_file` and `docs/understand/serial-file.md`.
 const CALLS: [(Op, usize); 15] = [
     (Op::Format, 10),
     (Op::FormatAgain, 12),

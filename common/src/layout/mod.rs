@@ -72,7 +72,7 @@ pub const LIFE_MIN: SpanMs = SpanMs::days(365);
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct LayoutSpec {
-    /// The name of a preset, such as `snowflake`, `hour53`, `uuid7` or `ulid` (docs/kinds.md has them all); without it, `bits`, `epoch`,
+    /// The name of a preset, such as `snowflake`, `hour53`, `uuid7` or `ulid` (docs/use/layouts.md has them all); without it, `bits`, `epoch`,
     /// `unit_ms` and `fields`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layout: Option<String>,

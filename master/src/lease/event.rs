@@ -475,14 +475,14 @@ pub enum Alarm {
     #[error(
         "token {0}: an agent shows a promise of these masters that neither ledger holds: both disks were put back to an \
          earlier state. Nothing is granted any more; agents go on with what they hold. Stop both masters and run \
-         `uniq_master --after-revert` on both (docs/operations.md, \"Both masters' disks were put back\")"
+         `uniq_master --after-revert` on both (docs/operate/runbook/disks-put-back.md)"
     )]
     Reverted(TokenKey),
     /// Both ledgers know of fewer owners of a section than an agent can prove.
     #[error(
         "section {0}: an agent shows that these masters gave it the section after all that either ledger knows: both disks were put back \
          to an earlier state. Nothing is granted any more, and sections are neither listed nor raised. Stop both masters and run \
-         `uniq_master --after-revert` on both (docs/operations.md, \"Both masters' disks were put back\")"
+         `uniq_master --after-revert` on both (docs/operate/runbook/disks-put-back.md)"
     )]
     RevertedSection(SectionKey),
     /// The other master has seen proof of that.

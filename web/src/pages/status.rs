@@ -8,7 +8,7 @@ use askama::Template;
 use common::rpc::lease::Mode;
 use common::time::WallMs;
 
-/// From this difference of the masters' clocks on the page warns, in milliseconds (`docs/protocol.md`: the alarm).
+/// From this difference of the masters' clocks on the page warns, in milliseconds (`docs/understand/argument.md`: the alarm).
 pub(super) const SKEW_ALARM_MS: u64 = 10_000;
 
 /// The tone of what passes by itself.
