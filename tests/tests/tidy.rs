@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 #[path = "tidy/arrows.rs"]
 mod arrows;
+#[path = "tidy/pages.rs"]
+mod pages;
 
 /// The line that makes a file pure. It stands before everything but the file's own documentation.
 const PURE: &str = "#![deny(clippy::disallowed_methods, clippy::disallowed_types)]";
@@ -230,13 +232,8 @@ fn files_named(text: &str) -> impl Iterator<Item = &str> {
 #[test]
 fn documents_and_scripts_name_files_that_there_are() {
     let mut texts = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|name| root().join(name)).to_vec();
-    let (mut folders, docs) = (vec![root().join("docs"), root().join("scripts")], root().join("docs"));
-    while let Some(folder) = folders.pop() {
-        let entries = fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
-        let (below, files): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir() && path.starts_with(&docs));
-        folders.extend(below);
-        texts.extend(files);
-    }
+    texts.extend(pages::all(&root()).into_iter().map(|page| root().join(page)));
+    texts.extend(fs::read_dir(root().join("scripts")).unwrap().flatten().map(|entry| entry.path()));
     let (mut missing, mut found) = (Vec::new(), 0);
     for text in texts.iter().filter(|path| path.is_file()) {
         // Pictures are no text.
@@ -264,6 +261,12 @@ fn every_preset_is_in_the_documents() {
     let kinds = read("docs/use/layouts.md");
     let missing = Preset::ALL.map(Preset::name).into_iter().filter(|name| !kinds.contains(&format!("`{name}`")));
     assert_eq!(missing.collect::<Vec<_>>(), Vec::<&str>::new());
+}
+
+#[test]
+fn pages_are_short_and_their_links_lead_somewhere() {
+    let wrong = pages::faults(&root());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
