@@ -27,4 +27,5 @@ pub mod ranges_model;
 pub mod recorder;
 pub mod sim;
 pub mod strangers;
+pub mod unshare;
 pub mod wire;

@@ -1,51 +1,37 @@
-//! File systems of a test's own: mounted in a mount namespace made for the one test, which runs in there as a process of
-//! its own. Nobody outside sees them, and the kernel takes them away with the last process inside.
+//! File systems of a test's own, mounted in a mount namespace.
 
-use crate::netns::Place;
-use crate::programs;
+use crate::unshare::{Namespaces, block_on};
 use anyhow::{Context as _, Result, bail};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Set for the test inside.
-const INSIDE: &str = "UNIQ_INSIDE_MOUNTS";
-/// If this is `required`, a test that cannot mount fails instead of leaving itself out.
-pub const WANTED: &str = "UNIQ_MOUNTS";
-/// As root, and as anybody where the kernel lets users have namespaces of their own.
-const WAYS: [&[&str]; 2] = [&["--mount"], &["--user", "--map-root-user", "--mount"]];
-const PROBE: &str = "mount -t tmpfs none /mnt && mount --bind /mnt /mnt && mount -o remount,bind,ro /mnt";
+const MOUNTS: Namespaces = Namespaces {
+    flags: &["--mount"],
+    setup: "true",
+    probe: "mount -t tmpfs none /mnt && mount --bind /mnt /mnt && mount -o remount,bind,ro /mnt",
+    wanted: "UNIQ_MOUNTS",
+    what: "mounts",
+};
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// Runs the test that is called `name` where it may mount, or says that we are in there.
+/// Runs a test, the function that this closure stands in, where it may mount, with an empty folder.
 ///
 /// # Errors
-/// If the programs are missing, or the right to mount is, though [`WANTED`] says that it is required.
-pub fn enter(name: &str) -> Result<Place> {
-    if std::env::var_os(INSIDE).is_some() {
-        return Ok(Place::Inside);
-    }
-    let mut failed = Vec::new();
-    for way in WAYS {
-        match Command::new("unshare").args(way).args(["sh", "-c", PROBE]).output() {
-            Ok(probe) if probe.status.success() => {
-                // Built out here, where the folders are as everybody has them.
-                let programs = programs::generator()?;
-                let programs = programs.parent().context("programs without a folder")?;
-                let mut command = Command::new("unshare");
-                command.args(way).arg(std::env::current_exe()?);
-                command.args(["--exact", name, "--nocapture", "--test-threads=1"]);
-                return Ok(Place::Ran(command.env(INSIDE, "1").env(programs::BIN_DIR, programs).status()?));
-            }
-            Ok(probe) => failed.push(format!("{way:?}: {}", String::from_utf8_lossy(&probe.stderr).trim())),
-            Err(e) => failed.push(format!("{way:?}: cannot run unshare: {e}")),
-        }
-    }
-    let why = format!("nothing can be mounted here ({})", failed.join("; "));
-    if std::env::var_os(WANTED).is_some_and(|wanted| wanted == "required") {
-        bail!("{WANTED}=required, but {why}");
-    }
-    Ok(Place::LeftOut(why))
+/// See [`Namespaces::run`].
+pub fn enter<Test: FnOnce(&Path)>(test: Test) -> Result<()> {
+    MOUNTS.run::<Test>(|| {
+        test(tempfile::tempdir()?.path());
+        Ok(())
+    })
+}
+
+/// Runs a test as [`enter`] does, on a runtime.
+///
+/// # Errors
+/// See [`Namespaces::run`].
+pub fn enter_async<Test: AsyncFnOnce()>(test: Test) -> Result<()> {
+    MOUNTS.run::<Test>(|| block_on(test()))
 }
 
 /// Runs a program to its end. Gives what it wrote.

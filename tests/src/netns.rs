@@ -1,27 +1,22 @@
 //! Machines of their own for masters and agents: network namespaces on one bridge, between which packets can be dropped
 //! in either direction.
-//!
-//! All of it lives in a network and a mount namespace made for the one test, which runs in there as a process of its own:
-//! whatever becomes of it, the kernel clears everything away with its last process, and nothing of it is ever seen
-//! outside.
 
 use crate::cluster::Cluster;
-use crate::programs;
+use crate::unshare::{Namespaces, block_on};
 use anyhow::{Context as _, Result, bail};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::Command;
 
-/// Set for the test inside.
-const INSIDE: &str = "UNIQ_INSIDE_NETNS";
-/// If this is `required`, a test that cannot have namespaces fails instead of leaving itself out.
-pub const WANTED: &str = "UNIQ_NETNS";
-/// As root, and as anybody where the kernel lets users have namespaces of their own.
-const WAYS: [&[&str]; 2] = [&["--net", "--mount"], &["--user", "--map-root-user", "--net", "--mount"]];
-/// Names of namespaces are files below /run, which must be ours and is nobody else's business.
-const SETUP: &str = "mount -t tmpfs none /run && mkdir /run/netns && ip link set lo up";
-const PROBE: &str = "ip netns add a && ip link add br0 type bridge && ip link add a0 type veth peer name eth0 netns a \
-                     && ip link set a0 master br0 && nsenter --net=/run/netns/a nft add table inet cut";
+const NETWORKS: Namespaces = Namespaces {
+    flags: &["--net", "--mount"],
+    // Names of namespaces are files below /run, which must be ours and is nobody else's business.
+    setup: "mount -t tmpfs none /run && mkdir /run/netns && ip link set lo up",
+    probe: "ip netns add a && ip link add br0 type bridge && ip link add a0 type veth peer name eth0 netns a \
+            && ip link set a0 master br0 && nsenter --net=/run/netns/a nft add table inet cut",
+    wanted: "UNIQ_NETNS",
+    what: "network namespaces with a bridge and nft",
+};
 const NETNS: &str = "/run/netns";
 /// Addresses for tests of networks (RFC 2544), which nobody has.
 const NETWORK: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
@@ -30,55 +25,12 @@ const PREFIX: u8 = 24;
 const OURS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 const FIRST: u8 = 10;
 
-/// Where a test finds itself.
-pub enum Place {
-    /// In a network of its own: go on.
-    Inside,
-    /// Outside: it ran inside and ended so.
-    Ran(ExitStatus),
-    /// Outside, and there is no inside here.
-    LeftOut(String),
-}
-
-/// Runs the test that is called `name` in a network of its own, or says that we are in there.
+/// Runs a test, the function that this closure stands in, in a network of its own.
 ///
 /// # Errors
-/// If the programs are missing, or namespaces are, though [`WANTED`] says that they are required.
-pub fn enter(name: &str) -> Result<Place> {
-    if std::env::var_os(INSIDE).is_some() {
-        return Ok(Place::Inside);
-    }
-    let mut failed = Vec::new();
-    for way in WAYS {
-        let probe = shell(way, &format!("{SETUP} && {PROBE}")).output();
-        match probe {
-            Ok(probe) if probe.status.success() => return Ok(Place::Ran(run_inside(way, name)?)),
-            Ok(probe) => failed.push(format!("{way:?}: {}", String::from_utf8_lossy(&probe.stderr).trim())),
-            Err(e) => failed.push(format!("{way:?}: cannot run unshare: {e}")),
-        }
-    }
-    let why = format!("network namespaces with a bridge and nft cannot be had here ({})", failed.join("; "));
-    if std::env::var_os(WANTED).is_some_and(|wanted| wanted == "required") {
-        bail!("{WANTED}=required, but {why}");
-    }
-    Ok(Place::LeftOut(why))
-}
-
-fn shell(way: &[&str], script: &str) -> Command {
-    let mut command = Command::new("unshare");
-    let path = std::env::var("PATH").unwrap_or_default();
-    // Where ip and nft are, and where a user's PATH does not lead.
-    command.args(way).args(["sh", "-c", script, "sh"]).env("PATH", format!("{path}:/usr/sbin:/sbin"));
-    command
-}
-
-fn run_inside(way: &[&str], name: &str) -> Result<ExitStatus> {
-    // Built out here: in there is no way to anything.
-    let programs = programs::master()?;
-    let programs = programs.parent().context("programs without a folder")?;
-    let mut command = shell(way, &format!("{SETUP} && exec \"$@\""));
-    command.arg(std::env::current_exe()?).args(["--exact", name, "--nocapture", "--test-threads=1"]);
-    Ok(command.env(INSIDE, "1").env(programs::BIN_DIR, programs).status()?)
+/// See [`Namespaces::run`].
+pub fn enter<Test: AsyncFnOnce()>(test: Test) -> Result<()> {
+    NETWORKS.run::<Test>(|| block_on(test()))
 }
 
 fn run(program: &str, args: &str) -> Result<()> {

@@ -15,21 +15,11 @@ use std::path::Path;
 use std::time::Duration;
 use tests::cluster::{Cluster, until, until_status};
 use tests::mounts::{self, Image, Kind, run};
-use tests::netns::Place;
 
 /// Room for a store.
 const LEN: u64 = 320 << 20;
 /// Longer than a master that may go on alone needs until it does, by some seconds in which it gives what it has.
 const ALONE: Duration = Duration::from_secs(14);
-
-/// Runs a test where it may mount.
-fn with_mounts(name: &str, test: impl FnOnce(&Path)) {
-    match mounts::enter(name).unwrap() {
-        Place::Inside => test(tempfile::tempdir().unwrap().path()),
-        Place::Ran(status) => assert!(status.success(), "inside: {status}"),
-        Place::LeftOut(why) => println!("left out: {why}"),
-    }
-}
 
 fn image(kind: Kind, dir: &Path) -> Option<Image> {
     Image::with_len(kind, dir, LEN).inspect_err(|why| println!("{kind:?} is left out: {why:#}")).ok()
@@ -57,7 +47,7 @@ fn proven(dir: &Path) -> Result<(), Unproven> {
 
 #[test]
 fn a_store_on_a_volume_that_was_put_back_is_not_proven() {
-    with_mounts("a_store_on_a_volume_that_was_put_back_is_not_proven", |dir| {
+    mounts::enter(|dir| {
         for kind in [Kind::Ext4, Kind::Xfs, Kind::Btrfs] {
             let Some(mut image) = image(kind, dir) else { continue };
             let at = image.folder().join("store");
@@ -76,14 +66,14 @@ fn a_store_on_a_volume_that_was_put_back_is_not_proven() {
             assert_eq!(proven(&at), Err(Unproven::Attached), "{kind:?}");
             assert_eq!(proven(&at), Ok(()), "{kind:?}: it is this one's now");
         }
-    });
+    })
+    .unwrap();
 }
 
 /// The real programs: what a master gave of an axis is forgotten by its volume, and the other master is away.
 #[test]
 fn a_master_on_a_volume_that_was_put_back_gives_no_number_again() {
-    let name = "a_master_on_a_volume_that_was_put_back_gives_no_number_again";
-    with_mounts(name, |_| tokio::runtime::Runtime::new().unwrap().block_on(a_volume_put_back()));
+    mounts::enter_async(async || a_volume_put_back().await).unwrap();
 }
 
 async fn a_volume_put_back() {

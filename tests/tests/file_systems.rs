@@ -22,7 +22,6 @@ use std::sync::Arc;
 use tests::cluster::{Cluster, until, until_status};
 use tests::faults::{Fault, FaultyDisk, Lie};
 use tests::mounts::{self, Image, Kind, mount, run};
-use tests::netns::Place;
 use tests::oracle::Oracle;
 use tests::programs::{self, Daemon};
 
@@ -161,15 +160,6 @@ fn a_restore_of_what_is_there_changes_nothing() {
     assert_eq!(start(&file), ("resumed".to_owned(), 1_000));
 }
 
-/// Runs a test where it may mount.
-fn with_mounts(name: &str, test: impl FnOnce(&Path)) {
-    match mounts::enter(name).unwrap() {
-        Place::Inside => test(tempfile::tempdir().unwrap().path()),
-        Place::Ran(status) => assert!(status.success(), "inside: {status}"),
-        Place::LeftOut(why) => println!("left out: {why}"),
-    }
-}
-
 /// A folder that another program serves (FUSE): taken away when this is dropped, and with it that program.
 struct Served(PathBuf);
 
@@ -195,8 +185,7 @@ impl Drop for Served {
 
 #[test]
 fn where_another_program_serves_the_folder_nothing_is_formatted_and_nothing_starts() {
-    let name = "where_another_program_serves_the_folder_nothing_is_formatted_and_nothing_starts";
-    with_mounts(name, |dir| {
+    mounts::enter(|dir| {
         let (plain, served) = (dir.join("plain"), dir.join("served"));
         let file = folder(&plain, 1_000);
         let Some(_served) = Served::new(&plain, &served) else { return };
@@ -217,12 +206,13 @@ fn where_another_program_serves_the_folder_nothing_is_formatted_and_nothing_star
         assert!(!new.exists());
         // Nothing has changed of it: where it is, its session goes on.
         assert_eq!(start(&file), ("resumed".to_owned(), 1_000));
-    });
+    })
+    .unwrap();
 }
 
 #[test]
 fn every_container_of_an_image_has_a_session_of_its_own_and_keeps_it() {
-    with_mounts("every_container_of_an_image_has_a_session_of_its_own_and_keeps_it", |dir| {
+    mounts::enter(|dir| {
         // Its layers are on a file system that can be one: not every temporary folder is.
         let layers = dir.join("layers");
         mount("tmpfs", "size=16m", "none", &layers).unwrap();
@@ -253,7 +243,8 @@ fn every_container_of_an_image_has_a_session_of_its_own_and_keeps_it() {
         sessions.sort_unstable();
         sessions.dedup();
         assert_eq!(sessions.len(), 4, "two containers have one session");
-    });
+    })
+    .unwrap();
 }
 
 /// The write fails, and says at which step.
@@ -266,7 +257,7 @@ fn fails(opened: &mut Opened, to: u64) -> std::io::ErrorKind {
 
 #[test]
 fn a_folder_that_cannot_be_written_stops_starts_and_writes_and_nothing_else() {
-    with_mounts("a_folder_that_cannot_be_written_stops_starts_and_writes_and_nothing_else", |dir| {
+    mounts::enter(|dir| {
         let home = dir.join("home");
         let file = folder(&home, 1_000);
         run("mount", [Path::new("--bind"), &home, &home]).unwrap();
@@ -302,14 +293,14 @@ fn a_folder_that_cannot_be_written_stops_starts_and_writes_and_nothing_else() {
         flag("-i", &file).unwrap();
         assert!(refused.contains("Operation not permitted"), "{refused}");
         assert_eq!(start(&file), ("fresh (file_changed)".to_owned(), 2_000));
-    });
+    })
+    .unwrap();
 }
 
 /// The real programs, the agent's folder on a file system of sixteen pages.
 #[test]
 fn an_agent_on_a_full_disk_mints_what_it_reserved_and_goes_on_when_there_is_room() {
-    let name = "an_agent_on_a_full_disk_mints_what_it_reserved_and_goes_on_when_there_is_room";
-    with_mounts(name, |_| tokio::runtime::Runtime::new().unwrap().block_on(full_disk()));
+    mounts::enter_async(async || full_disk().await).unwrap();
 }
 
 async fn full_disk() {
@@ -390,15 +381,15 @@ fn cut_at(image: &mut Image, dir: &Path, at: usize, mark: u64, lie: Option<Lie>)
 
 #[test]
 fn after_a_power_cut_in_the_midst_of_a_write_nothing_is_below_what_was_promised() {
-    let name = "after_a_power_cut_in_the_midst_of_a_write_nothing_is_below_what_was_promised";
-    with_mounts(name, |dir| {
+    mounts::enter(|dir| {
         for kind in [Kind::Ext4, Kind::Xfs] {
             match Image::new(kind, dir) {
                 Ok(mut image) => cut_everywhere(kind, &mut image, dir),
                 Err(why) => println!("power cuts on {kind:?} are left out: {why:#}"),
             }
         }
-    });
+    })
+    .unwrap();
 }
 
 fn cut_everywhere(kind: Kind, image: &mut Image, dir: &Path) {
@@ -426,7 +417,7 @@ fn cut_everywhere(kind: Kind, image: &mut Image, dir: &Path) {
 /// Once the user is proposed no other password is ever drawn.
 #[test]
 fn the_first_password_is_durable_before_its_user_is_proposed() {
-    with_mounts("the_first_password_is_durable_before_its_user_is_proposed", |dir| {
+    mounts::enter(|dir| {
         for kind in [Kind::Ext4, Kind::Xfs] {
             let mut image = match Image::new(kind, dir) {
                 Ok(image) => image,
@@ -442,13 +433,14 @@ fn the_first_password_is_durable_before_its_user_is_proposed() {
             image.cut_power().unwrap();
             assert_eq!(admin(&image, vec![user.clone()]), user, "{kind:?}: the password is another one");
         }
-    });
+    })
+    .unwrap();
 }
 
 /// The copies of a file system that can let two files share their blocks.
 #[test]
 fn a_reflinked_copy_is_fresh_and_the_original_resumes() {
-    with_mounts("a_reflinked_copy_is_fresh_and_the_original_resumes", |dir| {
+    mounts::enter(|dir| {
         let image = match Image::new(Kind::Xfs, dir) {
             Ok(image) => image,
             Err(why) => return println!("left out: {why:#}"),
@@ -465,7 +457,8 @@ fn a_reflinked_copy_is_fresh_and_the_original_resumes() {
         assert_eq!(mark, 1_000);
         assert!(kind.starts_with("fresh ("), "{kind}");
         println!("put back: {kind}");
-    });
+    })
+    .unwrap();
 }
 /// More than one process started on one file at the same moment: one has it, the others end and say why.
 #[tokio::test]

@@ -10,7 +10,6 @@ use tests::client::Media;
 use tests::cluster::{Cluster, until, until_status};
 use tests::lessee::Lessee;
 use tests::mounts;
-use tests::netns::Place;
 use tests::oracle::Oracle;
 
 /// More than an agent may have open leases.
@@ -18,12 +17,7 @@ const REBOOTS: u128 = 7;
 
 #[test]
 fn an_agent_has_a_lease_after_every_reboot() {
-    let name = "an_agent_has_a_lease_after_every_reboot";
-    match mounts::enter(name).unwrap() {
-        Place::Inside => tokio::runtime::Runtime::new().unwrap().block_on(reboots()),
-        Place::Ran(status) => assert!(status.success(), "inside: {status}"),
-        Place::LeftOut(why) => println!("left out: {why}"),
-    }
+    mounts::enter_async(async || reboots().await).unwrap();
 }
 
 async fn reboots() {

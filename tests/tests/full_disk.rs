@@ -13,25 +13,12 @@ use std::path::{Path, PathBuf};
 use tests::cluster::{Cluster, PATIENCE, until, until_status};
 use tests::lessee::Lessee;
 use tests::mounts::{self, Image, Kind, mount};
-use tests::netns::Place;
 use tests::programs::{Ended, master, run};
 
 const DISK_LEN: u64 = 64 << 20;
 const LEASES: usize = 6;
 /// How often a master loses its right to write.
 const FAILING_ROUNDS: usize = 3;
-
-/// Runs a test inside a mount namespace, with a runtime, or leaves it out where there is none.
-fn with_mounts<F: Future<Output = ()>>(name: &str, test: impl FnOnce() -> F) {
-    match mounts::enter(name).unwrap() {
-        Place::Inside => {
-            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-            runtime.block_on(test());
-        }
-        Place::Ran(status) => assert!(status.success(), "inside: {status}"),
-        Place::LeftOut(why) => println!("left out: {why}"),
-    }
-}
 
 /// Writes until nothing more goes in.
 fn fill(dir: &Path) {
@@ -179,14 +166,15 @@ async fn fills_up(small: impl FnOnce(&Path)) {
 
 #[test]
 fn a_full_tmpfs_is_refused_service_and_never_the_store() {
-    with_mounts("a_full_tmpfs_is_refused_service_and_never_the_store", || async {
+    mounts::enter_async(async || {
         fills_up(|at| mount("tmpfs", &format!("size={DISK_LEN}"), "none", at).unwrap()).await;
-    });
+    })
+    .unwrap();
 }
 
 #[test]
 fn a_full_ext4_is_refused_service_and_never_the_store() {
-    with_mounts("a_full_ext4_is_refused_service_and_never_the_store", || async {
+    mounts::enter_async(async || {
         let place = tempfile::tempdir().unwrap();
         match Image::with_len(Kind::Ext4, place.path(), DISK_LEN) {
             Ok(image) => {
@@ -199,7 +187,8 @@ fn a_full_ext4_is_refused_service_and_never_the_store() {
             }
             Err(why) => println!("left out: {why:#}"),
         }
-    });
+    })
+    .unwrap();
 }
 
 #[tokio::test]
@@ -304,7 +293,7 @@ async fn a_store_is_nobody_elses_business() {
 
 #[test]
 fn a_full_disk_under_a_history_refuses_before_ids_are_taken_and_loses_no_line() {
-    with_mounts("a_full_disk_under_a_history_refuses_before_ids_are_taken_and_loses_no_line", || async {
+    mounts::enter_async(async || {
         let mut cluster = Cluster::new().unwrap();
         let folder = cluster.dir().join("past");
         fs::create_dir(&folder).unwrap();
@@ -348,5 +337,6 @@ fn a_full_disk_under_a_history_refuses_before_ids_are_taken_and_loses_no_line() 
             let found = run(&tests::programs::generator().unwrap(), &args, "/".as_ref()).unwrap();
             assert_eq!(found.status, Some(0), "{id}: {}", found.err);
         }
-    });
+    })
+    .unwrap();
 }

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use tests::cluster::{Cluster, until, until_status};
 use tests::lessee::Lessee;
 use tests::load::{Load, Pace};
-use tests::netns::{self, Net, Node, Place};
+use tests::netns::{self, Net, Node};
 use tests::oracle::Oracle;
 use tokio::task::JoinSet;
 
@@ -394,13 +394,5 @@ async fn cut_every_way() {
 
 #[test]
 fn cut_every_way_nothing_is_granted_twice_and_all_agree_again() {
-    let name = "cut_every_way_nothing_is_granted_twice_and_all_agree_again";
-    match netns::enter(name).unwrap() {
-        Place::Inside => {
-            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-            runtime.block_on(cut_every_way());
-        }
-        Place::Ran(status) => assert!(status.success(), "inside: {status}"),
-        Place::LeftOut(why) => println!("LEFT OUT: {why}"),
-    }
+    netns::enter(async || cut_every_way().await).unwrap();
 }

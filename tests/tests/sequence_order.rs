@@ -11,7 +11,7 @@ use tests::cluster::{Cluster, PATIENCE, until, until_status};
 use tests::keyed::Keys;
 use tests::keyed::bulk::Bulk;
 use tests::keyed::probe::{Probes, Since};
-use tests::netns::{self, Net, Node, Place};
+use tests::netns::{self, Net, Node};
 
 const NAME: &str = "inbox";
 /// Clients that ask for thousands of keys at once.
@@ -310,13 +310,5 @@ async fn through_everything() {
 
 #[test]
 fn keys_grow_for_everybody_whatever_is_killed_stands_still_or_is_cut() {
-    let name = "keys_grow_for_everybody_whatever_is_killed_stands_still_or_is_cut";
-    match netns::enter(name).unwrap() {
-        Place::Inside => {
-            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-            runtime.block_on(through_everything());
-        }
-        Place::Ran(status) => assert!(status.success(), "inside: {status}"),
-        Place::LeftOut(why) => println!("LEFT OUT: {why}"),
-    }
+    netns::enter(async || through_everything().await).unwrap();
 }

@@ -17,7 +17,6 @@ use std::time::Duration;
 use tests::client::{Kind as Ids, Media};
 use tests::cluster::{Cluster, until_status};
 use tests::mounts::{self, Image, Kind, mount, run};
-use tests::netns::Place;
 use tests::oracle::Oracle;
 use tests::programs;
 
@@ -27,15 +26,6 @@ const COPIES: usize = 2;
 /// How often, and after which pauses, a device number that somebody else took is waited for.
 const TRIES: usize = 50;
 const PAUSE: Duration = Duration::from_millis(50);
-
-/// Runs a test where it may mount.
-fn with_mounts(name: &str, test: impl FnOnce(&Path)) {
-    match mounts::enter(name).unwrap() {
-        Place::Inside => test(tempfile::tempdir().unwrap().path()),
-        Place::Ran(status) => assert!(status.success(), "inside: {status}"),
-        Place::LeftOut(why) => println!("left out: {why}"),
-    }
-}
 
 fn start(file: &Path) -> Opened {
     open(file, AfterReboot::Fresh, SessionId(rand::random())).unwrap()
@@ -105,7 +95,7 @@ fn copies(image: &Image) {
 
 #[test]
 fn a_file_in_a_btrfs_snapshot_is_fresh_even_under_the_device_number_of_the_original() {
-    with_mounts("a_file_in_a_btrfs_snapshot_is_fresh_even_under_the_device_number_of_the_original", |dir| {
+    mounts::enter(|dir| {
         let Some(image) = image(Kind::Btrfs, dir) else { return };
         let file = image.folder().join("F");
         subvolume(&["create", image.folder().join("original").to_str().unwrap()]);
@@ -125,13 +115,14 @@ fn a_file_in_a_btrfs_snapshot_is_fresh_even_under_the_device_number_of_the_origi
         assert!(show_as(&image, "original", device), "another mount keeps the device number");
         let opened = start(&file);
         assert_eq!((opened.start, opened.renew_first), (StartKind::Resumed, false));
-    });
+    })
+    .unwrap();
 }
 
 /// The layers of containers on a snapshot: the overlay's own number is copied along, so that a master has to say.
 #[test]
 fn in_layers_that_were_mounted_anew_a_session_waits_for_a_master() {
-    with_mounts("in_layers_that_were_mounted_anew_a_session_waits_for_a_master", |dir| {
+    mounts::enter(|dir| {
         let Some(image) = image(Kind::Btrfs, dir) else { return };
         let [lower, merged] = ["lower", "merged"].map(|name| dir.join(name));
         fs::create_dir(&lower).unwrap();
@@ -178,13 +169,14 @@ fn in_layers_that_were_mounted_anew_a_session_waits_for_a_master() {
             drop(opened);
             run("umount", [&merged]).unwrap();
         }
-    });
+    })
+    .unwrap();
 }
 
 /// What a volume manager does when it puts a volume back: another disk under the same number, with the same bytes.
 #[test]
 fn a_file_on_a_disk_that_was_put_back_without_a_reboot_is_fresh() {
-    with_mounts("a_file_on_a_disk_that_was_put_back_without_a_reboot_is_fresh", |dir| {
+    mounts::enter(|dir| {
         let Some(mut image) = image(Kind::Ext4, dir) else { return };
         let file = folder(image.folder());
         run("sync", ["-f".as_ref(), file.as_os_str()]).unwrap();
@@ -197,15 +189,15 @@ fn a_file_on_a_disk_that_was_put_back_without_a_reboot_is_fresh() {
         }
         assert_eq!(without_the_file_system(&file), StartKind::Resumed, "twin: nothing else tells them apart");
         assert_eq!(start(&file).start.to_string(), "fresh (file_copied)");
-    });
+    })
+    .unwrap();
 }
 
 /// The real programs: containers made of one snapshot of a stopped agent are started one after the other while no master
 /// answers, each under the device number that the one before it gave back.
 #[test]
 fn containers_of_one_snapshot_give_no_id_twice_while_no_master_answers() {
-    let name = "containers_of_one_snapshot_give_no_id_twice_while_no_master_answers";
-    with_mounts(name, |_| tokio::runtime::Runtime::new().unwrap().block_on(containers()));
+    mounts::enter_async(async || containers().await).unwrap();
 }
 
 async fn containers() {
