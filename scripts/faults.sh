@@ -43,6 +43,6 @@ fi
 export UNIQ_BIN_DIR=$target/debug
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-tests=(--test file_faults --test file_systems --test stopped --test clock_steps)
-cargo test --locked -p tests "${tests[@]}" -- --nocapture --test-threads=1 2>&1 | tee "$log"
+tests=(file_faults:: file_systems:: stopped:: clock_steps::)
+cargo test --locked -p tests --test agents -- "${tests[@]}" --nocapture --test-threads=1 2>&1 | tee "$log"
 grep -o 'kills=.*' "$log"

@@ -40,6 +40,6 @@ while [ $# -gt 0 ]; do
 done
 
 cargo build --locked --release --quiet -p tests --bin simulate
-cargo test --locked --release --quiet -p tests --test model --test ranges_model --test file_model -- \
+cargo test --locked --release --quiet -p tests --test models -- \
   --nocapture --test-threads=1 without redundant
 exec "${CARGO_TARGET_DIR:-target}/release/simulate" --gate "${args[@]}"

@@ -8,7 +8,7 @@ usage() {
 Usage: scripts/planted.sh [--help]
 
 Takes a copy of what is committed, plants one fault in it after the other, builds the agent with it, and runs the test of
-tests/tests/minting_bounds.rs that has to fail then. Exits with 0 if each fault is found. Needs some minutes and some GB
+tests/tests/agents/minting_bounds.rs that has to fail then. Exits with 0 if each fault is found. Needs some minutes and some GB
 in target/planted.
 HELP
 }
@@ -45,11 +45,11 @@ runs() {
   shift
   (
     cd "$copy" && cargo build --locked --quiet --bins &&
-      UNIQ_BIN_DIR=$CARGO_TARGET_DIR/debug cargo test --locked --quiet -p tests --test minting_bounds -- --test-threads=1 "$@"
+      UNIQ_BIN_DIR=$CARGO_TARGET_DIR/debug cargo test --locked --quiet -p tests --test agents -- --test-threads=1 "$@"
   ) >"target/planted/$log.log" 2>&1
 }
 
-if ! runs nothing; then
+if ! runs nothing minting_bounds::; then
   printf 'FAILED   with nothing planted: target/planted/nothing.log\n'
   exit 1
 fi
@@ -60,7 +60,7 @@ for fault in "${faults[@]}"; do
   if git -C "$copy" diff --quiet; then
     printf 'FAILED   %s: nothing was planted in %s; has it changed?\n' "$name" "$file"
     missed=$((missed + 1))
-  elif runs "$name" --exact "$test"; then
+  elif runs "$name" --exact "minting_bounds::$test"; then
     printf 'MISSED   %s: %s passes with it\n' "$name" "$test"
     missed=$((missed + 1))
   elif ! grep -q 'test result: FAILED' "target/planted/$name.log"; then

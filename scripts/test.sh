@@ -29,7 +29,7 @@ case ${1:-} in
     ;;
 esac
 
-# Where everything is built once, in an empty folder. Line tables are nine tenths of what each of the sixty test programs weighs, and
+# Where everything is built once, in an empty folder. Line tables are nine tenths of what each test program weighs, and
 # what cargo keeps to build a changed file again sooner is used by nobody.
 needed_gb=15
 if $strict; then
@@ -131,11 +131,11 @@ namespaces_work() {
 }
 $namespaces && ! namespaces_work && namespaces=false
 
-# What puts serial files back and copies them, and a file system whose copies share their blocks: tests/tests/file_systems.rs
+# What puts serial files back and copies them, and a file system whose copies share their blocks: tests/tests/agents/file_systems.rs
 # leaves out what is not there.
 mounts=true
 { apt_install rsync rsync && PATH=$PATH:/usr/sbin apt_install mkfs.xfs xfsprogs; } || mounts=false
-# And one with snapshots: tests/tests/snapshots.rs leaves it out, and says so, if it is not there.
+# And one with snapshots: tests/tests/agents/snapshots.rs leaves it out, and says so, if it is not there.
 PATH=$PATH:/usr/sbin apt_install mkfs.btrfs btrfs-progs || true
 # A file system that another program serves, which agents refuse; the one test that needs it leaves itself out without.
 apt_install bindfs bindfs || true
@@ -146,7 +146,7 @@ $mounts && ! mounts_work && mounts=false
 
 target=${CARGO_TARGET_DIR:-target}
 mkdir -p "$target"
-# What makes clients from the agents' description, a JDK and Go: tests/tests/foreign_clients.rs leaves out, and says so, what is not there.
+# What makes clients from the agents' description, a JDK and Go: tests/tests/applications/foreign_clients.rs leaves out, and says so, what is not there.
 makers_of_clients() {
   local tools
   tools=$(realpath "$target")/clients
@@ -186,12 +186,12 @@ nothing_left_behind() {
 
 process_tests() {
   local filter='all()'
-  $browser || filter+=' and not (package(tests) and binary(console))'
+  $browser || filter+=' and not (package(tests) and test(/^pages::/))'
   if $namespaces; then
     # Then no test may leave itself out.
     export UNIQ_NETNS=required
   else
-    filter+=' and not (package(tests) and binary(partition))'
+    filter+=' and not (package(tests) and test(/^partition::/))'
   fi
   if $mounts; then
     export UNIQ_MOUNTS=required

@@ -1,5 +1,5 @@
 //! A source of numbers that counts, slow or broken where a test wants it: what the client makes of answers is tried here; with
-//! real agents it is tried in `tests/tests/clients.rs`.
+//! real agents it is tried in `tests/tests/applications/clients.rs`.
 #![allow(dead_code, reason = "each test file uses some of it")]
 #![allow(clippy::unwrap_used)]
 

@@ -72,15 +72,15 @@ pub fn expected(mutation: Mutation) -> Expected {
         | Mutation::SectionPrepNotDurable => Expected::CaughtIn(Theme::Ranges),
         Mutation::OverwriteOnSync | Mutation::ClosedForged => Expected::CaughtIn(Theme::Any),
         Mutation::AnyLifeBelieved => Expected::Modelled(
-            "about one cluster in ten thousand comes there; tests/tests/model.rs has two ways to a duplicate, and an unknown grant",
+            "about one cluster in ten thousand comes there; tests/tests/models/masters.rs has two ways to a duplicate, and an unknown grant",
         ),
         Mutation::LivesIgnored => Expected::Redundant(
             "two stores that go on from the same past end at different changes as soon as one of them has promised something; \
-             that both are stopped before is shown by tests/tests/copied_store.rs",
+             that both are stopped before is shown by tests/tests/masters/copied_store.rs",
         ),
         Mutation::RaiseFromIgnored => Expected::Modelled(
             "only an owner needs it that stood still while its section moved and both masters were put back, where all that was given \
-             since has been forgotten; in tests/tests/ranges_model.rs a number comes twice without",
+             since has been forgotten; in tests/tests/models/ranges.rs a number comes twice without",
         ),
         Mutation::ConfirmBlindly => Expected::Redundant(
             "a home proposes nothing before it holds the end of the grant before, which the other master has consented to; \
@@ -96,7 +96,7 @@ pub fn expected(mutation: Mutation) -> Expected {
         ),
         Mutation::SectionReceiptsIgnored => Expected::Redundant(
             "stores are put back here only as far as one master's allowance reaches, and what was forgotten within that is skipped; the \
-             model finds the duplicate when that is left out too, and that masters freeze is shown by tests/tests/put_back.rs",
+             model finds the duplicate when that is left out too, and that masters freeze is shown by tests/tests/masters/put_back.rs",
         ),
         Mutation::WritesNotCounted => Expected::Redundant(
             "a write makes a new file with a new inode and times of its own, and these are compared too",

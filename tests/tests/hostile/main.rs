@@ -1,0 +1,9 @@
+//! Callers that mean harm, or cost as much as if they did: every process stays alive and serves everybody else.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
+
+mod all_at_once;
+mod hostile_input;
+mod places;
+mod quotas;
+mod scarce;
+mod strangers;

@@ -1,0 +1,318 @@
+//! What no compiler checks: the pure rooms stay pure, the documents name every endpoint, files stay of a readable size.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+use common::layout::Preset;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+mod arrows;
+mod pages;
+
+/// The line that makes a file pure. It stands before everything but the file's own documentation.
+const PURE: &str = "#![deny(clippy::disallowed_methods, clippy::disallowed_types)]";
+/// As many there are at least: if they get fewer, somebody has taken lines away.
+const PURE_MIN: usize = 70;
+/// What a pure file does not say outside its tests. Addresses are of `core::net`, which has no sockets.
+const IMPURE: [&str; 10] =
+    ["async ", "tokio", "tracing", "std::fs", "std::net", "SystemTime", "Instant", "rand::", "HashMap", "Mutex"];
+const LINES_MAX: usize = 700;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
+}
+
+fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            rust_files(&path, found);
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// A file's text without its tests, comments and documentation.
+fn code(text: &str) -> String {
+    let product = text.split("#[cfg(test)]").next().unwrap_or_default();
+    let code = product.lines().map(|line| line.split("//").next().unwrap_or_default());
+    code.collect::<Vec<_>>().join("\n")
+}
+
+/// The text of each file of the product and of the tests' own crate, by its path.
+fn sources() -> arrows::Sources {
+    let mut files = Vec::new();
+    for folder in members() {
+        rust_files(&root().join(folder).join("src"), &mut files);
+    }
+    let path = |file: &Path| file.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
+    files.iter().map(|file| (path(file), fs::read_to_string(file).unwrap())).collect()
+}
+
+/// Whether a file denies what pure ones may not touch.
+fn says_pure(text: &str) -> bool {
+    let head = |line: &&str| line.is_empty() || line.starts_with("//");
+    text.lines().skip_while(head).take_while(|line| line.starts_with("#!")).any(|line| line == PURE)
+}
+
+#[test]
+fn pure_rooms_do_no_io_and_read_no_clock() {
+    let (map, sources) = (arrows::Map::read(&read("ARCHITECTURE.md")), sources());
+    // A crate's root would speak for all its rooms.
+    let product =
+        |file: &str| !file.ends_with("tests.rs") && !file.ends_with("src/lib.rs") && !file.contains("/tests/");
+    let mut pure = 0;
+    for (file, text) in sources.iter().filter(|(file, _)| product(file) && !file.starts_with("tests/")) {
+        let in_pure_room = map.room_of(file).is_some_and(|room| room.kind == "P");
+        assert!(!in_pure_room || says_pure(text), "{file} is in a pure room and does not say {PURE}");
+        assert!(says_pure(text) || !text.contains(PURE), "{file} says that it is pure, but not in its first lines");
+        if says_pure(text) {
+            pure += 1;
+            for word in IMPURE {
+                assert!(!code(text).contains(word), "{file} is pure, but says '{word}'");
+            }
+        }
+    }
+    assert!(pure >= PURE_MIN, "where have the pure files gone? There are {pure}");
+}
+
+#[test]
+fn arrows_lead_where_the_map_allows() {
+    let wrong = arrows::violations(&arrows::Map::read(&read("ARCHITECTURE.md")), &sources());
+    assert!(wrong.is_empty(), "ARCHITECTURE.md, 'Who may use whom':\n{}", wrong.join("\n"));
+}
+
+/// The proof that the test above would see it.
+#[test]
+fn an_upward_use_in_the_product_is_seen() {
+    let map = arrows::Map::read(&read("ARCHITECTURE.md"));
+    let planted = [
+        ("common/src/time.rs", "use crate::rpc::lease::Mode;", "common/src/rpc/lease.rs"),
+        ("common/src/kind/mod.rs", "use crate::{token, clock::Clock};", "common/src/clock.rs"),
+        ("agent/src/holder/mod.rs", "fn f() { crate::minter::Minter::now(); }", "agent/src/minter/mod.rs"),
+        ("agent/src/window.rs", "use crate::serial_file::{self, Holdings};", "agent/src/serial_file/mod.rs"),
+        ("agent/src/embed/mod.rs", "use master::ledger::Ledger;", "master/src/ledger/mod.rs"),
+        ("master/src/policy/rules.rs", "use crate::driver::Driver;", "master/src/driver.rs"),
+        ("master/src/lease/table.rs", "use crate::ledger::Ledger;", "master/src/ledger/mod.rs"),
+        ("master/src/ledger/grant.rs", "use super::pair::Pairwise;", "master/src/ledger/pair/mod.rs"),
+        (
+            "master/src/ledger/renew.rs",
+            "impl<A> Ledger<A> where Self: Agreement { fn f(&mut self) { self.merge_all(now, records, fx) } }",
+            "master/src/ledger/pair/grant.rs",
+        ),
+        ("master/src/ledger/state.rs", "use crate::replication::pair::Pair;", "master/src/replication/pair.rs"),
+        ("master/src/policy/grant.rs", "use crate::replication::pair::Pair;", "master/src/replication/pair.rs"),
+        ("master/src/policy/limits.rs", "use common::rpc::peer::PeerMessage;", "common/src/rpc/peer.rs"),
+        ("master/src/ledger/settings.rs", "use common::rpc::peer::PeerMessage;", "common/src/rpc/peer.rs"),
+        ("master/src/policy/mod.rs", "use crate::replication::link::Inbox;", "master/src/replication/link.rs"),
+        ("master/src/replication/pair.rs", "use crate::lease::Alarm;", "master/src/lease/mod.rs"),
+        (
+            "master/src/ledger/state.rs",
+            "impl Ledger { fn f(&mut self) { self.beat(now, fx) } }",
+            "master/src/ledger/pair/exchange.rs",
+        ),
+        (
+            "master/src/ledger/grant.rs",
+            "impl Ledger { fn f(&mut self) { self.on_time(now, fx) } }",
+            "master/src/ledger/step.rs",
+        ),
+        ("master/src/ledger/renew.rs", "use super::super::store::DiskStore;", "master/src/store/mod.rs"),
+        ("web/src/masters.rs", "use crate::pages::{Parts, View};", "web/src/pages/mod.rs"),
+        ("web/src/auth/guard.rs", "use tests::oracle::Oracle;", "tests/src/oracle.rs"),
+        ("web/src/masters.rs", "use uniq_client::{Client, Settings};", "client/src/lib.rs"),
+        ("agent/src/embed/mod.rs", "use uniq_embed::Embedded;", "agent/embed/src/lib.rs"),
+    ];
+    let mut sources = sources();
+    for (file, planted, _) in planted {
+        let text = sources.get_mut(file).unwrap_or_else(|| panic!("{file} has gone"));
+        text.push('\n');
+        text.push_str(planted);
+    }
+    let wrong = arrows::violations(&map, &sources);
+    for (file, planted, used) in planted {
+        let seen = wrong.iter().any(|wrong| wrong.starts_with(file) && wrong.contains(&format!("uses {used}")));
+        assert!(seen, "{file}: {planted} is not seen: {wrong:?}");
+    }
+}
+
+/// Whatever keeps the records may be another engine one day.
+#[test]
+fn only_the_store_knows_its_engine() {
+    let its_names = ["sled", "DiskStore", "DiskDraft", "DiskAudit"];
+    let names =
+        |text: &str| text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| its_names.contains(&word));
+    let uses = |(_, text): &(String, String)| names(text);
+    let (store, others): (Vec<_>, Vec<_>) = sources()
+        .into_iter()
+        .filter(|(file, _)| !file.starts_with("tests/"))
+        .filter(uses)
+        .map(|(file, _)| file)
+        .partition(|file| file.starts_with("master/src/store/"));
+    assert!(!store.is_empty() && others.is_empty(), "{others:?} name the store's engine");
+}
+
+/// The texts between quotes that begin with a slash: a router's addresses.
+fn addresses(source: &str) -> Vec<String> {
+    let routes = source.split(".route(\"").skip(1);
+    routes.map(|rest| rest.split('"').next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn every_endpoint_is_in_the_documents() {
+    let page = |names: &[&str]| names.iter().map(|name| read(&format!("docs/use/{name}.md"))).collect::<String>();
+    let agents = page(&["http", "keys", "registering"]);
+    let masters = page(&["masters", "masters-names"]);
+    let mut agent = addresses(&read("agent/src/http/mod.rs"));
+    let mut kinds = Vec::new();
+    rust_files(&root().join("common/src/kind"), &mut kinds);
+    for file in kinds {
+        let source = fs::read_to_string(file).unwrap();
+        let names = source.split("    name: \"").skip(1).map(|rest| rest.split('"').next().unwrap());
+        agent.extend(names.map(|name| format!("/{name}")));
+    }
+    let mut web = addresses(&read("web/src/routes.rs"));
+    let mut described = vec![root().join("web/src/auth/login.rs")];
+    rust_files(&root().join("web/src/api"), &mut described);
+    for file in described {
+        let source = fs::read_to_string(file).unwrap();
+        web.extend(source.split(" path = \"").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned()));
+    }
+    assert!(agent.len() > 10 && web.len() > 25, "no routes found: {agent:?} {web:?}");
+    let agent = agent.iter().map(|address| (address, &agents));
+    for (address, page) in agent.chain(web.iter().map(|address| (address, &masters))) {
+        let fixed = address.split('{').next().unwrap().trim_end_matches('/');
+        if fixed.is_empty() || fixed == "/assets" {
+            continue;
+        }
+        assert!(page.contains(fixed), "docs/use/ does not name {address} where it belongs");
+    }
+    let rpc = page(&["rpc"]);
+    for service in ["lease", "mint", "peer"] {
+        let source = read(&format!("common/src/rpc/{service}.rs"));
+        let methods = source.split("    async fn ").skip(1).map(|rest| rest.split('(').next().unwrap().to_owned());
+        let methods: Vec<String> = methods.collect();
+        assert!(!methods.is_empty());
+        for method in methods {
+            assert!(rpc.contains(&format!("`{method}")), "docs/use/rpc.md does not name {method} of {service}");
+        }
+    }
+    // As they stand in the source: `Name = "code", 503;`. No crate is needed for that.
+    let source = read("common/src/rpc/mint.rs");
+    let codes: Vec<&str> = source
+        .lines()
+        .filter_map(|line| line.split_once(" = \"")?.1.split_once("\", "))
+        .map(|(code, _)| code)
+        .collect();
+    assert!(codes.len() >= 15, "no codes found: {codes:?}");
+    let errors = page(&["errors"]);
+    for code in codes {
+        assert!(errors.contains(&format!("| `{code}` |")), "docs/use/errors.md does not name the code {code}");
+    }
+}
+
+/// What a text says of files, by their path from the root: in one of our folders, of a kind that we write.
+fn files_named(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || "_-./".contains(c)));
+    let folders = members();
+    words.map(|word| word.trim_end_matches('.').trim_start_matches("./")).filter(move |word| {
+        let ours = word.split_once('/').is_some_and(|(first, _)| {
+            ["scripts", "docs"].contains(&first) || folders.iter().any(|folder| folder == first)
+        });
+        ours && [".rs", ".sh", ".md", ".toml"].iter().any(|end| word.ends_with(end))
+    })
+}
+
+/// A script that plants a fault in a file that has moved plants nothing, and a reader who follows a name finds nothing.
+#[test]
+fn documents_and_scripts_name_files_that_there_are() {
+    let mut texts = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|name| root().join(name)).to_vec();
+    texts.extend(pages::all(&root()).into_iter().map(|page| root().join(page)));
+    texts.extend(fs::read_dir(root().join("scripts")).unwrap().flatten().map(|entry| entry.path()));
+    let (mut missing, mut found) = (Vec::new(), 0);
+    for text in texts.iter().filter(|path| path.is_file()) {
+        // Pictures are no text.
+        let Ok(said) = fs::read_to_string(text) else { continue };
+        for named in files_named(&said) {
+            found += 1;
+            if !root().join(named).exists() {
+                missing.push(format!("{}: {named}", text.display()));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "no such files: {missing:#?}");
+    assert!(found > 100, "only {found} names of files were seen");
+}
+
+/// The modules of tests that a text picks by their names, as in `all_at_once::` and `/^(mutants|bench)::/`.
+fn modules_picked(text: &str) -> impl Iterator<Item = &str> {
+    let picks = |line: &&str| {
+        ["-p tests ", "package(tests)", "tests=(", "runs ", "nextest run"].iter().any(|it| line.contains(it))
+    };
+    text.lines()
+        .filter(picks)
+        .flat_map(|line| line.match_indices("::").map(move |(at, _)| line.split_at(at).0))
+        .flat_map(|before| {
+            let names = match before.strip_suffix(')') {
+                Some(several) => several.rsplit('(').next(),
+                None => before.rsplit(|c: char| !c.is_ascii_alphanumeric() && c != '_').next(),
+            };
+            names.unwrap_or_default().split('|')
+        })
+}
+
+/// A name that no test has picks none, and then nothing fails.
+#[test]
+fn scripts_pick_tests_that_there_are() {
+    let programs: Vec<PathBuf> =
+        fs::read_dir(root().join("tests/tests")).unwrap().flatten().map(|entry| entry.path()).collect();
+    let mut texts = [".config/nextest.toml", "CONTRIBUTING.md"].map(|name| root().join(name)).to_vec();
+    texts.extend(fs::read_dir(root().join("scripts")).unwrap().flatten().map(|entry| entry.path()));
+    let mut found = 0;
+    for text in texts {
+        let said = fs::read_to_string(&text).unwrap();
+        for module in modules_picked(&said) {
+            found += 1;
+            let file =
+                |program: &PathBuf| program.join(format!("{module}.rs")).exists() || program.join(module).is_dir();
+            assert!(programs.iter().any(file), "{}: no file of tests/tests is called {module}", text.display());
+        }
+    }
+    assert!(found > 20, "only {found} modules were seen");
+}
+
+/// The folders of the workspace's crates, as its manifest lists them: none can be forgotten.
+fn members() -> Vec<String> {
+    let manifest = read("Cargo.toml");
+    let list = manifest.split_once("members = [").unwrap().1.split_once(']').unwrap().0;
+    list.split(',').map(|name| name.trim().trim_matches('"').to_owned()).filter(|name| !name.is_empty()).collect()
+}
+
+#[test]
+fn every_preset_is_in_the_documents() {
+    let kinds = read("docs/use/layouts.md");
+    let missing = Preset::ALL.map(Preset::name).into_iter().filter(|name| !kinds.contains(&format!("`{name}`")));
+    assert_eq!(missing.collect::<Vec<_>>(), Vec::<&str>::new());
+}
+
+#[test]
+fn pages_are_short_and_their_links_lead_somewhere() {
+    let wrong = pages::faults(&root());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn files_fit_a_readers_head() {
+    let mut files = Vec::new();
+    for folder in members() {
+        rust_files(&root().join(folder), &mut files);
+    }
+    assert!(files.contains(&root().join("client/src/lib.rs")), "where has the crate client gone?");
+    for file in files {
+        let lines = fs::read_to_string(&file).unwrap().lines().count();
+        assert!(lines <= LINES_MAX, "{} has {lines} lines: two rooms would read better than one", file.display());
+    }
+}
