@@ -20,5 +20,5 @@ cargo build --release --locked --bins -p uniq-master -p uniq-agent
 export UNIQ_BIN_DIR=${CARGO_TARGET_DIR:-target}/release UNIQ_CRASH_ROUNDS=${1:-200} UNIQ_CRASH_IDS=${2:-5000000}
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-cargo test --locked -p tests --test programs crash:: -- --nocapture --test-threads=1 2>&1 | tee "$log"
+cargo test --locked -p processes --test programs crash:: -- --nocapture --test-threads=1 2>&1 | tee "$log"
 grep -o 'kills=.*' "$log"

@@ -44,5 +44,5 @@ export UNIQ_BIN_DIR=$target/debug
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 tests=(file_faults:: file_systems:: stopped:: clock_steps::)
-cargo test --locked -p tests --test agents -- "${tests[@]}" --nocapture --test-threads=1 2>&1 | tee "$log"
+cargo test --locked -p processes --test agents -- "${tests[@]}" --nocapture --test-threads=1 2>&1 | tee "$log"
 grep -o 'kills=.*' "$log"

@@ -18,4 +18,4 @@ HELP
 esac
 cargo build --release --locked --bins -p uniq-master -p uniq-agent
 export UNIQ_BIN_DIR=${CARGO_TARGET_DIR:-target}/release UNIQ_PARTITION_ROUNDS=${1:-20} UNIQ_NETNS=required
-cargo test --locked -p tests --test programs partition:: -- --nocapture
+cargo test --locked -p processes --test programs partition:: -- --nocapture

@@ -45,7 +45,7 @@ runs() {
   shift
   (
     cd "$copy" && cargo build --locked --quiet --bins &&
-      UNIQ_BIN_DIR=$CARGO_TARGET_DIR/debug cargo test --locked --quiet -p tests --test agents -- --test-threads=1 "$@"
+      UNIQ_BIN_DIR=$CARGO_TARGET_DIR/debug cargo test --locked --quiet -p processes --test agents -- --test-threads=1 "$@"
   ) >"target/planted/$log.log" 2>&1
 }
 

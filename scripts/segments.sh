@@ -20,5 +20,5 @@ export UNIQ_BIN_DIR=${CARGO_TARGET_DIR:-target}/release UNIQ_SEGMENT_AGENTS=8 UN
 export UNIQ_SEGMENT_NUMBERS=${1:-500000000} UNIQ_SEGMENT_ROUNDS=${2:-5}
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-cargo test --locked -p tests --test numbers segments::no_number_comes_twice -- --nocapture --test-threads=1 2>&1 | tee "$log"
+cargo test --locked -p processes --test numbers segments::no_number_comes_twice -- --nocapture --test-threads=1 2>&1 | tee "$log"
 grep -o 'kills=.*' "$log"

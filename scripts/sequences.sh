@@ -57,5 +57,5 @@ export UNIQ_KEYS=$keys UNIQ_SECTIONS=42950 UNIQ_SEQUENCE_AGENTS=4 UNIQ_SEQUENCE_
 export UNIQ_SEQUENCE_MOVES=$moves UNIQ_TEXT_KEYS=$text UNIQ_NETNS=required
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-cargo test --locked -p tests --test numbers sequence_order:: -- --nocapture --test-threads=1 2>&1 | tee "$log"
+cargo test --locked -p processes --test numbers sequence_order:: -- --nocapture --test-threads=1 2>&1 | tee "$log"
 grep -o 'keys=.*' "$log"

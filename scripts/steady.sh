@@ -21,5 +21,5 @@ cargo build --release --locked --bins -p uniq-master -p uniq-agent
 export UNIQ_BIN_DIR=${CARGO_TARGET_DIR:-target}/release UNIQ_STEADY_AGENTS=${1:-4096} UNIQ_STEADY_SECONDS=${2:-120}
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-cargo test --locked -p tests --test programs steady_state:: -- --nocapture 2>&1 | tee "$log"
+cargo test --locked -p processes --test programs steady_state:: -- --nocapture 2>&1 | tee "$log"
 grep -o 'agents=.*' "$log"

@@ -18,4 +18,4 @@ HELP
 esac
 cargo build --release --locked --bins -p uniq-master -p uniq-agent
 export UNIQ_BIN_DIR=${CARGO_TARGET_DIR:-target}/release UNIQ_STRANGERS_SECONDS=${1:-600}
-cargo test --locked -p tests --test hostile all_at_once:: -- --nocapture
+cargo test --locked -p processes --test hostile all_at_once:: -- --nocapture

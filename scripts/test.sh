@@ -186,12 +186,12 @@ nothing_left_behind() {
 
 process_tests() {
   local filter='all()'
-  $browser || filter+=' and not (package(tests) and test(/^pages::/))'
+  $browser || filter+=' and not (package(processes) and test(/^pages::/))'
   if $namespaces; then
     # Then no test may leave itself out.
     export UNIQ_NETNS=required
   else
-    filter+=' and not (package(tests) and test(/^partition::/))'
+    filter+=' and not (package(processes) and test(/^partition::/))'
   fi
   if $mounts; then
     export UNIQ_MOUNTS=required

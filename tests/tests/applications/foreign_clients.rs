@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use tests::cluster::{Cluster, until, until_status};
 
-const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/clients");
+const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../clients");
 
 /// Runs a command, which must succeed, and shows what it says.
 fn run(command: &mut Command) {
@@ -169,7 +169,7 @@ async fn the_code_in_go_survives_an_agent_that_is_killed() {
 fn the_page_has_the_code_that_is_tested() {
     for (file, language) in [("uniq.py", "python"), ("Uniq.java", "java"), ("uniq.go", "go")] {
         let name = format!("docs/use/clients/{language}.md");
-        let page = std::fs::read_to_string(format!(concat!(env!("CARGO_MANIFEST_DIR"), "/../{}"), name)).unwrap();
+        let page = std::fs::read_to_string(format!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../{}"), name)).unwrap();
         let code = std::fs::read_to_string(format!("{PROGRAMS}/{file}")).unwrap();
         assert!(page.contains(&format!("\n```{language}\n{code}```\n")), "{name} has another {file}");
     }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use tests::cluster::{Cluster, until};
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
 }
 
 /// A page with `N` for each digit of a value, one for all of those before a point.

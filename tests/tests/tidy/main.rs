@@ -46,8 +46,8 @@ fn code(text: &str) -> String {
 /// The text of each file of the product and of the tests' own crate, by its path.
 fn sources() -> arrows::Sources {
     let mut files = Vec::new();
-    for folder in members() {
-        rust_files(&root().join(folder).join("src"), &mut files);
+    for folder in members().iter().map(|member| root().join(member).join("src")).filter(|src| src.is_dir()) {
+        rust_files(&folder, &mut files);
     }
     let path = |file: &Path| file.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
     files.iter().map(|file| (path(file), fs::read_to_string(file).unwrap())).collect()
@@ -247,10 +247,29 @@ fn documents_and_scripts_name_files_that_there_are() {
     assert!(found > 100, "only {found} names of files were seen");
 }
 
+/// A test that is in no program does not run, and nothing fails.
+#[test]
+fn every_file_of_tests_is_in_a_program() {
+    let manifests = read("tests/Cargo.toml") + &read("tests/tests/Cargo.toml");
+    let mut files = Vec::new();
+    rust_files(&root().join("tests/tests"), &mut files);
+    for file in files {
+        let whole = if file.ends_with("mod.rs") { file.parent().unwrap() } else { &file };
+        let (folder, name) = (whole.parent().unwrap(), whole.file_stem().unwrap().to_str().unwrap());
+        let (named, text) = if name == "main" {
+            (format!("{}/main.rs\"", folder.file_name().unwrap().display()), manifests.clone())
+        } else {
+            let parent = ["main.rs", "mod.rs"].map(|parent| folder.join(parent)).into_iter().find(|it| it.exists());
+            (format!("mod {name};"), fs::read_to_string(parent.unwrap()).unwrap())
+        };
+        assert!(text.contains(&named), "{} is in no program: nothing says {named}", file.display());
+    }
+}
+
 /// The modules of tests that a text picks by their names, as in `all_at_once::` and `/^(mutants|bench)::/`.
 fn modules_picked(text: &str) -> impl Iterator<Item = &str> {
     let picks = |line: &&str| {
-        ["-p tests ", "package(tests)", "tests=(", "runs ", "nextest run"].iter().any(|it| line.contains(it))
+        ["-p tests ", "-p processes ", "package(", "tests=(", "runs ", "nextest run"].iter().any(|it| line.contains(it))
     };
     text.lines()
         .filter(picks)

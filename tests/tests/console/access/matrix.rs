@@ -35,7 +35,7 @@ pub(crate) async fn described(caller: &Caller) -> (Vec<Call>, Value) {
 
 /// The addresses of pages: what the console serves and does not describe.
 pub(crate) fn pages(token: &str) -> Vec<String> {
-    let routes = concat!(env!("CARGO_MANIFEST_DIR"), "/../web/src/routes.rs");
+    let routes = concat!(env!("CARGO_MANIFEST_DIR"), "/../../web/src/routes.rs");
     let routes = std::fs::read_to_string(routes).unwrap();
     // What is served while there is no place is described, and stands behind the pages.
     let routes = routes.split("fn spare_router").next().unwrap();

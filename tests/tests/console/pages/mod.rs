@@ -32,7 +32,7 @@ const PAGES: [&str; 12] = [
     "/users",
     "/settings",
 ];
-const AXE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/browser/node_modules/axe-core/axe.min.js");
+const AXE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../browser/node_modules/axe-core/axe.min.js");
 
 /// Plays `scene` in a browser that is logged in at master 1. The browser is closed whatever comes of it: nobody else would
 /// end it.
