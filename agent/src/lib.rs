@@ -4,6 +4,7 @@
 //! and [`minter`] carry their decisions out; [`plugin`] is what stands around minting by a name; [`embed`] lets an
 //! application mint in its own process; [`extensions`] is what applications add; `dev` is what a process without masters has instead; [`catalog`], [`heartbeat`], [`http`] and [`rpc`] talk, on the
 //! threads of [`workers`].
+#![warn(missing_docs)]
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 
 mod bootstrap;

@@ -38,6 +38,7 @@
 //! # After a fork
 //! A child must not use its parent's connections, nor hand out what its parent has fetched: every call there says
 //! [`Error::Forked`]. Make a client in the child. (Only the C library's `fork` is noticed, not a bare system call.)
+#![warn(missing_docs)]
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 
 mod agents;

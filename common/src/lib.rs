@@ -2,6 +2,7 @@
 //!
 //! Everything here but [`attachment`], [`clock`], [`mod@file`], [`net`], [`rpc`] and [`process`] is pure: no IO, no clock, no randomness, no
 //! locks. Time comes in as an argument ([`time::Now`]).
+#![warn(missing_docs)]
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 
 pub mod about;

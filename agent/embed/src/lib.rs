@@ -58,6 +58,8 @@
 //! The time is written down by a thread of ours every few milliseconds, so it may be that late. No ID's uniqueness rests on that:
 //! an ID carries the hour of its window and a serial that is durably ours in that hour, whenever it is given out.
 
+#![warn(missing_docs)]
+
 #[doc(inline)]
 pub use agent::embed::{
     AfterReboot, AgentId, Definition, Embedded, EncodingSource, Extensions, GeneratorKind, GeneratorName, LayoutSpec,

@@ -18,7 +18,6 @@ pub const ROOM: &str = "the disk of the model has room";
 
 /// Something that can happen. Processes and folders are counted from 0.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the fields say what they are: which process, at which folder")]
 pub enum Action {
     /// A process starts.
     Start { who: usize, at: u8, after_reboot_resume: bool },

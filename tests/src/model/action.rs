@@ -11,10 +11,6 @@ use std::fmt;
 
 /// Something that can happen. Masters are counted: 0 and 1 are the first two, 2 and on their replacements.
 #[derive(Clone, PartialEq, Eq, Hash)]
-#[expect(
-    missing_docs,
-    reason = "the fields say what they are: at which master, who, for which value, by which calendar"
-)]
 pub enum Action {
     /// An agent wants a token.
     Request { at: usize, session: SessionId, wall: WallMs },

@@ -47,7 +47,6 @@ pub struct Befalls {
 
 /// Something that can befall the masters. They are counted: 0 and 1 are the first two, 2 and on their replacements.
 #[derive(Clone, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the fields say what they are: at which master, from which one")]
 pub enum Deed {
     /// What was not confirmed is said again.
     Beat { at: usize },

@@ -37,7 +37,6 @@ pub struct AxisBounds {
 
 /// Something that can happen.
 #[derive(Clone, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the fields say what they are: at which master, for whom")]
 pub enum Act {
     /// A session asks for a segment.
     Ask { at: usize, session: u8 },

@@ -68,7 +68,6 @@ pub struct SectionBounds {
 
 /// Something that can happen.
 #[derive(Clone, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the fields say what they are: which agent, at which master")]
 pub enum Turn {
     /// An agent asks for its sections, and is answered; the answer is on its way.
     Keep { agent: usize, at: usize },
