@@ -1,4 +1,4 @@
-//! What the console's authentication sees of this master: users and keys of the ledger, and the logins in its store.
+//! Users, keys and logins of this master, for the console's authentication.
 
 use crate::admin::Admin;
 use crate::driver::{Driver, Refused};
@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use web::{Accounts, Unavailable};
 
-/// How often the first admin is proposed as long as the other master is away.
+/// Interval at which the first admin is proposed as long as the other master is away.
 const PROPOSE_AGAIN: Duration = Duration::from_secs(1);
 
 impl<A: Audit> Accounts for Admin<A> {

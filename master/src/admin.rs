@@ -1,4 +1,4 @@
-//! What the console sees of this master: looks at the ledger between two steps, and decides nothing.
+//! The console's view of this master: reads the ledger between two steps, and decides nothing.
 
 use crate::agents;
 use crate::axes;
@@ -41,7 +41,7 @@ pub struct Admin<A> {
     pub(crate) verifying: Arc<tokio::sync::Mutex<()>>,
     registry: AgentRegistry,
     flags: Vec<FlagRow>,
-    /// Who may log in as long as the ledger has no users.
+    /// A user who may log in as long as the ledger has no users.
     pub(crate) first_admin: Option<User>,
 }
 
@@ -289,9 +289,9 @@ impl<A: Audit> Masters for Admin<A> {
             });
             let seen = seen.await.ok();
             let axes = if named { self.axes().await.unwrap_or_default() } else { Vec::new() };
-            let standing =
-                self.look_at_sections(|ledger, now, waiting| sequences::standing(ledger, now, waiting.sections()));
-            metrics::page(&self.counters, seen.as_ref(), &pools, axes, &standing.await.unwrap_or_default())
+            let sections = self
+                .look_at_sections(|ledger, now, waiting| sequences::section_gauges(ledger, now, waiting.sections()));
+            metrics::page(&self.counters, seen.as_ref(), &pools, axes, &sections.await.unwrap_or_default())
         }
         .boxed()
     }
@@ -323,7 +323,6 @@ fn namespace_row(namespace: &Namespace, registered_by: &str, value: Option<&Sett
     }
 }
 
-/// What is noted about a name.
 fn noted(ledger: &Ledger, name: &GeneratorName) -> About {
     match ledger.settings_table().get(&SettingKey::About(name.clone())).map(|setting| &setting.value) {
         Some(SettingValue::About(about)) => (**about).clone(),

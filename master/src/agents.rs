@@ -1,4 +1,4 @@
-//! What the console shows of the agents: what they reported, joined with what the ledger says they hold.
+//! Agents as the console shows them: their reports, joined with what the ledger says they hold.
 
 use crate::ledger::Ledger;
 use crate::registry::{FORGET, Present, REGISTRY_MAX};
@@ -86,14 +86,15 @@ fn name_row(used: NameUse) -> NameUseRow {
     NameUseRow { name: name.to_string(), kind: kind.name(), per_second, calls }
 }
 
-/// Whether a line of the audit is about a token. A token of numbers may have been asked for as either of two types.
+/// Tells whether a line of the audit is about a token. A token of numbers may have been asked for as either of two
+/// types.
 pub(crate) fn is_about(line: &Line, token: TokenKey) -> bool {
     let Some((token_type, text)) = line.entry.subject.split_once(' ') else { return false };
     let family = token_type.parse::<common::token::TokenType>().ok().map(common::token::TokenType::family);
     family == Some(token.family) && text == token.text()
 }
 
-/// What the cluster was made with.
+/// The cluster's parameters, and the flags this master was started with.
 pub(crate) fn settings(ledger: &Ledger, flags: Vec<FlagRow>) -> SettingsRow {
     let identity = ledger.identity();
     let parameters = identity.parameters;

@@ -1,4 +1,4 @@
-//! What the console and the metrics show of axes.
+//! Axes as the console and the metrics show them.
 
 use crate::ledger::Ledger;
 use crate::tally::{AxisCounts, AxisTally};
@@ -40,8 +40,8 @@ fn row(ledger: &Ledger, now: Now, setting: &Setting) -> Option<AxisRow> {
     })
 }
 
-/// Whether the other master has places to grant, as far as is known: it has if the last extent is its own, or if it granted segments of
-/// late; it has none where nothing was granted above the floor.
+/// Tells whether the other master has places to grant, as far as is known: it has if the last extent is its own, or if it granted
+/// segments lately; it has none where nothing was granted above the floor.
 fn other_holds(ledger: &Ledger, name: &GeneratorName, now: Now) -> Option<bool> {
     let (_, axis) = ledger.settings_table().axis(name)?;
     let last_is_its = axis.last.is_some_and(|extent| extent.master != ledger.identity().master);

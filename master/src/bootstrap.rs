@@ -6,15 +6,14 @@ use common::parameters::MasterId;
 use std::io::Read as _;
 use std::path::Path;
 
-/// The name of the first user.
 const FIRST_ADMIN: &str = "admin";
-/// Where a drawn password is written, in the data directory.
+/// Name of the file in the data directory that a drawn password is written to.
 pub const PASSWORD_FILE: &str = "admin-password";
-/// What a password is drawn from: nothing that is mistaken for something else.
+/// Characters that a password is drawn from; none looks like another.
 const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
-/// 120 bits.
+/// Characters of a drawn password: 120 bits.
 const DRAWN_LEN: usize = 24;
-/// The mode of the file with the password.
+/// Mode of the file with the password.
 const PASSWORD_MODE: u32 = 0o600;
 
 /// The user `admin`, for a cluster that has no users yet: with the password in `given`, else with the one in the data

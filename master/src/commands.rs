@@ -1,4 +1,4 @@
-//! What the console has done: decodes, queues and awaits; the ledger decides.
+//! The console's commands: decodes, queues and awaits; the ledger decides.
 
 use crate::admin::{Admin, audit_row};
 use crate::driver::Refused;
@@ -41,7 +41,7 @@ impl<A: Audit> Admin<A> {
         }
     }
 
-    /// What `read` finds in the audit, on a thread that may wait for the disk.
+    /// Reads the audit by `read`, on a thread that may wait for the disk.
     pub(crate) async fn read_audit(
         &self,
         read: impl FnOnce(A) -> Result<(Vec<Line>, Option<u64>), StoreError> + Send + 'static,

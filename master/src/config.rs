@@ -24,21 +24,21 @@ use std::time::Duration;
 #[derive(Clone, Debug, Parser)]
 #[command(name = "uniq_master", version, max_term_width = 120)]
 pub struct Args {
-    /// Make the store of a new cluster in --data-dir and end
+    /// Create the store of a new cluster in --data-dir and exit
     #[arg(long)]
     pub format: bool,
 
-    /// Where this master keeps its ledger
+    /// The folder in which this master keeps its ledger
     #[arg(long, env = "UNIQ_DATA_DIR", default_value = "uniq_master.data", value_name = "DIR")]
     pub data_dir: PathBuf,
 
     /// The other master is gone for good: begin a new pairing in --data-dir of this stopped one, print the one-use token
-    /// with which its replacement joins, and end
+    /// with which its replacement joins, and exit
     #[arg(long, conflicts_with_all = ["format", "join", "join_file"])]
     pub peer_lost: bool,
 
-    /// Make the store of a replacement in --data-dir from the running survivor (--peer), with the token that its
-    /// --peer-lost printed, and end
+    /// Create the store of a replacement in --data-dir from the running survivor (--peer), with the token that its
+    /// --peer-lost printed, and exit
     #[arg(long, value_name = "TOKEN", conflicts_with = "format")]
     pub join: Option<JoinToken>,
 
@@ -51,8 +51,8 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["format", "join", "join_file", "peer_lost"])]
     pub verify_audit: bool,
 
-    /// Say what the store in --data-dir of this stopped master holds and whether a start would take it, and end; changes
-    /// nothing, works on a copy in the folder for temporary files
+    /// Say what the store in --data-dir of this stopped master holds and whether a start would take it, and exit;
+    /// changes nothing, works on a copy in the folder for temporary files
     #[arg(long, conflicts_with_all = ["format", "join", "join_file", "peer_lost", "verify_audit"])]
     pub check_store: bool,
 
@@ -88,11 +88,11 @@ pub struct Args {
     #[arg(long, value_name = "WORDS")]
     pub confirm: Option<String>,
 
-    /// Which of the two masters this is: 1 or 2 (with --format and --join)
+    /// This master's number, 1 or 2 (with --format and --join)
     #[arg(long, env = "UNIQ_ID", value_parser = parse_id, value_name = "1|2")]
     pub id: Option<MasterId>,
 
-    /// How many days a lease lasts, 1 to 30 (with --format) [default: 7]
+    /// Days that a lease lasts, 1 to 30 (with --format) [default: 7]
     #[arg(long, env = "UNIQ_LEASE_DAYS", value_name = "DAYS",
           value_parser = settings::number(ClusterParameters::LEASE_DAYS))]
     pub lease_days: Option<u8>,
@@ -105,11 +105,11 @@ pub struct Args {
     #[arg(long, env = "UNIQ_UINT2_MAX", value_name = "N", value_parser = settings::number(0..=u16::MAX))]
     pub uint2_max: Option<u16>,
 
-    /// Where agents connect
+    /// Address for agents
     #[arg(long, env = "UNIQ_AGENT_LISTEN", default_value = "127.0.0.1:7101", value_name = "IP:PORT", value_parser = settings::ip_port)]
     pub agent_listen: SocketAddr,
 
-    /// Where the other master connects
+    /// Address for the other master
     #[arg(long, env = "UNIQ_PEER_LISTEN", default_value = "127.0.0.1:7201", value_name = "IP:PORT", value_parser = settings::ip_port)]
     pub peer_listen: SocketAddr,
 
@@ -117,7 +117,7 @@ pub struct Args {
     #[arg(long, env = "UNIQ_PEER", value_name = "HOST:PORT", value_parser = common::settings::host_port)]
     pub peer: Option<String>,
 
-    /// Where the console is served
+    /// Address for the console
     #[arg(long, env = "UNIQ_WEB_LISTEN", default_value = "127.0.0.1:7301", value_name = "IP:PORT", value_parser = settings::ip_port)]
     pub web_listen: SocketAddr,
 
@@ -148,8 +148,8 @@ pub struct Args {
           value_parser = settings::number(0..=u32::MAX))]
     pub network_grants_per_hour: u32,
 
-    /// How long this master can grant segments of every name alone, as fast as both did lately, while the other one is away: it holds so many
-    /// numbers of an axis at least, and twice as many at most; 1m to 30d. The same at both masters
+    /// Time for which this master can grant segments of every name alone, as fast as both did lately, while the other one is away: it holds
+    /// so many numbers of an axis at least, and twice as many at most; 1m to 30d. The same at both masters
     #[arg(long, env = "UNIQ_SOLO_SPAN", default_value = "24h", value_name = "TIME", value_parser = solo_span)]
     pub solo_span: Duration,
 
@@ -160,8 +160,8 @@ pub struct Args {
           value_parser = settings::number(0..=50_u8))]
     pub pool_reserve: u8,
 
-    /// How long an agent serves sections of sequences after it has asked for them, in seconds, 1 to 60: the sections of one that died are
-    /// without service for about two and a half times as long. The same at both masters; the longer one counts otherwise
+    /// Time for which an agent serves sections of sequences after it has asked for them, in seconds, 1 to 60: the sections of one that
+    /// died are without service for about two and a half times as long. The same at both masters; the longer one counts otherwise
     #[arg(long, env = "UNIQ_SEQUENCE_LEASE", default_value = "5", value_name = "SECONDS",
           value_parser = settings::number(1..=60_u8))]
     pub sequence_lease: u8,
@@ -178,7 +178,6 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["format", "join", "verify_audit"])]
     pub vouch_untouched: bool,
 
-    /// Those of every program
     #[command(flatten)]
     pub flags: Flags,
 }
@@ -234,7 +233,7 @@ impl CommandLine for Args {
 }
 
 impl Args {
-    /// How much one network may have.
+    /// Limits of what one network may have.
     pub fn limits(&self) -> Limits {
         Limits {
             v4_bits: self.network_v4_bits,
@@ -245,12 +244,11 @@ impl Args {
         }
     }
 
-    /// How long extents of axes shall last.
     pub fn solo_span(&self) -> SpanMs {
         SpanMs(i64::try_from(self.solo_span.as_millis()).unwrap_or(i64::MAX))
     }
 
-    /// How long agents serve sections after they have asked for them.
+    /// Time for which agents serve sections after they have asked for them.
     pub fn sequence_lease(&self) -> SpanMs {
         SpanMs::seconds(self.sequence_lease.into())
     }

@@ -1,6 +1,6 @@
 //! The one loop of a master: take events, step, make durable, and only then send and reply.
 //!
-//! It runs on a thread of its own, because it waits for the disk. Everything that has come in meanwhile is stepped
+//! The loop runs on a thread of its own, because it waits for the disk. Everything that has come in meanwhile is stepped
 //! together and made durable by one commit (group commit), so a thousand agents that start at once do not wait for a
 //! thousand fsyncs each after the other.
 //!
@@ -28,13 +28,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
-/// Events that wait for the loop; one more is refused as overload.
+/// Events in the loop's queue at most; one more is refused as overload.
 pub const QUEUE_MAX: usize = 16_384;
-/// Events that share one commit.
+/// Events that share one commit at most.
 pub const BATCH_MAX: usize = 4_096;
-/// Messages that wait for the link; more are dropped, as any message may be.
+/// Messages that wait for the link at most; more are dropped, as any message may be.
 pub const OUTBOX_MAX: usize = 16_384;
-/// An input is waited for no longer than this.
+/// The longest wait for an input.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 type Answer = Result<Reply, Refused>;
@@ -47,7 +47,7 @@ enum Input {
     Stop,
 }
 
-/// The way to the loop, for everybody else. Cheap to clone.
+/// A handle to the loop. Cheap to clone.
 #[derive(Clone)]
 pub struct Driver {
     queue: SyncSender<Input>,
@@ -56,16 +56,13 @@ pub struct Driver {
     full: Arc<AtomicBool>,
 }
 
-/// Why the loop did not take something.
+/// The reason for which the loop did not take something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// The queue is full.
     #[error("too many requests are waiting")]
     Overloaded,
-    /// The process ends.
     #[error("the master is shutting down")]
     Stopping,
-    /// The disk is full.
     #[error("this master's disk is full")]
     NoRoom,
 }
@@ -77,12 +74,10 @@ pub struct Running {
     stopping: Arc<AtomicBool>,
 }
 
-/// What the loop has done since it started, for the metrics.
+/// Counts of what the loop has done since it started, for the metrics.
 #[derive(Debug, Default)]
 pub struct Counters {
-    /// Durable commits.
     pub commits: AtomicU64,
-    /// Events stepped.
     pub events: AtomicU64,
     /// Messages that found no place in the queue to the link.
     pub messages_dropped: AtomicU64,
@@ -90,18 +85,15 @@ pub struct Counters {
     pub lockouts: AtomicU64,
     /// Bytes that are free on the store's disk, as far as that is known.
     pub room: AtomicU64,
-    /// What was granted of axes.
     pub axes: AxisTally,
-    /// What was done about sections.
     pub sections: SectionTally,
-    /// What was not renewed.
     pub renewals: RenewalTally,
 }
 
 /// Starts the loop. Messages to the other master come out of the receiver; `whitelist` follows the ledger's.
 ///
 /// # Errors
-/// What the system says if it cannot start a thread.
+/// The system's, if it cannot start a thread.
 pub fn start(
     ledger: Ledger,
     store: impl Store,
@@ -151,7 +143,7 @@ impl Driver {
         answered.await.unwrap_or(Err(Refused::Stopping))
     }
 
-    /// Whether the disk is full, so that nothing that must be durable can be promised.
+    /// Tells whether the disk is full, so that nothing that must be durable can be promised.
     pub fn is_full(&self) -> bool {
         self.full.load(Ordering::Relaxed)
     }
@@ -164,7 +156,7 @@ impl Driver {
         self.put(Input::Tell(Box::new(event)))
     }
 
-    /// Looks at the ledger between two steps. What is seen may not be durable yet.
+    /// Reads the ledger between two steps. The state that `look` finds may not be durable yet.
     ///
     /// # Errors
     /// [`Refused`], at once.

@@ -2,7 +2,7 @@
 
 use crate::axes;
 use crate::driver::Counters;
-use crate::sequences::{DONE, STANDING, Standing};
+use crate::sequences::{DONE, GAUGES, SectionGauges};
 use crate::store::reserve::ROOM_MIN;
 use common::metrics::{Series, counter, counters, gauge, gauges, rows, write};
 use common::process::log;
@@ -70,7 +70,7 @@ pub(crate) fn page(
     seen: Option<&Moment>,
     pools: &[PoolRow],
     axes: Vec<AxisRow>,
-    standing: &Standing,
+    sections: &SectionGauges,
 ) -> String {
     let mut page = String::new();
     write(&mut page, COUNTED, counters);
@@ -79,7 +79,7 @@ pub(crate) fn page(
     write(&mut page, SKEW, seen.and_then(|seen| seen.skew_ms.as_ref()));
     write(&mut page, POOLS, pools);
     write(&mut page, axes::SERIES, Some(&axes::living(axes, &counters.axes)[..]).filter(|axes| !axes.is_empty()));
-    write(&mut page, STANDING, standing);
+    write(&mut page, GAUGES, sections);
     write(&mut page, DONE, &counters.sections.counts());
     write(&mut page, log::SERIES, &());
     write(&mut page, ended::SERIES, &());
@@ -89,5 +89,5 @@ pub(crate) fn page(
 /// All series that only masters have, as rows of the table in the documents.
 pub fn table() -> String {
     let ledger = rows(COUNTED) + &rows(DISK) + &rows(LEDGER) + &rows(SKEW) + &rows(POOLS);
-    ledger + &rows(axes::SERIES) + &rows(STANDING) + &rows(DONE)
+    ledger + &rows(axes::SERIES) + &rows(GAUGES) + &rows(DONE)
 }

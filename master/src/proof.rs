@@ -1,4 +1,4 @@
-//! What only the two masters of a pairing can have said: a keyed hash (HMAC-SHA256) under the pairing's random id, which is
+//! Proofs of what only the two masters of a pairing can have said: a keyed hash (HMAC-SHA256) under the pairing's random id, which is
 //! kept in their stores and told to nobody else.
 //!
 //! A seal tells a message of the pairing from a stranger's, without showing the id to whoever listens on the other master's
@@ -12,14 +12,13 @@ use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use subtle::ConstantTimeEq as _;
 
-/// What a proof is for. One made for one purpose proves nothing for another.
+/// The purpose of a proof. One made for one purpose proves nothing for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// A message from one master to the other.
     Message,
-    /// What a master promised to an agent.
+    /// A master's promise to an agent.
     Receipt,
-    /// How far a master granted places of an axis.
+    /// The place up to which a master granted an axis.
     Segment,
     /// That a session owned a section.
     Section,
@@ -65,7 +64,7 @@ impl Proof {
         Self(mac.finalize().into_bytes().into())
     }
 
-    /// Whether this is that proof; takes as long whatever differs.
+    /// Tells whether this is that proof; takes as long whatever differs.
     pub fn proves(&self, pairing: EpochId, purpose: Purpose, bytes: &[u8]) -> bool {
         Self::of(pairing, purpose, bytes).0.ct_eq(&self.0).into()
     }

@@ -1,4 +1,4 @@
-//! What agents reported of themselves lately: for the operators' eyes, in memory only. Nothing is decided by it.
+//! Recent reports of agents about themselves: for the operators' eyes, in memory only. Nothing is decided by it.
 //!
 //! Each agent reports to one master; the masters pass the reports on to each other, so both have the whole registry, and one that is
 //! started again has it back. If both are, what agents said before is gone, and who has stopped counts as lost while it holds leases.
@@ -30,9 +30,7 @@ pub struct AgentRegistry(Arc<Mutex<Reports>>);
 #[derive(Debug, Default)]
 struct Reports {
     entries: BTreeMap<SessionId, Entry>,
-    /// Those who hold no lease.
     newcomers: BTreeMap<SessionId, Entry>,
-    /// Grows with each report taken in.
     news: u64,
 }
 
@@ -41,7 +39,7 @@ struct Entry {
     report: AgentReport,
     address: String,
     via: MasterId,
-    /// How old it was when it was taken in.
+    /// Its age when it was taken in.
     before: Duration,
     taken_in: Instant,
     heard_at: WallMs,
@@ -50,7 +48,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// How long ago the agent said it.
+    /// Time since the agent said it.
     fn silent(&self, now: Instant) -> Duration {
         self.before.saturating_add(now - self.taken_in)
     }
@@ -59,15 +57,15 @@ impl Entry {
 /// A session in the registry, as it was when it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Present {
-    /// What it last said.
+    /// The session's last report.
     pub report: AgentReport,
-    /// From where.
+    /// Address that the report came from.
     pub address: String,
-    /// To which master.
+    /// The master that it was sent to.
     pub via: MasterId,
-    /// When, by this master's calendar.
+    /// Time at which it was sent, by this master's calendar.
     pub heard_at: WallMs,
-    /// How long ago, in real time.
+    /// Time since then.
     pub silent: Duration,
     /// IDs a second between its last reports, the newest at the end.
     pub rates: Vec<u32>,
@@ -143,14 +141,13 @@ impl AgentRegistry {
         reports.newcomers.insert(entry.report.session, entry);
     }
 
-    /// How many sessions that hold leases there are, and report.
+    /// Counts the sessions that report and hold leases.
     pub fn len(&self) -> usize {
         let now = Instant::now();
         let reports = |entry: &&Entry| !entry.report.stops && entry.silent(now) < FORGET;
         self.reports().entries.values().filter(reports).count()
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -172,7 +169,7 @@ impl AgentRegistry {
         present.collect()
     }
 
-    /// What was told after the news numbered `after`, to `via` or to either, oldest first, at most `count`, and the number of the last.
+    /// Reports after the one numbered `after`, to `via` or to either, oldest first, at most `count`, and the number of the last.
     pub fn news(&self, via: Option<MasterId>, after: u64, count: usize) -> (Vec<PassedOn>, u64) {
         let (reports, now) = (self.reports(), Instant::now());
         let is_fresh = |entry: &&Entry| via.is_none_or(|via| entry.via == via) && entry.news > after;
@@ -220,7 +217,7 @@ fn rate(before: &AgentReport, after: &AgentReport) -> Option<u32> {
     Some(u32::try_from(rate).unwrap_or(u32::MAX))
 }
 
-/// What comes from outside is cut to length and cleared of what moves a terminal's cursor.
+/// Cuts texts from outside to length and removes what moves a terminal's cursor.
 fn cleared(mut report: AgentReport) -> AgentReport {
     let AgentReport { version, fresh_because, not_ready, alarm, names, .. } = &mut report;
     names.truncate(NAMES_REPORTED_MAX);

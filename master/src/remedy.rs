@@ -1,4 +1,4 @@
-//! What an operator says on a stopped master so that it goes on: after both disks were put back, after both stores were lost,
+//! Remedies that an operator applies to a stopped master so that it goes on: after both disks were put back, after both stores were lost,
 //! after both calendars were wrong.
 
 use crate::config::Args;
@@ -11,26 +11,24 @@ use common::parameters::ClusterParameters;
 use common::time::WallMs;
 use common::token::TokenValue;
 
-/// What confirms `--after-revert`.
+/// The words that confirm `--after-revert`.
 pub const CONFIRM_REVERT: &str = "both ledgers are old";
-/// What confirms `--forget-clock`.
+/// The words that confirm `--forget-clock`.
 pub const CONFIRM_CLOCK: &str = "the calendars are right now";
 
-/// Why a remedy was not applied.
+/// The reason for which a remedy was not applied.
 #[derive(Debug, thiserror::Error)]
 pub enum RemedyError {
-    /// The operator has not said that it is so.
+    /// The operator has not confirmed it.
     #[error("{does}. If that is meant, say it: --confirm \"{words}\"")]
     Unconfirmed {
-        /// What it would do.
+        /// The effect that it would have.
         does: String,
-        /// The words that are missing.
         words: &'static str,
     },
-    /// The store cannot be opened or written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// It would go on beside others.
+    /// A replacement may have joined, so this master would go on beside it.
     #[error(transparent)]
     MayHaveJoined(#[from] remedy::MayHaveJoined),
 }
@@ -42,7 +40,7 @@ fn confirmed(args: &Args, words: &'static str, does: &str) -> Result<(), RemedyE
     Err(RemedyError::Unconfirmed { does: does.to_owned(), words })
 }
 
-/// What is granted by a floor, for the operator.
+/// Describes for the operator what is granted by a floor.
 fn granted(floor: &Floor) -> String {
     match floor.above {
         None => format!("nothing is granted before {}", floor.until),
@@ -86,7 +84,8 @@ pub fn revert(args: &Args) -> Result<String, RemedyError> {
     Ok(format!("{}.\n{}", granted(&floor), ranges_left(&loaded, skip)))
 }
 
-/// What the operator still has to see to where numbers come from ranges, which have no date that one could wait for.
+/// Describes what the operator still has to do about numbers that come from ranges, which have no date that one could
+/// wait for.
 fn ranges_left(loaded: &Loaded, skip: u64) -> String {
     let namespaces = || loaded.settings.iter().filter_map(|setting| setting.value.namespace());
     let axes = namespaces().filter(|namespace| namespace.segments().is_some()).count();

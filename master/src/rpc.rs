@@ -33,42 +33,39 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-/// What the agents' port takes on.
+/// Limits of the agents' port.
 pub const LIMITS: Limits = Limits {
     connections_max: 8_192,
     requests_per_connection_max: 64,
     frame_len_max: CALL_LEN_MAX,
     memory_max: 16 << 20,
 };
-/// What a page of leases or namespaces takes at most until it is sent, in bytes: 200 records, in memory and in the frame.
+/// Bytes that a page of leases or namespaces takes at most until it is sent: 200 records, in memory and in the frame.
 const PAGE_WEIGHT: usize = 512 << 10;
 
-/// What the list of an allocator's sections takes at most, in memory and in the frame: its ranges, with names of full length.
+/// Bytes that the list of an allocator's sections takes at most, in memory and in the frame: its ranges, with names of full
+/// length.
 const KEEP_WEIGHT: usize = KEEP_RANGES_MAX * 192;
-/// The same of what became of raises.
+/// Bytes that the results of raises take at most.
 const RAISES_WEIGHT: usize = RAISES_MAX * 48;
-/// The same of a route, with addresses of full length.
+/// Bytes that a route takes at most, with addresses of full length.
 const ROUTE_WEIGHT: usize = 2 * ADDRESS_LEN_MAX + 96;
-/// The same of the whitelist.
+/// Bytes that the whitelist takes at most.
 const NETWORKS_WEIGHT: usize = NETWORKS_MAX * 48;
 
 /// The descriptors that this port can use.
 pub const DESCRIPTORS: Port = Port { most: LIMITS.connections_max, least: 256 };
 /// Callers at once who are not on the whitelist and are told so; one more is disconnected without a word.
 const REFUSED_MAX: usize = 64;
-/// How long such a caller may stay.
+/// The longest stay of such a caller.
 const REFUSED_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Where agents' reports go.
+/// The registry that agents' reports go to, with what is noted beside each.
 #[derive(Clone)]
 pub struct ReportContext {
-    /// The registry.
     pub registry: AgentRegistry,
-    /// What time it is.
     pub clock: Clock,
-    /// Which master this is.
     pub master: MasterId,
-    /// Where refused renewals are counted.
     pub counters: Arc<Counters>,
 }
 
@@ -104,7 +101,7 @@ pub async fn serve(
     accept(listener, Places::new(connections_max), stop, handle).await;
 }
 
-/// What the answer to a request takes at most until it is sent, in bytes; 0 if that is little.
+/// Bytes that the answer to a request takes at most until it is sent; 0 if that is little.
 fn weight(request: &LeaseServiceRequest) -> usize {
     match request {
         LeaseServiceRequest::ListTokens { .. }

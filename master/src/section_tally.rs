@@ -1,5 +1,5 @@
-//! What this master did about sections of sequences since it started, for the metrics, and which of them changed their owner just now,
-//! for the console.
+//! Counts of what this master did about sections of sequences since it started, for the metrics, and the sections that just changed their
+//! owner, for the console.
 //!
 //! Counted by the loop, as with axes: the ledger itself counts nothing of it. A move is counted where the section is at home, so that both
 //! masters' figures together are all moves.
@@ -16,14 +16,14 @@ use std::sync::{Mutex, PoisonError};
 /// Ranges of sections whose next owner waits that are remembered at most; further ones are shown as served a little early.
 pub const RECENT_MAX: usize = 16_384;
 
-/// Counts since the start, and what changed its owner of late.
+/// Counts since the start, and the sections that changed their owner lately.
 #[derive(Debug, Default)]
 pub struct SectionTally {
     keeps: AtomicU64,
     raises: AtomicU64,
     moves: AtomicU64,
     refused: [AtomicU64; 5],
-    /// When this master began to list each for its next owner.
+    /// Sections with the instant at which this master began to list them for their next owner.
     recent: Mutex<SectionMap<BootMs>>,
 }
 
@@ -32,7 +32,6 @@ pub struct SectionTally {
 pub struct SectionCounts {
     /// Calls by which allocators keep their sections that were answered with the list of them.
     pub keeps: u64,
-    /// Bounds that were raised.
     pub raises: u64,
     /// Sections at home here that got another owner.
     pub moves: u64,
@@ -40,7 +39,7 @@ pub struct SectionCounts {
     pub refused: [u64; 5],
 }
 
-/// Why raises are refused, as the metrics name it.
+/// The reasons for which raises are refused, as the metrics name them.
 pub const REASONS: [&str; 5] = ["other_owner", "allowance", "used_up", "unknown", "too_many"];
 
 const fn reason(why: NotRaised) -> usize {
@@ -53,14 +52,13 @@ const fn reason(why: NotRaised) -> usize {
     }
 }
 
-/// How long calls may wait for the next owner after it was listed: until its next call for its sections, a third of the lease, and then
-/// for as long as the one before it may serve.
+/// The longest wait of calls for the next owner after it was listed: until its next call for its sections, a third of the lease, and
+/// then for as long as the one before it may serve.
 const fn wait(lease: SpanMs) -> SpanMs {
     SpanMs(lease.0.saturating_mul(137) / 100)
 }
 
 impl SectionTally {
-    /// The counts as they are now.
     pub fn counts(&self) -> SectionCounts {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         SectionCounts {
@@ -78,7 +76,7 @@ impl SectionTally {
         recent.clone()
     }
 
-    /// What a round of the loop did is durable and about to be told.
+    /// Counts a round of the loop that is durable, before its answers are sent.
     pub(crate) fn count(&self, fx: &Effects, now: BootMs, lease: SpanMs) {
         let add = |counter: &AtomicU64, more: usize| {
             counter.fetch_add(u64::try_from(more).unwrap_or(u64::MAX), Ordering::Relaxed);

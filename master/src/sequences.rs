@@ -1,4 +1,4 @@
-//! What the console and the metrics show of sequences: who serves which sections, what is under way, and who could serve.
+//! Sequences as the console and the metrics show them: who serves which sections, changes under way, and who could serve.
 
 use crate::ledger::Ledger;
 use crate::section::{Held, Owned, Piece, SectionMap};
@@ -15,10 +15,10 @@ use web::{
     SequenceRow,
 };
 
-/// Sections whose next owner was listed just now.
+/// Sections that were just listed for another owner.
 pub(crate) type Waiting = SectionMap<BootMs>;
 
-/// How the sections of a name are, while one passes over them.
+/// The states of a name's sections, found while one passes over them.
 struct States<'a> {
     ledger: &'a Ledger,
     now: Now,
@@ -58,7 +58,7 @@ impl<'a> States<'a> {
     }
 }
 
-/// What is said of a name, retired or not.
+/// The definition of a name, retired or not.
 fn definition<'a>(ledger: &'a Ledger, name: &GeneratorName) -> Option<&'a SequenceDefinition> {
     let setting = ledger.settings_table().get(&SettingKey::Namespace(name.clone()))?;
     setting.value.namespace()?.sequences()
@@ -167,7 +167,7 @@ pub(crate) fn names(ledger: &Ledger, now: Now, waiting: &Waiting, set: Option<&G
     all.collect()
 }
 
-/// How many sections of a name are in which state, and its bar.
+/// Counts the sections of a name in each state, and draws its bar.
 fn drawn(states: &mut States<'_>, name: &GeneratorName) -> ([u32; 4], Vec<BarPart>) {
     let table = states.ledger.sections();
     let Some((first, last)) = table.ends(name) else { return Default::default() };
@@ -184,14 +184,13 @@ fn drawn(states: &mut States<'_>, name: &GeneratorName) -> ([u32; 4], Vec<BarPar
     (counts, bar.parts())
 }
 
-/// What a bar is drawn of: exact ranges as long as there are few of them, else columns of one width with who has most of each.
+/// The parts of a bar: exact ranges as long as there are few of them, else columns of one width with who has most of each.
 struct Bar {
     first: u32,
-    /// Sections of one column.
     width: u32,
     exact: Option<Vec<BarPart>>,
     column: u32,
-    /// Who has how many of the column at hand.
+    /// Sections of the column at hand, by state and agent.
     having: BTreeMap<(SectionState, Option<AgentId>), u32>,
     columns: Vec<BarPart>,
 }
@@ -286,9 +285,9 @@ pub(crate) fn count_of_agent(ledger: &Ledger, agent_id: &AgentId) -> u32 {
     sessions.fold(0, |sum, (session, _)| sum.saturating_add(count_of(ledger, session)))
 }
 
-/// What the metrics say of the sections and the allocators at one moment.
+/// Numbers of sections and allocators in each state at one moment, for the metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct SectionGauges {
     /// Sections by state, in the order of [`SectionState::ALL`].
     sections: [u64; 4],
     heard: u64,
@@ -297,7 +296,7 @@ pub(crate) struct Standing {
 }
 
 /// Counted from what is kept by owner, without passing over the sections.
-pub(crate) fn standing(ledger: &Ledger, now: Now, waiting: u64) -> Standing {
+pub(crate) fn section_gauges(ledger: &Ledger, now: Now, waiting: u64) -> SectionGauges {
     let (table, allocators) = (ledger.sections(), ledger.allocators());
     let listed = |session| table.listed(session).map_or(0, SectionMap::sections);
     let (silent, living): (Vec<SessionId>, Vec<SessionId>) =
@@ -306,25 +305,27 @@ pub(crate) fn standing(ledger: &Ledger, now: Now, waiting: u64) -> Standing {
     let living: u64 = living.into_iter().map(listed).sum();
     let waiting = living.min(waiting);
     let proposed = table.proposed();
-    let mut standing =
-        Standing { sections: [living.saturating_sub(waiting), waiting, proposed, unserved], ..Standing::default() };
+    let mut states = SectionGauges {
+        sections: [living.saturating_sub(waiting), waiting, proposed, unserved],
+        ..SectionGauges::default()
+    };
     for (session, allocator) in allocators.all() {
         let of = match allocators.silent(now.boot, session) {
-            true => &mut standing.silent,
-            false if allocators.leaves(allocator) => &mut standing.drained,
-            false => &mut standing.heard,
+            true => &mut states.silent,
+            false if allocators.leaves(allocator) => &mut states.drained,
+            false => &mut states.heard,
         };
         *of = of.saturating_add(1);
     }
-    standing
+    states
 }
 
 /// Series of the states of sections and allocators. The labels are words of the program, so there are always as many lines.
-pub(crate) const STANDING: &[Series<Standing>] = &[
-    gauges("uniq_master_sections", "Sections of sequences, by how they are.", &["state"], |standing, out| {
-        SectionState::ALL.iter().zip(standing.sections).for_each(|(state, n)| out.of([&state.name()], n));
+pub(crate) const GAUGES: &[Series<SectionGauges>] = &[
+    gauges("uniq_master_sections", "Sections of sequences, by how they are.", &["state"], |states, out| {
+        SectionState::ALL.iter().zip(states.sections).for_each(|(state, n)| out.of([&state.name()], n));
     }),
-    gauges("uniq_master_allocators", ALLOCATORS, &["state"], |Standing { heard, silent, drained, .. }, out| {
+    gauges("uniq_master_allocators", ALLOCATORS, &["state"], |SectionGauges { heard, silent, drained, .. }, out| {
         out.of([&"heard"], heard);
         out.of([&"leaving"], drained);
         out.of([&"silent"], silent);

@@ -48,7 +48,7 @@ fn prep(name: &str, at: u32, g: u64, session: u64) -> Write {
     Write::SectionPreps { gone: Vec::new(), rows: vec![record(name, at, g, session, 0)] }
 }
 
-/// The same once it serves without the other one.
+/// The same ledger once it serves without the other master.
 fn serving() -> Ledger {
     let mut ledger = some();
     (1..=20).for_each(|second| ledger.step(later(second * 1_000), Event::Tick, &mut Effects::default()));
@@ -134,13 +134,13 @@ fn sections_of_an_owner_that_is_silent_at_both_masters_are_unserved() {
     };
     assert_eq!(state(&ledger, later(5_000)), SectionState::Served, "everybody counts as heard at the start");
     assert_eq!(state(&ledger, later(6_000)), SectionState::Unserved);
-    let before = standing(&ledger, later(6_000), 0);
-    assert_eq!(before, Standing { sections: [0, 0, 2, 7], ..Standing::default() });
+    let before = section_gauges(&ledger, later(6_000), 0);
+    assert_eq!(before, SectionGauges { sections: [0, 0, 2, 7], ..SectionGauges::default() });
     let mut ledger = serving();
     heard(&mut ledger, later(26_000), keep(7, 1 << 30));
     assert_eq!(state(&ledger, later(26_000)), SectionState::Served);
-    let after = standing(&ledger, later(26_000), 1);
-    assert_eq!(after, Standing { sections: [5, 1, 2, 1], heard: 1, silent: 0, drained: 0 });
+    let after = section_gauges(&ledger, later(26_000), 1);
+    assert_eq!(after, SectionGauges { sections: [5, 1, 2, 1], heard: 1, silent: 0, drained: 0 });
 }
 
 #[test]
@@ -191,21 +191,21 @@ fn allocators_are_told_with_what_they_have_and_when_they_were_heard() {
     assert_eq!((rows.len(), &rows[0]), (2, &seven));
     assert_eq!((rows[1].sections, rows[1].silent, rows[1].last_keep), (3, true, Some(later(21_000).wall)));
     assert_eq!(count_of_agent(&ledger, &owner(8).agent_id), 3);
-    let standing = standing(&ledger, later(26_600), 0);
-    assert_eq!((standing.heard, standing.silent, standing.drained), (0, 1, 1));
+    let states = section_gauges(&ledger, later(26_600), 0);
+    assert_eq!((states.heard, states.silent, states.drained), (0, 1, 1));
 }
 
 #[test]
 fn the_metrics_have_as_many_lines_whatever_there_is() {
-    let page = |standing: &Standing, counts: &SectionCounts| {
+    let page = |states: &SectionGauges, counts: &SectionCounts| {
         let mut page = String::new();
-        write(&mut page, STANDING, standing);
+        write(&mut page, GAUGES, states);
         write(&mut page, DONE, counts);
         page
     };
-    let empty = page(&Standing::default(), &SectionCounts::default());
+    let empty = page(&SectionGauges::default(), &SectionCounts::default());
     let counts = SectionCounts { keeps: 3, raises: 4, moves: 5, refused: [1, 0, 0, 2, 0] };
-    let text = page(&standing(&some(), START, 0), &counts);
+    let text = page(&section_gauges(&some(), START, 0), &counts);
     assert_eq!(text.lines().count(), empty.lines().count());
     for line in [
         "uniq_master_sections{state=\"served\"} 7",

@@ -1,4 +1,4 @@
-//! What this master granted of axes since it started, by name, and what it refused to renew, for the metrics.
+//! Counts of what this master granted of axes since it started, by name, and of what it refused to renew, for the metrics.
 //!
 //! Counted by the loop, from what was asked, what became durable and what was answered: the ledger itself counts nothing of it. No name
 //! is counted but one that the ledger knows an axis of, so there are never more than there may be names.
@@ -17,12 +17,11 @@ use std::sync::{Mutex, PoisonError};
 /// Names that are counted at most: as many as there may be, retired ones included.
 pub const NAMES_MAX: usize = NAMESPACES_MAX + RETIRED_MAX;
 
-/// What was counted of one axis.
+/// The counts of one axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AxisCounts {
-    /// Segments granted to agents.
     pub segments: u64,
-    /// The places in them.
+    /// The places in the segments.
     pub places: u64,
     /// Calls for a segment that had to wait for an extent, whatever came of it.
     pub waited: u64,
@@ -32,7 +31,7 @@ pub struct AxisCounts {
     pub raises: u64,
 }
 
-/// Why this master did not do what keeps an agent going, as the metrics name it.
+/// The reasons for which this master did not do what keeps an agent going, as the metrics name them.
 const REASONS: [&str; 10] = [
     "not_allowed",
     "peer_away",
@@ -51,7 +50,7 @@ const REASONS: [&str; 10] = [
 pub struct RenewalTally([AtomicU64; REASONS.len()]);
 
 impl RenewalTally {
-    /// Counts what was refused.
+    /// Counts a refusal.
     pub fn refused(&self, why: &Refusal) {
         self.count(match why {
             Refusal::NotAllowed => "not_allowed",
@@ -84,12 +83,11 @@ impl RenewalTally {
     }
 }
 
-/// Of all axes.
+/// The counts of all axes.
 #[derive(Debug, Default)]
 pub struct AxisTally(Mutex<BTreeMap<GeneratorName, AxisCounts>>);
 
 impl AxisTally {
-    /// As it is now.
     pub fn all(&self) -> BTreeMap<GeneratorName, AxisCounts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -102,20 +100,21 @@ impl AxisTally {
     }
 }
 
-/// Which calls for segments the loop has not answered yet. The ledger answers each, if only with a refusal after a few seconds, and
+/// Calls for segments that the loop has not answered yet. The ledger answers each, if only with a refusal after a few seconds, and
 /// bounds how many wait.
 #[derive(Debug, Default)]
 pub(crate) struct OpenCalls(HashMap<RequestId, GeneratorName>);
 
 impl OpenCalls {
-    /// An event is about to be stepped.
+    /// Notes an event that is about to be stepped.
     pub(crate) fn note(&mut self, event: &Event) {
         if let Event::Segment { id, request, .. } = event {
             self.0.insert(*id, request.name.clone());
         }
     }
 
-    /// What a round of the loop did is durable and about to be told. Calls before `first` came in earlier rounds: they waited.
+    /// Counts a round of the loop that is durable, before its answers are sent. Calls before `first` came in earlier rounds:
+    /// they waited.
     pub(crate) fn count(&mut self, fx: &Effects, first: RequestId, own: (MasterId, MasterRun), tally: &AxisTally) {
         for write in &fx.writes {
             let Write::Setting(setting) = write else { continue };
@@ -144,7 +143,8 @@ impl OpenCalls {
     }
 }
 
-/// Whether an operator raised that axis, which has a line in the audit. Another change by an operator says how far it is granted as well.
+/// Tells whether an operator raised that axis, which has a line in the audit. Another change by an operator says how far it is granted as
+/// well.
 fn was_raised(fx: &Effects, key: &SettingKey) -> bool {
     let subject = key.to_string();
     let raised =

@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::Builder;
 use std::time::Duration;
 
-/// How often it looks.
+/// Interval between two looks.
 const LOOK: Duration = Duration::from_millis(250);
-/// How many looks may find no progress: 15 s, several times what a slow disk takes. Looks are counted, and no clock is read:
-/// a machine that was suspended is not to blame.
+/// Looks in a row that may find no progress: 15 s, several times what a slow disk takes. Looks are counted, and no clock is
+/// read: a machine that was suspended is not to blame.
 const LOOKS_MAX: u32 = 60;
 
-/// What the ledger's thread shows of itself. The thread comes back at least once a second.
+/// The progress of the ledger's thread, which comes back at least once a second.
 #[derive(Debug, Default)]
 pub struct Pulse {
     /// Grows with each step; odd while a write to the store is under way.
@@ -23,12 +23,12 @@ pub struct Pulse {
 }
 
 impl Pulse {
-    /// The thread is alive.
+    /// Notes that the thread is alive.
     pub fn beat(&self) {
         self.steps.fetch_add(2, Ordering::Relaxed);
     }
 
-    /// A write to the store begins or has returned.
+    /// Notes that a write to the store begins or has returned.
     pub fn writing(&self) {
         self.steps.fetch_add(1, Ordering::Relaxed);
     }
@@ -37,7 +37,7 @@ impl Pulse {
 /// Watches for as long as somebody else holds the pulse.
 ///
 /// # Errors
-/// What the system says if it cannot start a thread.
+/// The system's, if it cannot start a thread.
 pub fn start(pulse: Arc<Pulse>) -> std::io::Result<()> {
     let watch = move || {
         let _guard = EndOnPanic;
@@ -60,7 +60,7 @@ pub fn start(pulse: Arc<Pulse>) -> std::io::Result<()> {
     Builder::new().name("watchdog".to_owned()).spawn(watch).map(drop)
 }
 
-/// How many looks found the same.
+/// Counts the looks in a row that found no progress.
 #[derive(Debug, Default)]
 struct Stillness {
     steps: u64,

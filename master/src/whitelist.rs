@@ -1,28 +1,28 @@
-//! Who may ask for leases: read for each connection, and set by the driver as the ledger says.
+//! The networks that may ask for leases: read for each connection, and set by the driver as the ledger says.
 
 use arc_swap::ArcSwap;
 use ipnet::IpNet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Who may ask for leases: addresses in one of these networks. Clones share them, and follow the ledger's.
+/// Networks whose addresses may ask for leases. Clones share them, and follow the ledger's.
 #[derive(Clone, Debug)]
 pub struct Whitelist(Arc<ArcSwap<Vec<IpNet>>>);
 
 impl Whitelist {
-    /// Exactly these networks, until others are set.
+    /// A whitelist of these networks, until others are set.
     pub fn new(networks: impl IntoIterator<Item = IpNet>) -> Self {
         Self(Arc::new(ArcSwap::from_pointee(networks.into_iter().collect())))
     }
 
-    /// From now on these.
+    /// Replaces the networks.
     pub fn set(&self, networks: &[IpNet]) {
         // One that was written down before may be in the clothes of IPv6.
         let networks = networks.iter().map(|network| common::setting::canonical(*network).unwrap_or(*network));
         self.0.store(Arc::new(networks.collect()));
     }
 
-    /// Whether this address may ask. An IPv4 address that arrives dressed as IPv6 counts as what it is.
+    /// Tells whether this address may ask. An IPv4 address that is written as IPv6 counts as what it is.
     pub fn admits(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.0.load().iter().any(|network| network.contains(&address))

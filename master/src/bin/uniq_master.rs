@@ -42,17 +42,17 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use web::{Accounts, Auth, AuthSettings, FlagRow};
 
-/// Who was logged in when this master ended.
+/// The users who were logged in when this master ended.
 type Logins = Vec<(SecretHash, Login)>;
 
-/// What is read of a file with a join token, in bytes.
+/// Bytes that are read of a file with a join token at most.
 const TOKEN_FILE_LEN_MAX: u64 = 1_024;
 /// Descriptors that connections of agents and operators do not get: the store's files, the log, the other master's connections
 /// and those that want to be.
 const DESCRIPTORS_RESERVED: usize = 128 + link::LIMITS.connections_max;
 /// The descriptors that the console can use.
 const CONSOLE_DESCRIPTORS: Port = Port { most: web::CONNECTIONS_MAX, least: 64 };
-/// How long open connections may take to end; then they are cut.
+/// The longest time that open connections may take to end; then they are cut.
 const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(3);
 
 fn main() -> ExitCode {

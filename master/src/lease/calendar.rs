@@ -1,36 +1,36 @@
-//! Which calendar a master goes by.
+//! The calendar that a master goes by.
 //!
 //! Safety uses no clock, but a calendar that is wrong for a minute can lock values up, or end leases, for as long as it was
-//! ahead. The machine's own clock never steps: a calendar that jumps ahead of it is not followed until the other
-//! master, whose own did not jump, shows the same, or until an operator starts this one anew. A jump of a day at most that has
-//! stood for some minutes is a correction, as a time service makes it after a machine's start, and is followed by itself:
-//! otherwise every agent with a right clock would have to refuse until somebody came.
+//! ahead. The machine's own clock never steps: a calendar that jumps ahead of it is not followed until the other master, whose
+//! own did not jump, shows the same, or until an operator starts this one anew. A jump of a day at most that has stood for
+//! some minutes is a correction, as a time service makes it after a machine's start, and is followed by itself: otherwise
+//! every agent with a right clock would have to refuse until somebody came.
 //!
 //! A longer one is followed if the other master's machine and the agents that are heard have shown the same for as long: two
-//! machines that started with dead batteries and were set right. No single calendar moves a master, nor do agents alone,
-//! who may lie: both masters' machines have to show it, and agents can only keep them from following ([`Witnesses`]).
+//! machines that started with dead batteries and were set right. No single calendar moves a master, nor do agents alone, who
+//! may lie: both masters' machines have to show it, and agents can only keep them from following ([`Witnesses`]).
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use common::parameters::SessionId;
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use std::collections::BTreeMap;
 
-/// A calendar that goes ahead of the machine's own clock by more than this at once is not followed.
+/// The largest step ahead of the machine's own clock that is followed at once.
 pub const JUMP_MAX: SpanMs = SpanMs::seconds(300);
-/// A jump that has stood for so long by the machine's own clock,
+/// Time for which a jump has to stand, by the machine's own clock, before it counts as a correction.
 pub const SETTLED: SpanMs = SpanMs::seconds(300);
-/// and is no longer than this, is followed.
+/// The longest jump that counts as a correction, and is followed once it has stood.
 pub const CORRECTION_MAX: SpanMs = SpanMs::days(1);
-/// A calendar that, at a start, is further ahead than this of the latest time that both masters ever agreed on is not
+/// The furthest that a calendar may be, at a start, ahead of the latest time that both masters ever agreed on, to be
 /// believed alone: longer than any lease, its rest and a permit.
 pub const STANDSTILL_MAX: SpanMs = SpanMs::days(40);
 
-/// The time for which an agent's calendar counts, longer than between two of its heartbeats.
+/// Time for which an agent's calendar counts, longer than between two of its heartbeats.
 pub const WITNESS_MAX: SpanMs = SpanMs::seconds(90);
 /// Agents whose calendars are known at once.
 pub const WITNESSES_MAX: usize = 1_024;
 
-/// What a master knows of its calendar.
+/// A master's knowledge of its calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Calendar {
     /// The reading that was followed last.
@@ -39,15 +39,15 @@ pub struct Calendar {
     high: Now,
     /// The newest reading, followed or not.
     read: Now,
-    /// How far it is ahead of what is followed.
+    /// Its lead over what is followed.
     ahead: Option<SpanMs>,
-    /// Since when it is about as far ahead as it is, by the machine's own clock.
+    /// The moment since which it has been about as far ahead as it is, by the machine's own clock.
     ahead_since: BootMs,
     /// The moment since which the other master's machine and the agents show the same as this one's, which is ahead.
     shared_since: Option<BootMs>,
     /// At the start it was further ahead of all that was ever agreed on than a standstill explains: later than this.
     far_after: Option<WallMs>,
-    /// How many times faster than the machine's own clock calendars run: 1, but for a test clock.
+    /// Factor by which calendars run faster than the machine's own clock: 1, but for a test clock.
     scale: i64,
 }
 
@@ -69,7 +69,7 @@ impl Calendar {
         }
     }
 
-    /// What the machine's own clock says that the calendar shows, going on from `from`.
+    /// The calendar that the machine's own clock predicts, going on from `from`.
     fn expected(&self, from: Now, now: Now) -> WallMs {
         from.wall + SpanMs((now.boot - from.boot).0.saturating_mul(self.scale))
     }
@@ -78,12 +78,12 @@ impl Calendar {
         now.wall > self.expected(self.high, now) + SpanMs(JUMP_MAX.0.saturating_mul(self.scale))
     }
 
-    /// What to take for the calendar at this reading.
+    /// The calendar to go by at this reading.
     pub fn shown(&self, now: Now) -> WallMs {
         if self.jumped(now) { self.expected(self.last, now) } else { now.wall }
     }
 
-    /// Takes in a reading. Returns it with the calendar to go by, and how far the calendar is ahead if that begins now.
+    /// Takes in a reading. Returns it with the calendar to go by, and the calendar's lead if that begins now.
     pub(crate) fn follow(&mut self, now: Now) -> (Now, Option<SpanMs>) {
         self.read = now;
         if self.jumped(now) {
@@ -112,7 +112,7 @@ impl Calendar {
         (now, None)
     }
 
-    /// For simulations, which leave out the hours in which nothing happens: the machine's own clock ran on too.
+    /// Lets the machine's own clock run on, for simulations, which leave out the hours in which nothing happens.
     pub(crate) fn skip(&mut self, span: SpanMs) {
         for reading in [&mut self.last, &mut self.high, &mut self.read] {
             reading.wall = reading.wall + span;
@@ -152,17 +152,16 @@ impl Calendar {
         apart.0.saturating_abs() <= JUMP_MAX.0.saturating_mul(self.scale)
     }
 
-    /// Whether it runs with the machine's own clock, and began where it may have.
+    /// Tells whether it runs with the machine's own clock, and began where it may have.
     pub fn steady(&self) -> bool {
         self.ahead.is_none() && !self.far()
     }
 
-    /// Whether it began further ahead than a standstill explains.
+    /// Tells whether it began further ahead than a standstill explains.
     pub fn far(&self) -> bool {
         self.far_after.is_some()
     }
 
-    /// How far it is ahead of what is followed.
     pub fn ahead(&self) -> Option<SpanMs> {
         self.ahead
     }
@@ -203,7 +202,6 @@ impl Witnesses {
         2 * alike > all
     }
 
-    /// Forgets all of them.
     pub(crate) fn clear(&mut self) {
         self.0.clear();
     }

@@ -1,8 +1,8 @@
-//! What one run of this master may still grant of each axis, and how much of each axis is used.
+//! The rest of each axis that one run of this master may still grant, and the use of each axis.
 //!
 //! An extent that both masters hold becomes a row of places here, in the same commit. Segments are taken from its beginning, and what was
-//! taken is durable before anybody hears of it. A later run of this master has none of it: a disk that was put back would grant
-//! again what it has forgotten.
+//! taken is durable before anybody hears of it. A later run of this master has none of it: a disk that was put back would grant again
+//! what it has forgotten.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use common::namespace::GeneratorName;
@@ -13,20 +13,20 @@ use std::ops::Bound;
 
 /// Segments of a name that a master wants to have at least, of the length that was asked for last.
 pub const SEGMENTS_MIN: u64 = 64;
-/// How long a master's extents last, as it was used lately, when nothing else is said (`--solo-span`).
+/// Time for which a master's extents last, as it was used lately, when nothing else is said (`--solo-span`).
 pub const SOLO_SPAN: SpanMs = SpanMs::seconds(24 * 3_600);
-/// How long `--solo-span` may be.
+/// The range of `--solo-span`.
 pub const SOLO_SPANS: std::ops::RangeInclusive<SpanMs> = SpanMs::seconds(60)..=SpanMs::seconds(30 * 24 * 3_600);
 /// Rows of places of one name at most; beyond it no further extent is asked for.
 pub const EXTENTS_MAX: usize = 64;
-/// What is used is forgotten by half after this part of the solo span: long beside the time that a segment lasts, so that the time from
-/// one to the next changes little.
+/// Half-lives of the recent use in a solo span: each is long beside the time that a segment lasts, so that the time from one to the
+/// next changes little.
 const HALVES: i64 = 8;
-/// When less than so many times the use of late is left, a further extent is asked for. It is looked at each beat, and the use counts most
-/// right before half of it is forgotten: as much as two half-lives, or one and three quarters if the two masters' are forgotten at different
+/// Factor of the recent use: when less is left, a further extent is asked for. It is checked at each beat, and the use counts most right
+/// before half of it is forgotten: as much as two half-lives, or one and three quarters if the two masters' are forgotten at different
 /// times. So ten and a half half-lives are left at that moment, and nine and a half until the next such one: eight make a solo span.
 const KEPT: u64 = 6;
-/// So many times the use of late are there after an extent came.
+/// Factor of the recent use that is there after an extent came.
 const WANTED: u64 = HALVES as u64;
 
 /// The use of a name, newest counting most: half of it is forgotten after each half-life. Under a steady use it is once to twice what is
@@ -38,18 +38,18 @@ pub struct Use {
 }
 
 impl Use {
-    /// So much of late.
+    /// A recent use of `sum` places.
     pub const fn new(sum: u64, now: BootMs) -> Self {
         Self { sum, at: now }
     }
 
-    /// What counts of it now.
+    /// The part of it that counts now.
     pub fn sum(&self, now: BootMs, half: SpanMs) -> u64 {
         let halves = (now - self.at).0.checked_div(half.0).unwrap_or(0);
         u32::try_from(halves).ok().and_then(|halves| self.sum.checked_shr(halves)).unwrap_or(0)
     }
 
-    /// What is used in `day` at this rate. Right after a half-life the sum is what a steady use takes in one of them, and it grows from
+    /// Places used in `day` at this rate. Right after a half-life the sum is what a steady use takes in one of them, and it grows from
     /// there until the next one.
     fn rate(&self, day: SpanMs, now: BootMs, half: SpanMs) -> u64 {
         let since = (now - self.at).0.checked_rem(half.0).unwrap_or(0).max(0);
@@ -72,48 +72,46 @@ fn part(sum: u64, times: i64, of: i64) -> u64 {
     u64::try_from(all).unwrap_or(u64::MAX)
 }
 
-/// One axis.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Cursor {
-    /// What may still be granted, in the order in which it is.
+    /// The places that may still be granted, in the order in which they are.
     spans: Vec<Span>,
-    /// Places of the longest segment that was asked for of late.
+    /// Places of the longest segment that was asked for lately.
     longest: u32,
     own: Use,
-    /// What the other master says of its own, and of its longest segment.
+    /// The other master's use, and its longest segment.
     other: (Use, u32),
-    /// What the other one was told last.
+    /// The use that the other master was told last.
     told: Option<(u64, u32)>,
 }
 
 impl Cursor {
-    /// What may still be granted.
     pub fn spans(&self) -> &[Span] {
         &self.spans
     }
 
-    /// How many places.
+    /// Counts the places that may still be granted.
     pub fn left(&self) -> u64 {
         self.spans.iter().fold(0, |sum, span| sum.saturating_add(span.len()))
     }
 }
 
-/// All of them.
+/// The cursors of all axes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Cursors {
     run: MasterRun,
     half: SpanMs,
-    /// How long a day is on this machine's clock.
+    /// The length of a day on this machine's clock.
     day: SpanMs,
     of: BTreeMap<GeneratorName, Cursor>,
-    /// After the last place that agents showed of an axis, where both ledgers know of fewer.
+    /// The place after the last one that agents showed of an axis, where both ledgers know of fewer.
     shown: BTreeMap<GeneratorName, u64>,
     /// The last name that the other one was told of, if there was no room for those behind it: they are next.
     told_to: Option<GeneratorName>,
 }
 
 impl Cursors {
-    /// Those of a run that goes on; those of another one are nobody's.
+    /// The cursors of a run that goes on; those of another one are nobody's.
     pub fn new(run: MasterRun, kept: impl IntoIterator<Item = (MasterRun, GeneratorName, Vec<Span>)>) -> Self {
         let own = kept.into_iter().filter(|(of, _, _)| *of == run);
         let of = own.map(|(_, name, spans)| (name, Cursor { spans, ..Cursor::default() })).collect();
@@ -122,29 +120,27 @@ impl Cursors {
         cursors
     }
 
-    /// Extents shall last for `span`, on a clock that runs so many times faster than this machine's.
+    /// Sets the time that extents shall last for, on a clock that runs so many times faster than this machine's.
     pub fn last_for(&mut self, span: SpanMs, scale: u32) {
         let scale = i64::from(scale.max(1));
         self.half = SpanMs((span.0 / HALVES / scale).max(1));
         self.day = SpanMs((DAY_MS / scale).max(1));
     }
 
-    /// Whose they are.
     pub const fn run(&self) -> MasterRun {
         self.run
     }
 
-    /// All of them, ascending by name.
+    /// All cursors, ascending by name.
     pub fn iter(&self) -> impl Iterator<Item = (&GeneratorName, &Cursor)> {
         self.of.iter()
     }
 
-    /// That of one name.
     pub fn get(&self, name: &GeneratorName) -> Option<&Cursor> {
         self.of.get(name)
     }
 
-    /// An extent of this run is durable.
+    /// Takes in an extent of this run that is durable.
     pub fn add(&mut self, name: &GeneratorName, span: Span) {
         let cursor = self.of.entry(name.clone()).or_default();
         match cursor.spans.last_mut() {
@@ -153,7 +149,7 @@ impl Cursors {
         }
     }
 
-    /// No place below is granted any more. Whether that changes something.
+    /// Grants no place below `floor` any more. Returns whether that changes something.
     pub fn trim(&mut self, name: &GeneratorName, floor: u64) -> bool {
         let Some(cursor) = self.of.get_mut(name) else { return false };
         let before = cursor.spans.clone();
@@ -162,8 +158,8 @@ impl Cursors {
         cursor.spans != before
     }
 
-    /// An agent shows that the places before `seen` were granted of an axis, of which both ledgers know only those before `granted`.
-    /// Whether that is news: of a name it is, once.
+    /// Notes that an agent shows that the places before `seen` were granted of an axis, of which both ledgers know only those before
+    /// `granted`. Returns whether that is news: of a name it is, once.
     pub fn show(&mut self, name: &GeneratorName, seen: u64, granted: u64) -> bool {
         if seen <= granted {
             return false;
@@ -172,7 +168,6 @@ impl Cursors {
         known.is_none_or(|known| known <= granted)
     }
 
-    /// Forgets those that are over.
     pub fn keep_shown(&mut self, mut goes_on: impl FnMut(&GeneratorName, u64) -> bool) {
         self.shown.retain(|name, seen| goes_on(name, *seen));
     }
@@ -182,12 +177,13 @@ impl Cursors {
         self.shown.iter().map(|(name, seen)| (name.clone(), *seen))
     }
 
-    /// After the last place that an agent showed of an axis, if it is beyond `granted`, as far as both ledgers know.
+    /// The place after the last one that an agent showed of an axis, if it is beyond `granted`, as far as both ledgers
+    /// know.
     pub fn shown(&self, name: &GeneratorName, granted: u64) -> Option<u64> {
         self.shown.get(name).copied().filter(|seen| *seen > granted)
     }
 
-    /// Up to `wanted` places beside each other; `None` if there are none.
+    /// Takes up to `wanted` places beside each other; `None` if there are none.
     pub fn take(&mut self, name: &GeneratorName, wanted: u32, now: BootMs) -> Option<Span> {
         let half = self.half;
         let cursor = self.of.get_mut(name)?;
@@ -198,7 +194,8 @@ impl Cursors {
         (!segment.is_empty()).then_some(segment)
     }
 
-    /// Somebody asks for that many places. It may be long after the last time, so no longer segment than this one counts for ever.
+    /// Notes that somebody asks for that many places. That may be long after the last time, so no longer segment than this one
+    /// counts for ever.
     pub fn asked(&mut self, name: &GeneratorName, wanted: u32, now: BootMs) {
         let half = self.half;
         let cursor = self.of.entry(name.clone()).or_default();
@@ -206,13 +203,13 @@ impl Cursors {
         cursor.longest = if idle { wanted } else { cursor.longest.max(wanted) };
     }
 
-    /// The other master's use of a name.
+    /// Notes the other master's use of a name.
     pub fn note_other(&mut self, name: &GeneratorName, sum: u64, longest: u32, now: BootMs) {
         self.of.entry(name.clone()).or_default().other = (Use::new(sum, now), longest);
     }
 
-    /// How many further places this master wants to have, and the least that is worth asking for; `None` as long as there is enough for
-    /// a solo span, whenever it begins. Both masters' use counts: either may be the only one for a while.
+    /// Counts the further places that this master wants to have, and the least that is worth asking for; `None` as long as there is
+    /// enough for a solo span, whenever it begins. Both masters' use counts: either may be the only one for a while.
     pub fn lacks(&self, name: &GeneratorName, now: BootMs) -> Option<(u64, u64)> {
         let cursor = self.of.get(name)?;
         let longest = u64::from(cursor.longest.max(cursor.other.1));
@@ -225,7 +222,7 @@ impl Cursors {
         lacks.then(|| (wanted.saturating_sub(left), longest))
     }
 
-    /// Places of an axis that both masters grant in a day, by the use of late: an estimate, that of the other master's part within a third,
+    /// Places of an axis that both masters grant in a day, at the recent rate: an estimate, that of the other master's part within a third,
     /// because it tells how much it is and not since when.
     pub fn per_day(&self, name: &GeneratorName, now: BootMs) -> u64 {
         let Some(cursor) = self.of.get(name) else { return 0 };
@@ -236,7 +233,7 @@ impl Cursors {
         own.saturating_add(other)
     }
 
-    /// Whether the other master told of late that it grants segments of an axis.
+    /// Tells whether the other master said lately that it grants segments of an axis.
     pub fn other_grants(&self, name: &GeneratorName, now: BootMs) -> bool {
         self.of.get(name).is_some_and(|cursor| cursor.other.0.sum(now, self.half) > 0)
     }
@@ -249,8 +246,8 @@ impl Cursors {
         cursor.told
     }
 
-    /// What the other master has not been told of this one's use, at most `max` names; it counts as told. Names that change all the time keep
-    /// none from its turn.
+    /// Takes what the other master has not been told of this one's use, at most `max` names; it counts as told. Names that change all the
+    /// time keep none from its turn.
     pub fn news(&mut self, now: BootMs, max: usize) -> Vec<(GeneratorName, u64, u32)> {
         let half = self.half;
         let is_news = |(name, cursor): (&GeneratorName, &mut Cursor)| {
@@ -270,7 +267,7 @@ impl Cursors {
         news
     }
 
-    /// The other master may have forgotten what it was told.
+    /// Tells all again, because the other master may have forgotten what it was told.
     pub fn tell_anew(&mut self) {
         self.of.values_mut().for_each(|cursor| cursor.told = None);
     }

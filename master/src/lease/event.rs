@@ -1,4 +1,4 @@
-//! What goes into the ledger and what comes out.
+//! The ledger's events and effects.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use crate::replication::lives::{Lives, Unproven};
@@ -22,27 +22,25 @@ use common::time::WallMs;
 use common::token::{TokenKey, TokenType};
 use serde::{Deserialize, Serialize};
 
-/// Names a waiting request towards the driver; drawn by the driver, never repeated within one process.
+/// Names a waiting request to the driver; drawn by the driver, never repeated within one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
-/// Who this master is. Written when the store is formatted and when the two masters first meet.
+/// This master's identity. Written when the store is formatted and when the two masters first meet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Identity {
-    /// Which of the two.
     pub master: MasterId,
     /// The cluster; master 1 draws it, master 2 takes it over at the first meeting.
     pub cluster: Option<ClusterId>,
     /// The pairing; drawn and taken over like the cluster.
     pub epoch: Option<EpochId>,
-    /// How many pairings this cluster has had; 1 is the first.
+    /// Counts the pairings that this cluster has had; 1 is the first.
     pub pair_epoch: u64,
     /// The pairings before this one, the last one at the end; at most [`FORMER_MAX`]. Whoever still believes in one of
     /// them, from a backup or because it was replaced while it lived, is told that it is over.
     pub former: Vec<EpochId>,
-    /// Whether the two have ever met. From then on a freshly formatted peer is refused.
+    /// True once the two have met. From then on a freshly formatted peer is refused.
     pub paired: bool,
-    /// The cluster's parameters.
     pub parameters: ClusterParameters,
     /// The other master was declared lost and its replacement has not joined yet: the SHA-256 of the token it must show.
     pub awaiting: Option<TokenHash>,
@@ -54,12 +52,12 @@ pub const FORMER_MAX: usize = 64;
 /// The SHA-256 of a join token; the token itself is never kept.
 pub type TokenHash = [u8; 32];
 
-/// What this master remembers of the other one and of itself, beside the leases. None of it is counted as a change of the
+/// This master's notes about the other one and about itself, beside the leases. None of it is counted as a change of the
 /// ledger: two masters that noted each other's notes would never come to rest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PeerObservations {
-    /// Until when the other allows this one to extend leases alone; `None` before its first permit, and once a new
-    /// peer's snapshot was cut.
+    /// The instant until which the other allows this one to extend leases alone; `None` before its first permit, and
+    /// once a new peer's snapshot was cut.
     pub permit_in: Option<WallMs>,
     /// The other's last change that was heard of.
     pub peer_lsn: u64,
@@ -70,181 +68,129 @@ pub struct PeerObservations {
     pub clock_high: WallMs,
 }
 
-/// Something that happened.
+/// An event that the ledger steps.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// An agent wants a token. `address` is for the operator's eyes.
     Token {
-        /// Whom to answer.
         id: RequestId,
-        /// What it says.
         request: TokenRequest,
-        /// From where it came.
         address: String,
     },
-    /// An agent renews.
     Rent {
-        /// Whom to answer.
         id: RequestId,
-        /// What it says.
         request: RentRequest,
     },
-    /// An agent gives back.
+    /// An agent gives a lease back.
     Terminate {
-        /// Whom to answer.
         id: RequestId,
-        /// What it says.
         request: TerminateRequest,
     },
-    /// An agent asks what it has.
+    /// An agent asks for the leases it has.
     List {
-        /// Whom to answer.
         id: RequestId,
-        /// What it says.
         request: ListRequest,
     },
-    /// The replacement of a lost master wants the ledger.
+    /// The replacement of a lost master, which is going to be `master`, wants the ledger.
     Join {
-        /// Whom to answer.
         id: RequestId,
-        /// The SHA-256 of the token it shows.
         token: TokenHash,
-        /// Which master it is going to be.
         master: MasterId,
-        /// What it asks for.
         step: JoinStep,
     },
     /// Somebody wants a setting changed.
     Change {
-        /// Whom to answer.
         id: RequestId,
-        /// What is wanted.
         change: Change,
-        /// Who wants it.
         actor: Actor,
     },
     /// An agent registers a name. To [`Reply::Change`].
     Define {
-        /// Whom to answer.
         id: RequestId,
-        /// What the name shall stand for.
         namespace: Box<Namespace>,
-        /// The agent.
         actor: Actor,
     },
-    /// An agent shows a name that this ledger does not know so. To [`Reply::Change`].
+    /// An agent shows a name as masters told it, which this ledger does not know so. To [`Reply::Change`].
     Restore {
-        /// Whom to answer.
         id: RequestId,
-        /// The name as masters told it.
         shown: Box<Registered>,
-        /// The agent.
         actor: Actor,
     },
     /// An operator ends a lease: no renewal any more.
     Deny {
-        /// Whom to answer.
         id: RequestId,
-        /// The token.
         key: TokenKey,
-        /// Who wants it.
         actor: Actor,
     },
     /// An operator renews a lease by hand.
     Extend {
-        /// Whom to answer.
         id: RequestId,
-        /// The token.
         key: TokenKey,
-        /// Who wants it.
         actor: Actor,
     },
-    /// Somebody logged in or out at this master's console, or used the login.
+    /// Somebody logged in or out at this master's console, or used the login: the logins as they are now (`None` is
+    /// over), and the line for this master's audit.
     KeepLogins {
-        /// Whom to answer, once it is durable.
         id: RequestId,
-        /// The logins as they are now; `None` is over.
         logins: Vec<(SecretHash, Option<Login>)>,
-        /// Who did what to what, for this master's audit.
         note: Option<(Actor, Action, String)>,
     },
     /// An agent wants a segment.
     Segment {
-        /// Whom to answer.
         id: RequestId,
-        /// What it says.
         request: SegmentRequest,
-        /// From where it came.
         address: String,
     },
     /// An allocator keeps its sections.
     Keep {
-        /// Whom to answer.
         id: RequestId,
-        /// What it says.
         request: KeepRequest,
     },
     /// An allocator raises bounds of its sections.
     Raise {
-        /// Whom to answer.
         id: RequestId,
-        /// What it says.
         request: RaiseRequest,
     },
     /// Somebody asks who serves which sections.
     Routes {
-        /// Whom to answer.
         id: RequestId,
-        /// What it says.
         request: RoutesRequest,
-        /// From where it came.
         address: String,
     },
-    /// An operator moves or raises a section.
+    /// An operator moves or raises a section. Answered by [`Reply::Ordered`].
     Section {
-        /// Whom to answer: [`Reply::Ordered`].
         id: RequestId,
-        /// Which section.
         key: SectionKey,
-        /// The order.
         order: SectionOrder,
-        /// Who wants it.
         actor: Actor,
     },
-    /// An operator takes all sections away from an agent, a few at a time, or lets it have sections again.
+    /// An operator takes all sections away from an agent, a few at a time, if `on`, or lets it have sections again.
+    /// Answered by [`Reply::Ordered`].
     Drain {
-        /// Whom to answer: [`Reply::Ordered`].
         id: RequestId,
-        /// The agent.
         agent_id: AgentId,
-        /// Whether it is to be drained.
         on: bool,
-        /// Who wants it.
         actor: Actor,
     },
     /// A message from the other master.
     Message(Box<PeerFrame>),
-    /// A greeting from the other master, or one that was; what it is answered with goes back to whoever sent it.
+    /// A greeting from the other master, or one that was; the answers go back to whoever sent it.
     Greeting {
-        /// Whom to answer.
         id: RequestId,
-        /// The greeting.
         frame: Box<PeerFrame>,
     },
     /// An agent brought the proof that this master's pairing is over.
     Retired,
     /// An agent's calendar, of interest while this master's is ahead of what it goes by.
     AgentCalendar {
-        /// The agent's name.
         agent_id: AgentId,
-        /// Its session.
         session: SessionId,
-        /// The calendar.
         wall: WallMs,
     },
-    /// Somebody wrote to the peer port who is not believed: why. Nothing of it is kept but this, for the operator.
+    /// Somebody wrote to the peer port who is not believed, for this reason. Nothing of it is kept but this, for the
+    /// operator.
     Stranger(String),
-    /// A new connection to the other master stands.
+    /// A new connection to the other master was made.
     Connected,
     /// Nothing happened, but a deadline may have passed.
     Tick,
@@ -259,15 +205,12 @@ pub enum Write {
     Prep(Prep),
     /// A proposal that became a lease or was overtaken.
     DropPrep(TokenKey),
-    /// Who this master is.
     Identity(Identity),
-    /// Until when the other master may extend leases alone; `None` in a new pairing. Durable before it is sent.
+    /// The instant until which the other master may extend leases alone; `None` in a new pairing. Durable before it is
+    /// sent.
     PermitOut(Option<WallMs>),
-    /// What this master remembers beside the leases.
     PeerObservations(PeerObservations),
-    /// This master's and the other's starts.
     Lives(Lives),
-    /// What keeps this master from promising.
     Caution(Caution),
     /// A setting that both masters hold, or will.
     Setting(Setting),
@@ -279,34 +222,30 @@ pub enum Write {
     DropSettingPrep(SettingKey),
     /// The run of this master that goes on from here; `None`: the next start begins a new one, whatever its store proves.
     Run(Option<MasterRun>),
-    /// What a run has left of its extents of an axis; nothing is kept if that is nothing.
+    /// The places that a run has left of its extents of an axis, in the order in which they are granted; nothing is
+    /// kept if there are none.
     Cursor {
-        /// Whose.
         run: MasterRun,
-        /// Of which axis.
         name: GeneratorName,
-        /// What is left, in the order in which it is granted.
         spans: Vec<Span>,
     },
     /// Somebody who is logged in at this master's console, or no longer is.
     Login(SecretHash, Option<Login>),
     /// A line of the audit; the store chains them.
     Audit(Entry),
-    /// Rows of sections that were given to somebody.
+    /// Rows of sections that were given to somebody, each with what the other master holds of its `max_seq`; `gone`: the
+    /// begins of rows that are no more.
     Sections {
-        /// Begins of rows that are no more.
         gone: Vec<SectionKey>,
-        /// Each with what the other master holds of its `max_seq`.
         rows: Vec<(SectionRecord, u64)>,
     },
-    /// Rows of proposals to give sections to somebody.
+    /// Rows of proposals to give sections to somebody; `gone`: the begins of rows that are no more.
     SectionPreps {
-        /// Begins of rows that are no more.
         gone: Vec<SectionKey>,
-        /// Those that are there now.
         rows: Vec<SectionRecord>,
     },
-    /// Whether the sections were cut for the replacement that is awaited: from then on they are raised by the allowance only.
+    /// True once the sections were cut for the replacement that is awaited: from then on they are raised by the allowance
+    /// only.
     SectionsCut(bool),
 }
 
@@ -316,7 +255,7 @@ impl Write {
         Self::Sections { gone: Vec::new(), rows: vec![(record, held)] }
     }
 
-    /// Whether it counts as a change of the ledger.
+    /// Tells whether it counts as a change of the ledger.
     pub fn counted(&self) -> bool {
         !matches!(
             self,
@@ -364,10 +303,9 @@ pub enum Reply {
     Ordered(Result<(), Refusal>),
 }
 
-/// Something an operator must know. Each is raised when it begins, not each time it is seen.
+/// A fault that an operator must know. Each is raised when it begins, not each time it is found.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum Alarm {
-    /// This store may be a copy, put back or reverted, and the other master, which would know, was not met yet.
     #[error(
         "this master's store is not proven to be the one it last wrote ({0}), and the other master has not been met since it \
          started: it promises nothing before. Start the other one; or, if you know that this store was not copied, put \
@@ -380,45 +318,32 @@ pub enum Alarm {
          to it, and does the network let this one through to it?"
     )]
     NotHeard,
-    /// The other master was not heard for a while.
     #[error("the other master is silent: no new leases until it is back")]
     PeerSilent,
-    /// It is back.
     #[error("the other master is heard again")]
     PeerHeard,
-    /// What calls itself the other master does not fit.
     #[error("the other master is refused: {0}")]
     PeerRefused(String),
-    /// The clocks of the two differ.
     #[error("the clocks of the two masters differ by {0} ms: check both machines' time service")]
     ClockSkew(i64),
-    /// This ledger is older than the other master has seen it.
     #[error(
         "this master's ledger ends at change {mine}, but the other master has seen change {seen} of it: its disk was \
          rolled back, restored or lost. It serves nothing any more. Stop it, run `uniq_master --peer-lost` on the other \
          one, and let a new one --join"
     )]
-    RolledBack {
-        /// The last change here.
-        mine: u64,
-        /// The last one the other has seen.
-        seen: u64,
-    },
-    /// Two stores go on from one past of this master's.
+    RolledBack { mine: u64, seen: u64 },
     #[error(
         "another store goes on from the same past as this master's: one of them is a copy, or was put back from a backup. \
          This one serves nothing any more, and the other master believes neither. Stop every copy, run \
          `uniq_master --peer-lost` on the other master, and let a new one --join"
     )]
     Copied,
-    /// Two stores of the other master were heard.
     #[error(
         "two stores of the other master are heard that go on from the same past: one of them is a copy, or was put back from \
          a backup. Neither is believed any more, and both are told to stop. This one goes on alone; run \
          `uniq_master --peer-lost` on it, and let a new one --join"
     )]
     PeerCopied,
-    /// The calendar is behind what it once was.
     #[error("this machine's clock is {0} ms behind what it once showed: no new leases until it is right")]
     ClockBehind(i64),
     /// Another pairing took this one's place.
@@ -440,25 +365,12 @@ pub enum Alarm {
         "the two masters were started with different --allow: {here} here, {there} at the other one; each lets agents in by \
          its own, and the first change of the whitelist begins with both together. Give both the same"
     )]
-    WhitelistsDiffer {
-        /// This one's.
-        here: String,
-        /// The other one's.
-        there: String,
-    },
-    /// Most values of a type are in use.
+    WhitelistsDiffer { here: String, there: String },
     #[error(
         "only {free} of {size} {token_type} tokens are free, and the last ones are kept for agents and networks that are \
          known: see in the console who holds them, and end what nobody needs"
     )]
-    PoolLow {
-        /// The type.
-        token_type: TokenType,
-        /// How many are free.
-        free: u32,
-        /// How many there are.
-        size: u32,
-    },
+    PoolLow { token_type: TokenType, free: u32, size: u32 },
     /// Two live copies of one agent.
     #[error(
         "token {0}: two live copies of one agent's session ask for renewals. The lease is denied; find out which machine \
@@ -478,14 +390,12 @@ pub enum Alarm {
          `uniq_master --after-revert` on both (docs/operate/runbook/disks-put-back.md)"
     )]
     Reverted(TokenKey),
-    /// Both ledgers know of fewer owners of a section than an agent can prove.
     #[error(
         "section {0}: an agent shows that these masters gave it the section after all that either ledger knows: both disks were put back \
          to an earlier state. Nothing is granted any more, and sections are neither listed nor raised. Stop both masters and run \
          `uniq_master --after-revert` on both (docs/operate/runbook/disks-put-back.md)"
     )]
     RevertedSection(SectionKey),
-    /// The other master has seen proof of that.
     #[error(
         "the other master has seen proof that both ledgers were put back to an earlier state: nothing is granted any more. \
          Stop both masters and run `uniq_master --after-revert` on both"
@@ -494,14 +404,12 @@ pub enum Alarm {
     /// A lease was promised further than this ledger knows.
     #[error("token {0}: its holder shows a promise until {1}, which this ledger did not hold: it holds it now")]
     LongerPromise(TokenKey, WallMs),
-    /// The calendar jumped ahead of the machine's own clock.
     #[error(
         "this machine's calendar jumped {0} ms ahead of its own clock; this master goes on by its own clock. Correct the \
          calendar; if it is right now, both masters follow it when both machines and the agents have shown it for five minutes, or start \
          this master anew"
     )]
     CalendarAhead(i64),
-    /// The calendar that jumped is followed.
     #[error(
         "this machine's calendar, the other master's and the agents' have shown the same for long enough: it is followed from now on"
     )]
@@ -523,13 +431,7 @@ pub enum Alarm {
         "the two masters were started with different --sequence-lease: {here} ms here, {there} ms at the other one. The longer one counts \
          until both are started with the same"
     )]
-    SequenceLeasesDiffer {
-        /// This one's.
-        here: i64,
-        /// The other one's.
-        there: i64,
-    },
-    /// Two owners of one section.
+    SequenceLeasesDiffer { here: i64, there: i64 },
     #[error(
         "section {0} has two different owners in the two masters' ledgers at once: the order of its numbers is not kept until it is given \
          to another agent. Find out which disk was put back"
@@ -543,29 +445,26 @@ pub enum Alarm {
     ImplausibleSection(SectionRange),
 }
 
-/// What has to be done now, in this order: make `writes` durable together, then the rest.
+/// The effects of a step, to be carried out in this order: make `writes` durable together, then the rest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Effects {
-    /// Durable changes.
     pub writes: Vec<Write>,
     /// Messages to the other master; any of them may be lost.
     pub messages: Vec<PeerMessage>,
-    /// What goes back to whoever sent the message at hand.
+    /// Answers to whoever sent the message at hand.
     pub(crate) answers: Vec<PeerMessage>,
-    /// Answers.
     pub replies: Vec<(RequestId, Reply)>,
-    /// For the operator.
     pub alarms: Vec<Alarm>,
     /// Sections that have a next owner as of this step, who is not the first one.
     pub moved: Vec<SectionRange>,
-    /// When the event at hand happens, for the audit.
+    /// The time of the event at hand, for the audit.
     pub(crate) at: WallMs,
-    /// Which operator caused it, for the audit.
+    /// The operator who caused it, for the audit.
     pub(crate) by: Option<Cause>,
 }
 
 impl Effects {
-    /// Rows of sections are different now.
+    /// Writes rows of sections that changed.
     pub(crate) fn write_sections(&mut self, changed: ChangedRecords) {
         let ChangedRows { gone, rows } = changed;
         let rows: Vec<_> = rows.into_iter().map(|(range, (owned, held))| (owned.record(range), held)).collect();
@@ -574,7 +473,7 @@ impl Effects {
         }
     }
 
-    /// Rows of proposals of sections are different now.
+    /// Writes rows of proposals of sections that changed.
     pub(crate) fn write_section_preps(&mut self, changed: ChangedRows<Owned>) {
         let ChangedRows { gone, rows } = changed;
         let rows: Vec<_> = rows.into_iter().map(|(range, prep)| prep.record(range)).collect();

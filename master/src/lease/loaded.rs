@@ -12,42 +12,33 @@ use common::setting::Setting;
 use common::time::WallMs;
 use common::token::TokenKey;
 
-/// What a store held when it was opened.
+/// The contents of a store when it was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loaded {
-    /// Who this master is.
     pub identity: Identity,
     /// The last durable change.
     pub lsn: u64,
-    /// How far the other master may extend leases alone.
     pub permit_out: Option<WallMs>,
-    /// What is remembered beside the leases.
     pub observed: PeerObservations,
-    /// This master's and the other's starts.
     pub lives: Lives,
-    /// Whether this is the store that this master last wrote, untouched: no copy, not put back, not on another disk; and
-    /// met the other master since it was last not so.
+    /// The proof that this is the store that this master last wrote, untouched: no copy, not put back, not on another
+    /// disk; and that it met the other master since it was last not so.
     pub proven: Result<(), Unproven>,
-    /// What keeps it from promising.
     pub caution: Caution,
-    /// Leases.
     pub leases: Vec<(TokenKey, Lease)>,
-    /// Proposals without confirmation.
     pub preps: Vec<Prep>,
-    /// Settings.
     pub settings: Vec<Setting>,
-    /// Proposals of settings without confirmation.
     pub setting_preps: Vec<Setting>,
     /// The run that this store belonged to; `None` if it never had one, or an operator's word ended it.
     pub run: Option<MasterRun>,
-    /// What runs of this master had left of their extents.
+    /// The places that runs of this master had left of their extents.
     pub cursors: Vec<(MasterRun, GeneratorName, Vec<Span>)>,
     /// Sections, each with what the other master holds of its `max_seq`.
     pub sections: Vec<(SectionRecord, u64)>,
     /// Proposals of sections without confirmation.
     pub section_preps: Vec<SectionRecord>,
-    /// Whether they were cut for the replacement that is awaited.
+    /// True once they were cut for the replacement that is awaited.
     pub sections_cut: bool,
-    /// Who was logged in at this master's console. The ledger has no part in it.
+    /// Logins at this master's console. The ledger has no part in it.
     pub logins: Vec<(SecretHash, Login)>,
 }

@@ -1,4 +1,4 @@
-//! What the ledger is made of: its events and effects, and its records with their indexes. Nothing here knows of the ledger itself
+//! The ledger's parts: its events and effects, and its records with their indexes. Nothing here knows of the ledger itself
 //! ([`crate::ledger`]).
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 

@@ -1,4 +1,4 @@
-//! What one master has proposed and the other has not confirmed yet: leases and their ends, operators' commands, settings.
+//! Proposals of one master that the other has not confirmed yet: leases and their ends, operators' commands, settings.
 //!
 //! A proposal is sent again until the other master confirms it, or knows better. It is never withdrawn, because it may have been
 //! confirmed long ago. Who waits for it is told to ask again after [`CONFIRM_WAIT`]: that ends the waiting, not the proposal.
@@ -11,16 +11,16 @@ use common::time::{BootMs, Now, SpanMs};
 use std::collections::BTreeMap;
 use std::ops::RangeBounds;
 
-/// A proposal that was not answered is sent again after this long.
+/// Time after which a proposal that was not answered is sent again.
 pub const RESEND_AFTER: SpanMs = SpanMs::seconds(2);
-/// How long anybody waits for the other master's confirmation before he is told to ask again.
+/// The longest wait for the other master's confirmation; then whoever waits is told to ask again.
 pub const CONFIRM_WAIT: SpanMs = SpanMs::seconds(3);
 
 /// Proposals of one kind, each named by a `K`; who waits is named by a `W`, and may have a wish.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Proposals<K, W, T = ()> {
     sent_at: BTreeMap<K, BootMs>,
-    /// Until when each waits, and for what.
+    /// The instant until which each waits, and its wish.
     waiting: BTreeMap<W, (BootMs, T)>,
 }
 
@@ -31,18 +31,18 @@ impl<K, W, T> Default for Proposals<K, W, T> {
 }
 
 impl<K: Clone + Ord, W: Clone + Ord, T> Proposals<K, W, T> {
-    /// It is sent now.
+    /// Notes that a proposal is sent now.
     pub fn sent(&mut self, now: Now, name: K) {
         self.sent_at.insert(name, now.boot);
     }
 
-    /// Nothing of this name is proposed any more: it was confirmed, or overtaken.
+    /// Forgets a name of which nothing is proposed any more: it was confirmed, or overtaken.
     pub fn over(&mut self, name: &K) {
         self.sent_at.remove(name);
     }
 
-    /// Which of the `open` ones have to be sent now, `max` at most: those that were not sent in this run, or too long ago.
-    /// They count as sent.
+    /// Picks those of the `open` ones that have to be sent now, `max` at most: those that were not sent in this run, or
+    /// too long ago. They count as sent.
     pub fn resend(&mut self, now: Now, max: usize, open: impl Iterator<Item = K>) -> Vec<K> {
         let due = |name: &K| self.sent_at.get(name).is_none_or(|at| now.boot - *at >= RESEND_AFTER);
         let due: Vec<K> = open.filter(due).take(max).collect();
@@ -50,12 +50,11 @@ impl<K: Clone + Ord, W: Clone + Ord, T> Proposals<K, W, T> {
         due
     }
 
-    /// Somebody waits from now on.
+    /// Lets somebody wait from now on.
     pub fn wait(&mut self, now: Now, who: W, wish: T) {
         self.waiting.insert(who, (now.boot + CONFIRM_WAIT, wish));
     }
 
-    /// Whether somebody waits.
     pub fn waits(&self, who: &W) -> bool {
         self.waiting.contains_key(who)
     }
@@ -65,29 +64,29 @@ impl<K: Clone + Ord, W: Clone + Ord, T> Proposals<K, W, T> {
         self.waiting.range(who).next().is_some()
     }
 
-    /// How many wait.
+    /// Counts those who wait.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Who waits, ascending, and for what.
+    /// The waiting ones with their wishes, ascending.
     pub fn wishes(&self) -> impl Iterator<Item = (&W, &T)> {
         self.waiting.iter().map(|(who, (_, wish))| (who, wish))
     }
 
-    /// These wait no longer, because there is an answer: who of them did.
+    /// Ends the waiting of these, because there is an answer. Returns those of them that waited.
     pub fn answered(&mut self, who: impl RangeBounds<W>) -> Vec<W> {
         self.waiting.extract_if(who, |_, _| true).map(|(who, _)| who).collect()
     }
 
-    /// Who has waited for too long, and waits no longer.
+    /// Ends the waiting of those who have waited for too long, and returns them.
     pub fn give_up(&mut self, now: Now) -> Vec<W> {
         self.waiting.extract_if(.., |_, (until, _)| *until <= now.boot).map(|(who, _)| who).collect()
     }
 }
 
-/// Whether `echo` confirms what is proposed. All of it must match: a late confirmation of another proposal proves nothing about
-/// this one.
+/// Tells whether `echo` confirms what is proposed. All of it must match: a late confirmation of another proposal proves nothing
+/// about this one.
 pub fn confirms<P: PartialEq>(echo: &P, proposed: Option<&P>) -> bool {
     proposed == Some(echo)
 }

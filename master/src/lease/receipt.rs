@@ -18,7 +18,7 @@ use common::setting::is_known_by_name;
 use common::time::WallMs;
 use common::token::TokenKey;
 
-/// What a receipt says, as the bytes that are proved.
+/// The bytes that a receipt of a lease proves.
 pub(crate) fn said(key: TokenKey, g: Generation, session: SessionId, from: WallMs, until: WallMs) -> Option<Vec<u8>> {
     let codec = bincode::DefaultOptions::new().with_fixint_encoding();
     codec.serialize(&(key, g, session, from, until)).ok()
@@ -36,7 +36,8 @@ pub fn receipt(
     Some(Receipt { from, until, proof })
 }
 
-/// What is proved of places that were granted: those of a name before `to`. Not to whom: a session may go on as another one.
+/// The bytes that are proved of places that were granted: those of a name before `to`. They do not name the session, which
+/// may go on as another one.
 fn granted(name: &GeneratorName, to: u64) -> Option<Vec<u8>> {
     let codec = bincode::DefaultOptions::new().with_fixint_encoding();
     codec.serialize(&(name, to)).ok()
@@ -47,7 +48,7 @@ pub(crate) fn proof_of_places(pairing: EpochId, name: &GeneratorName, to: u64) -
     Some(Proof::of(pairing, Purpose::Segment, &granted(name, to)?).into())
 }
 
-/// Whether the masters of one of these pairings granted what is shown of a name.
+/// Tells whether the masters of one of these pairings granted what is shown of a name.
 pub(crate) fn places_were_granted<'a>(
     mut pairings: impl Iterator<Item = &'a EpochId>,
     name: &GeneratorName,

@@ -1,5 +1,5 @@
-//! What an operator says on a stopped master so that it goes on, as what is written into its store: after both disks were put
-//! back, after both calendars were wrong, for a store that nothing but a human can vouch for. Each is audited.
+//! An operator's decisions on a stopped master, as writes into its store: after both disks were put back, after both
+//! calendars were wrong, for a store that nothing but a human can vouch for. Each is audited.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::event::{PeerObservations, Write};
@@ -18,7 +18,7 @@ use common::token::TokenValue;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// How many owners of a section are skipped after both ledgers were put back: more than any can have had since a backup.
+/// Owners of a section that are skipped after both ledgers were put back: more than any can have had since a backup.
 const OWNERS_FORGOTTEN: u64 = 1 << 32;
 
 /// A word of an operator that does not stand for what only the replacement of the other master knows.
@@ -71,7 +71,7 @@ pub fn after_revert(
 /// allowance, or by `skip` if that is more; with so many `owners` more. Whoever a section was proposed to has it, because it may have been
 /// listed for them.
 ///
-/// What the other master holds of a section is left as it is known: it bounds what this one raises alone.
+/// The bound that the other master holds of a section is left as it is known: it limits what this one raises alone.
 pub(crate) fn sections_beyond(store: &Loaded, skip: u64, owners: u64) -> Vec<Write> {
     let terms = |name: &GeneratorName| {
         let named = |setting: &&Setting| setting.key == SettingKey::Namespace(name.clone());

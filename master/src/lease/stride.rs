@@ -1,4 +1,4 @@
-//! Which values a master may propose by itself.
+//! The values that a master may propose by itself.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use common::token::TokenValue;
@@ -12,17 +12,15 @@ pub struct Stride {
 }
 
 impl Stride {
-    /// Those from `first` on, with `step` from one to the next.
     pub const fn new(first: u32, step: NonZeroU32) -> Self {
         Self { first, step }
     }
 
-    /// Whether a value is among them.
     pub fn contains(self, value: TokenValue) -> bool {
         value.0.checked_sub(self.first).is_some_and(|above| above % self.step == 0)
     }
 
-    /// How many of them are below `size`.
+    /// Counts its values below `size`.
     pub fn count(self, size: u32) -> u32 {
         size.saturating_sub(self.first).div_ceil(self.step.get())
     }

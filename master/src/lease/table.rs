@@ -11,11 +11,11 @@ use common::token::{Tier, TokenFamily, TokenKey, TokenType, TokenValue};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-/// What one master knows of every value. The two maps are the truth; the sets are derived from them and change only
-/// with them, in [`Table::put_lease`], [`Table::put_prep`] and [`Table::drop_prep`].
+/// The records of one master about every value. The two maps are the truth; the sets are derived from them and change
+/// only with them, in [`Table::put_lease`], [`Table::put_prep`] and [`Table::drop_prep`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Table {
-    /// Which values may be proposed here.
+    /// The values that may be proposed here.
     own: Stride,
     parameters: ClusterParameters,
     leases: BTreeMap<TokenKey, Lease>,
@@ -27,11 +27,11 @@ pub struct Table {
     resting: BTreeMap<Tier, BTreeSet<(WallMs, TokenValue)>>,
     /// Held values at home here, by the end of their lease.
     ends: BTreeSet<(WallMs, TokenKey)>,
-    /// What is not closed, by session.
+    /// Leases and proposals that are not closed, by session.
     by_session: BTreeSet<(SessionId, TokenType, TokenKey)>,
-    /// What is not closed, by agent.
+    /// Leases and proposals that are not closed, by agent.
     by_agent: BTreeSet<(AgentId, TokenType, TokenKey)>,
-    /// How many values at home here have ever been granted or proposed, by the types that admit them.
+    /// Counts the values at home here that have ever been granted or proposed, by the types that admit them.
     touched: BTreeMap<TokenType, u32>,
     usage: Usage,
 }
@@ -66,7 +66,6 @@ impl Table {
         table
     }
 
-    /// From now on networks may have this much.
     pub fn set_limits(&mut self, limits: Limits) {
         let mut usage = Usage::new(limits, self.parameters.uint2_max());
         self.leases.iter().for_each(|(key, lease)| usage.add_lease(*key, lease));
@@ -88,19 +87,17 @@ impl Table {
         self.preps.get(&key)
     }
 
-    /// All leases, ascending.
     pub fn leases(&self) -> impl Iterator<Item = (TokenKey, &Lease)> {
         self.leases.iter().map(|(key, lease)| (*key, lease))
     }
 
-    /// Leases after `after`, ascending.
     pub fn leases_after(&self, after: Option<TokenKey>) -> impl Iterator<Item = (TokenKey, &Lease)> {
         let start = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.leases.range((start, Bound::Unbounded)).map(|(key, lease)| (*key, lease))
     }
 
-    /// What follows `after`, ascending: the records, the proposals if they are wanted too, and whether that was all. Not more
-    /// than [`PAGE_MAX`] of both together; whatever is said of one value is on one page.
+    /// The records after `after`, ascending, the proposals too if they are wanted, and whether that was all. Not more than
+    /// [`PAGE_MAX`] of both together; whatever is said of one value is on one page.
     pub fn page(&self, after: Option<TokenKey>, with_proposals: bool) -> (Vec<(TokenKey, Lease)>, Vec<Prep>, bool) {
         let start = after.map_or(Bound::Unbounded, Bound::Excluded);
         let records = self.leases_after(after).take(PAGE_MAX + 1);
@@ -119,12 +116,11 @@ impl Table {
         (records, proposals, next.is_none())
     }
 
-    /// All proposals, ascending.
     pub fn preps(&self) -> impl Iterator<Item = &Prep> {
         self.preps.values()
     }
 
-    /// What a session has of a type and is not closed, ascending.
+    /// Keys of a type that a session has and that are not closed, ascending.
     pub fn of_session(&self, session: SessionId, token_type: TokenType) -> impl Iterator<Item = TokenKey> {
         let first = TokenKey { family: TokenFamily::String2, value: TokenValue(0) };
         self.by_session
@@ -133,7 +129,7 @@ impl Table {
             .map(|(_, _, key)| *key)
     }
 
-    /// What this agent has and is not closed, ascending by type and key.
+    /// Keys that this agent has and that are not closed, ascending by type and key.
     pub fn of_agent(&self, agent_id: &AgentId) -> impl Iterator<Item = (TokenType, TokenKey)> {
         let first = TokenKey { family: TokenFamily::String2, value: TokenValue(0) };
         let start = (agent_id.clone(), TokenType::String2IncludeLetter, first);
@@ -143,7 +139,7 @@ impl Table {
             .map(|(_, token_type, key)| (*token_type, *key))
     }
 
-    /// Whether this agent's session has anything that is not closed.
+    /// Tells whether this agent's session has anything that is not closed.
     pub fn holds(&self, agent_id: &AgentId, session: SessionId) -> bool {
         let its = |(_, key): (TokenType, TokenKey)| self.lease(key).is_some_and(|lease| lease.is_of(agent_id, session));
         self.of_agent(agent_id).any(its)
@@ -176,13 +172,13 @@ impl Table {
         family.tiers().find_map(of_tier).map(|value| TokenKey { family, value })
     }
 
-    /// What rested long enough to be granted again, the longest rested first.
+    /// Values that rested long enough to be granted again, the longest rested first.
     fn rested(&self, tier: Tier, today: WallMs) -> impl Iterator<Item = TokenValue> {
         let resting = self.resting.get(&tier).into_iter().flatten();
         resting.take_while(move |(reuse_at, _)| *reuse_at <= today).map(|(_, value)| *value)
     }
 
-    /// Whether so few values of a type that are at home here are free that they are kept for who is known.
+    /// Tells whether so few values of a type that are at home here are free that they are kept for who is known.
     pub(crate) fn is_nearly_empty(&self, token_type: TokenType, today: WallMs) -> bool {
         let uint2_max = self.parameters.uint2_max();
         let size = token_type.size(uint2_max);
@@ -194,7 +190,7 @@ impl Table {
         kept > 0 && untouched <= kept && untouched + fitting.take(kept + 1).count() <= kept
     }
 
-    /// How many values of each type are neither promised to anybody nor resting, at home here or not.
+    /// Counts the values of each type that are neither promised to anybody nor resting, at home here or not.
     pub fn free(&self, today: WallMs) -> BTreeMap<TokenType, u32> {
         let uint2_max = self.parameters.uint2_max();
         let mut free: BTreeMap<_, _> = TokenType::pools(uint2_max).map(|kind| (kind, kind.size(uint2_max))).collect();
@@ -221,7 +217,6 @@ impl Table {
         self.own.contains(key.value) && !self.leases.contains_key(&key) && !self.preps.contains_key(&key)
     }
 
-    /// Writes a lease.
     pub fn put_lease(&mut self, key: TokenKey, lease: Lease) {
         self.touch(key);
         self.unindex(key);
@@ -229,7 +224,6 @@ impl Table {
         self.index(key);
     }
 
-    /// Writes a proposal.
     pub fn put_prep(&mut self, prep: Prep) {
         let key = prep.key;
         self.touch(key);
@@ -309,7 +303,7 @@ mod tests {
     use proptest::prelude::*;
     use std::num::NonZeroU32;
 
-    /// As master 1 has them.
+    /// The values of master 1.
     const ODD: Stride = Stride::new(1, NonZeroU32::MIN.saturating_add(1));
 
     fn parameters() -> ClusterParameters {
@@ -339,7 +333,6 @@ mod tests {
     enum Change {
         Lease(u32, u8, LeaseState, i64),
         Prep(u32, u8),
-        /// A proposal becomes a lease.
         Confirm(u32, u8),
     }
 

@@ -1,5 +1,5 @@
-//! How many places of axes sessions and networks were granted within the hour: without it one caller uses up an axis of 31 bits in
-//! seconds, for ever.
+//! Counts of the places of axes that sessions and networks were granted within the hour: without them one caller uses up an axis of 31
+//! bits in seconds, for ever.
 //!
 //! Only in memory: a master that starts counts anew. What is counted is bounded; beyond that whoever has taken the least is forgotten.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -12,7 +12,7 @@ use common::time::{BootMs, HOUR_MS, SECOND_MS, SpanMs};
 use ipnet::IpNet;
 use std::collections::BTreeMap;
 
-/// Over this time places are counted.
+/// Span over which places are counted.
 const HOUR: SpanMs = SpanMs(HOUR_MS);
 /// Pairs of a name and a session, or a network, that are counted at once.
 const TAKERS_MAX: usize = 16_384;
@@ -26,14 +26,14 @@ enum Taker {
     Network(IpNet),
 }
 
-/// What each of them has taken since the hour began.
+/// Places that each of them has taken since the hour began.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Takings {
     since: BootMs,
     taken: BTreeMap<(GeneratorName, Taker), u64>,
 }
 
-/// Who is counted for a name, and how much each may have. Nobody where a session may have the whole axis.
+/// The bounds of a name for whoever asks; none where a session may have the whole axis.
 fn bounds(definition: &SegmentDefinition, (session, network): Asker) -> impl Iterator<Item = (Taker, u64)> {
     let session = (Taker::Session(session), definition.session_quota());
     let network = network.map(|network| (Taker::Network(network), definition.network_quota()));
@@ -42,7 +42,7 @@ fn bounds(definition: &SegmentDefinition, (session, network): Asker) -> impl Ite
 }
 
 impl Takings {
-    /// How many places of a name whoever asks may still be granted now.
+    /// Counts the places of a name that whoever asks may still be granted now.
     ///
     /// # Errors
     /// [`Refusal::PlacesAnHour`] if that is none.
@@ -70,7 +70,7 @@ impl Takings {
         Ok(left)
     }
 
-    /// So many places of a name are granted to whoever asked.
+    /// Notes that so many places of a name are granted to whoever asked.
     pub fn take(&mut self, name: &GeneratorName, definition: &SegmentDefinition, asker: Asker, places: u64) {
         for (taker, _) in bounds(definition, asker) {
             let key = (name.clone(), taker);

@@ -1,4 +1,4 @@
-//! Who uses how much of the pools: what grants are limited by beside an agent's name, which its caller chooses.
+//! The use of the pools by agents and networks: grants are limited by it beside an agent's name, which its caller chooses.
 //!
 //! Nobody chooses the address that he connects from, or only within his own network. So the open leases of one network, and
 //! its new grants of an hour, are bounded too, and the last free values are kept for those who have held one before.
@@ -12,21 +12,22 @@ use core::net::{IpAddr, SocketAddr};
 use ipnet::IpNet;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Over this time new grants of a network are counted.
+/// Span over which new grants of a network are counted.
 pub const RATE_SPAN: SpanMs = SpanMs(HOUR_MS);
-/// Whoever renewed a lease this long after its grant is known: the last free values are for those.
+/// Time after its grant at which a renewal makes its holder known: the last free values are for those.
 pub const KNOWN_AFTER: SpanMs = SpanMs(HOUR_MS);
-/// A network with so many open leases that were never renewed gets further ones for [`UNPROVED_SPAN`] only, until they are.
+/// Open leases of a network that were never renewed, with which it gets further ones for [`UNPROVED_SPAN`] only, until they
+/// are.
 ///
 /// [`UNPROVED_SPAN`]: common::lease::UNPROVED_SPAN
 pub const UNPROVED_MAX: u32 = 16;
 
-/// How much one network may have. Each master goes by its own.
+/// Limits of one network. Each master goes by its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Limits {
-    /// IPv4 addresses with so many leading bits in common are one network, 1 to 32.
+    /// Leading bits that IPv4 addresses of one network have in common, 1 to 32.
     pub v4_bits: u8,
-    /// The same for IPv6, 1 to 128.
+    /// Leading bits that IPv6 addresses of one network have in common, 1 to 128.
     pub v6_bits: u8,
     /// The part of a type's tokens that one network may have open leases of, 1 to 100 percent; 100 means no limit.
     pub share_percent: u8,
@@ -37,8 +38,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// What is not said otherwise: an IPv4 address, or the network that one IPv6 host usually has, gets half of a pool at most,
-    /// and a quarter of the largest usual pool within an hour.
+    /// The limits if nothing else is said: an IPv4 address, or the network that one IPv6 host usually has, gets half of a pool
+    /// at most, and a quarter of the largest usual pool within an hour.
     pub const DEFAULT: Self =
         Self { v4_bits: 32, v6_bits: 64, share_percent: 50, grants_per_hour: 1_024, kept_percent: 20 };
 
@@ -50,7 +51,8 @@ impl Limits {
         IpNet::new(ip, bits).ok().map(|network| network.trunc())
     }
 
-    /// How many open leases one network may have of a type with so many tokens: never fewer than one agent may have.
+    /// Counts the open leases that one network may have of a type with so many tokens: never fewer than one agent may
+    /// have.
     pub fn share_of(&self, size: u32) -> u32 {
         if self.share_percent >= 100 {
             return u32::MAX;
@@ -71,13 +73,13 @@ impl Default for Limits {
 pub(crate) struct Usage {
     limits: Limits,
     uint2_max: u16,
-    /// What is not closed, by network, by the type it was asked for under, and by when.
+    /// Open leases by network, by the type that was asked for, and by the time of the grant.
     granted: BTreeSet<(IpNet, TokenType, WallMs, TokenKey)>,
-    /// How many values that a type admits a network has, whichever type they were asked for under.
+    /// Counts the values that a type admits of a network, whichever type they were asked for under.
     open: BTreeMap<(IpNet, TokenType), u32>,
-    /// Of these, which were never renewed by their holders, of all types.
+    /// Those of them, of all types, that were never renewed by their holders.
     unproved: BTreeMap<IpNet, BTreeSet<TokenKey>>,
-    /// Leases of known agents and networks, also closed ones.
+    /// Counts the leases of known agents and networks, also closed ones.
     agents: BTreeMap<AgentId, u32>,
     networks: BTreeMap<IpNet, u32>,
 }
@@ -161,18 +163,17 @@ impl Usage {
         }
     }
 
-    /// Whether so many leases of a network were never renewed that the next one has to be proved wanted.
+    /// Tells whether so many leases of a network were never renewed that the next one has to be proved wanted.
     pub(crate) fn must_prove(&self, address: &str) -> bool {
         let keys = self.limits.network(address).and_then(|network| self.unproved.get(&network));
         keys.is_some_and(|keys| keys.len() >= UNPROVED_MAX as usize)
     }
 
-    /// How many values of a type a network has.
     pub(crate) fn open_of(&self, network: IpNet, token_type: TokenType) -> u32 {
         self.open.get(&(network, token_type)).copied().unwrap_or_default()
     }
 
-    /// Whether a network was granted `count` or more of a type since an instant.
+    /// Tells whether a network was granted `count` or more of a type since an instant.
     pub(crate) fn were_granted(&self, network: IpNet, token_type: TokenType, since: WallMs, count: u32) -> bool {
         let first = TokenKey { family: common::token::TokenFamily::String2, value: common::token::TokenValue(0) };
         let recent = self.granted.range((network, token_type, since, first)..);
@@ -180,7 +181,7 @@ impl Usage {
         recent.take(count as usize).count() >= count as usize
     }
 
-    /// Whether this agent or this network has held a lease for a while, ever.
+    /// Tells whether this agent or this network has held a lease for a while, ever.
     pub(crate) fn knows(&self, agent_id: &AgentId, network: Option<IpNet>) -> bool {
         self.agents.contains_key(agent_id) || network.is_some_and(|network| self.networks.contains_key(&network))
     }

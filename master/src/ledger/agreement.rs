@@ -1,4 +1,4 @@
-//! What the decisions ask of whoever agrees on them.
+//! The questions that decisions put to whoever agrees on them.
 //!
 //! The handlers of this ledger decide by [`Policy`](crate::policy::Policy) what is granted, extended, ended and set. Whether
 //! anything may change its owner at the moment, how far this master may extend a lease alone, and how a change comes to be known to
@@ -18,42 +18,42 @@ use common::setting::Change;
 use common::time::{Now, WallMs};
 use common::token::TokenKey;
 
-/// What a master does now, for whoever looks at it: console, health check and metrics.
+/// A master's present state, for the console, the health check and the metrics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
-    /// Its name; it says whether agents are served.
+    /// The mode; it says whether agents are served.
     pub mode: Mode,
-    /// Why not all that this master is asked for can be done, and what helps; `None` if all can.
+    /// The reason for which not all that this master is asked for can be done, with the remedy; `None` if all can.
     pub why: Option<String>,
 }
 
-/// How the changes of a ledger are agreed on.
+/// A way to agree on the changes of a ledger.
 ///
 /// Whatever is handed in is sent again until it is agreed on, and never withdrawn. Whoever waits for it is answered then, or told
 /// after a while to ask again.
 pub trait Agreement {
-    /// Whether this master serves at all.
+    /// Tells whether this master serves at all.
     fn serves(&self) -> Result<(), Refusal>;
 
-    /// Whether this ledger holds all that was agreed on, as far as any other one that can be met.
+    /// Tells whether this ledger holds all that was agreed on, as far as any other one that can be met.
     fn is_complete(&self) -> bool;
 
-    /// How far leases may be extended without asking anybody; `None`: not at all.
+    /// The instant until which leases may be extended without asking anybody; `None`: not at all.
     fn alone_until(&self) -> Option<WallMs>;
 
-    /// Whether anything may be granted now.
+    /// Tells whether anything may be granted now.
     fn may_grant(&self, now: Now) -> Result<(), Refusal>;
 
-    /// Whether leases may be given back and ended now.
+    /// Tells whether leases may be given back and ended now.
     fn may_end(&self, now: Now) -> Result<(), Refusal>;
 
-    /// Whether an operator may end a lease now.
+    /// Tells whether an operator may end a lease now.
     fn may_terminate(&self, now: Now) -> Result<(), Refusal>;
 
-    /// Whether settings may be changed now.
+    /// Tells whether settings may be changed now.
     fn may_set(&self, now: Now) -> Result<(), Refusal>;
 
-    /// Whether parts of axes may be granted now.
+    /// Tells whether parts of axes may be granted now.
     fn may_extend(&self, now: Now) -> Result<(), Refusal>;
 
     /// Proposes that a part of an axis belongs to a run. Which it is comes back by `take_extent`.
@@ -83,22 +83,22 @@ pub trait Agreement {
     /// Lets an operator's request wait until all know of the lease that it `denied`.
     fn terminate(&mut self, now: Now, id: RequestId, key: TokenKey, denied: Lease, fx: &mut Effects);
 
-    /// Whether sections may be listed for their owners, and raised.
+    /// Tells whether sections may be listed for their owners, and raised.
     fn may_serve_sections(&self) -> Result<(), Refusal>;
 
-    /// Whether sections may change their owners now.
+    /// Tells whether sections may change their owners now.
     fn may_give_sections(&self, now: Now) -> Result<(), Refusal>;
 
     /// Tells whether the owners of a name's sections are chosen here.
     fn is_home_of(&self, name: &GeneratorName) -> bool;
 
-    /// How far a section may be raised without asking anybody.
+    /// The highest number that a section may be raised to without asking anybody.
     fn raise_bound(&self, held: &Held, terms: &Terms) -> u64;
 
-    /// What is written down as held by all when a section is raised to `max_seq`.
+    /// The number that is written down as held by all when a section is raised to `max_seq`.
     fn held_by_all(&self, held: &Held, max_seq: u64) -> u64;
 
-    /// Sections were raised here: all others have to know.
+    /// Tells all others of sections that were raised here.
     fn share_bound(&mut self, range: &SectionRange);
 
     /// Proposes new owners of sections whose owners are chosen here.

@@ -1,5 +1,5 @@
-//! What an operator commands a lease to do: renew or end. A renewal is this master's own affair, like its holder's; an end has to be
-//! agreed on, and is answered only then.
+//! Operators' commands to a lease: renew or end. A renewal is this master's own affair, like its holder's; an end has to be agreed
+//! on, and is answered only then.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::agreement::Agreement;
@@ -16,7 +16,7 @@ impl<A> Ledger<A>
 where
     Self: Agreement,
 {
-    /// An operator's denial, of whoever's lease.
+    /// Handles an operator's denial, of whoever's lease.
     pub(super) fn on_deny(&mut self, now: Now, id: RequestId, key: TokenKey, fx: &mut Effects) {
         let may = self.serves().and_then(|()| self.may_terminate(now));
         match may.and_then(|()| self.policy().terminable(key).cloned()) {
@@ -29,7 +29,7 @@ where
         }
     }
 
-    /// An operator's renewal, as long as the holder's own: it goes on from there.
+    /// Handles an operator's renewal, as long as the holder's own: it goes on from there.
     pub(super) fn on_extend(&mut self, now: Now, key: TokenKey, fx: &mut Effects) -> Result<Lease, Refusal> {
         self.serves()?;
         let lease = self.table.lease(key).filter(|lease| rules::still_good(lease, now)).ok_or(Refusal::NoLease)?;

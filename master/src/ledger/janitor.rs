@@ -1,4 +1,4 @@
-//! What is looked at from time to time: leases whose time is over, and pools that are nearly used up.
+//! Checks at intervals: leases whose time is over, and pools that are nearly used up.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::agreement::Agreement;
@@ -7,7 +7,7 @@ use crate::lease::{Alarm, Effects};
 use common::time::{Now, SpanMs};
 use common::token::POOL_LOW_PERCENT;
 
-/// How often the pools are counted.
+/// Interval between two counts of the pools.
 const COUNT_INTERVAL: SpanMs = SpanMs::seconds(10);
 
 impl<A> Ledger<A>

@@ -37,7 +37,7 @@
 //! durable, atomically, before it sends any of the messages or replies. `Ledger::next_deadline` says when to come back
 //! without an event.
 //!
-//! What is decided lies apart from how it is agreed on. The handlers here decide by [`crate::policy`], and know nothing of the
+//! Decisions lie apart from how they are agreed on. The handlers here decide by [`crate::policy`], and know nothing of the
 //! other master: they ask one trait, `Agreement`, whether anything may change its owner now, and hand it what they decided. `pair`
 //! is what stands behind that trait. A ledger whose changes another engine agrees on would keep the handlers as they are.
 //!

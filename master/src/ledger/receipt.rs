@@ -17,7 +17,7 @@ impl<A> Ledger<A>
 where
     Self: Agreement,
 {
-    /// Whether a master of this cluster promised that.
+    /// Tells whether a master of this cluster promised that.
     pub(super) fn promised(&self, request: &RentRequest, receipt: &Receipt) -> bool {
         let Some(said) = said(request.key, request.g, request.session, receipt.from, receipt.until) else {
             return false;

@@ -23,7 +23,7 @@ use common::time::Now;
 const WAITING_MAX: usize = 16_384;
 /// Axes of which extents are asked for at one beat.
 const ASKED_MAX: usize = 256;
-/// A master takes no more than this part of what an axis has left, so that the other one gets some, too.
+/// Divisor of what an axis has left: a master takes no more than this part, so that the other one gets some, too.
 const PART_OF_REST: u64 = 4;
 
 impl<A> Ledger<A>
@@ -91,10 +91,11 @@ where
         self.settings_table.axis(&request.name).map(|(definition, _)| definition).ok_or(Refusal::NoSuchName)
     }
 
-    /// Both masters hold an extent before anybody is given a part of it. So whoever was given places beyond all that is granted or
-    /// proposed was given them by ledgers that have forgotten it since, and would grant them to others.
+    /// Compares the places that an agent can prove it was given with what this ledger knows. Both masters hold an extent before anybody is
+    /// given a part of it. So whoever was given places beyond all that is granted or proposed was given them by ledgers that have
+    /// forgotten it since, and would grant them to others.
     ///
-    /// It is believed by its proof alone, as a lease that both have forgotten: else a stranger stops a name with one call. The session may
+    /// The agent is believed by its proof alone, as a lease that both have forgotten: else a stranger stops a name with one call. The session may
     /// have no lease that these ledgers know of, for they may be older than it.
     fn compare_seen(&mut self, request: &SegmentRequest, fx: &mut Effects) -> Result<(), Refusal> {
         let SegmentRequest { name, seen, .. } = request;
@@ -107,7 +108,7 @@ where
         self.has_forgotten(name).map_or(Ok(()), Err)
     }
 
-    /// Whether a further extent can be had.
+    /// Tells whether a further extent can be had.
     fn may_wait_for_numbers(&self, now: Now, name: &GeneratorName) -> Result<(), Refusal> {
         if self.settings_table.axis(name).is_some_and(|(definition, axis)| axis.granted >= definition.axis().to) {
             return Err(Refusal::AxisEnded { name: name.clone() });
@@ -158,7 +159,7 @@ where
         self.extend(now, &change, fx);
     }
 
-    /// What came of axes in this step: whoever waits is answered if there are numbers now, and if not, they are asked for again. What was
+    /// Answers whoever waits if there are numbers now, after axes changed in this step; if not, asks for them again. An extent that was
     /// asked for before may have come too late, by how far the axis was granted then.
     pub(super) fn on_axes_changed(&mut self, now: Now, fx: &mut Effects) {
         for name in std::mem::take(&mut self.axes_changed) {
@@ -178,8 +179,8 @@ where
         }
     }
 
-    /// At each beat: ask for the extents that are wanted, and give up on those who waited too long.
-    pub(super) fn press_segments(&mut self, now: Now, fx: &mut Effects) {
+    /// Asks at each beat for the extents that are wanted, and gives up on those who waited too long.
+    pub(super) fn retry_segments(&mut self, now: Now, fx: &mut Effects) {
         // Those that have ended lack for ever, and would keep others from their turn.
         let goes_on = |name: &GeneratorName| {
             self.settings_table.axis(name).is_some_and(|(definition, axis)| axis.granted < definition.axis().to)

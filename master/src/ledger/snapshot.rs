@@ -1,8 +1,8 @@
-//! What a heartbeat is answered with: a small snapshot of the ledger, as the last commit left it.
+//! A small snapshot of the ledger, as the last commit left it, from which heartbeats are answered.
 //!
-//! Heartbeats come from every agent every minute, and change nothing. Whoever has this copy answers them, without the
-//! way to the ledger's thread and back, which costs several times the answer. The copy follows the ledger after each commit, so
-//! what it says is durable, like everything else a master says.
+//! Heartbeats come from every agent every minute, and change nothing. Whoever has this copy answers them, without the way to
+//! the ledger's thread and back, which costs several times the answer. The copy follows the ledger after each commit, so what
+//! it says is durable, like everything else a master says.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::pair::Pairwise;
@@ -22,7 +22,7 @@ use common::time::Now;
 use common::token::TokenKey;
 use std::collections::BTreeMap;
 
-/// What one master answers heartbeats from.
+/// The state that one master answers heartbeats from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     master: MasterId,
@@ -35,7 +35,7 @@ pub struct Snapshot {
     accepted: Option<Life>,
     /// The proof that would end this master's own pairing.
     own_end: Option<RetiredProof>,
-    /// Those of the last pairings before.
+    /// The proofs that the last pairings before are over.
     ended: Vec<RetiredProof>,
     parameters: ClusterParameters,
     mode: Mode,
@@ -45,12 +45,12 @@ pub struct Snapshot {
     calendar: Calendar,
     /// Leases that are denied and not closed, by session.
     denied: BTreeMap<SessionId, BTreeMap<TokenKey, (AgentId, Generation)>>,
-    /// Whose each of them is, to find it again when its record changes.
+    /// The session of each of them, to find it again when its record changes.
     holders: BTreeMap<TokenKey, SessionId>,
 }
 
 impl Snapshot {
-    /// That of a ledger all of which is durable.
+    /// The snapshot of a ledger all of which is durable.
     pub fn of(ledger: &Ledger<Pairwise>) -> Self {
         let identity = ledger.identity();
         let mut snapshot = Self {
@@ -115,7 +115,7 @@ impl Snapshot {
     /// The answer to a heartbeat at this instant.
     ///
     /// # Errors
-    /// Why the two do not belong together, or [`Refusal::Syncing`] before the masters ever met.
+    /// The reason for which the two do not belong together, or [`Refusal::Syncing`] before the masters ever met.
     pub fn answer(&self, now: Now, request: &HeartbeatRequest) -> Result<HeartbeatReply, Refusal> {
         if request.protocol != rpc::PROTOCOL {
             return Err(Refusal::Protocol { here: rpc::PROTOCOL });
@@ -145,30 +145,30 @@ impl Snapshot {
         self.calendar.ahead().is_some()
     }
 
-    /// What a session has and shall not use any more. It hears of it at its next heartbeat, because its next renewal
-    /// may be half a day away.
+    /// The leases that a session has and shall not use any more. It hears of them at its next heartbeat, because its
+    /// next renewal may be half a day away.
     fn denied_of(&self, agent_id: &AgentId, session: SessionId) -> Vec<(TokenKey, Generation)> {
         let its = self.denied.get(&session).into_iter().flatten();
         let named = its.filter(|(_, (holder, _))| holder == agent_id);
         named.map(|(key, (_, g))| (*key, *g)).take(DENIED_MAX).collect()
     }
 
-    /// Whether this master serves somebody of this cluster (`None`: of none yet).
+    /// Tells whether this master serves somebody of this cluster (`None`: of none yet).
     ///
     /// # Errors
-    /// Why not.
+    /// The reason for which it does not.
     pub fn serves_cluster(&self, cluster: Option<ClusterId>) -> Result<(), Refusal> {
         same_cluster(self.cluster, cluster)?;
         self.mode.serves()
     }
 
-    /// Whether an agent brings the proof, and it is news, that this master's own pairing is over.
+    /// Tells whether an agent brings the proof, and it is news, that this master's own pairing is over.
     pub fn is_over(&self, heard: &[RetiredProof]) -> bool {
         !self.mode.is_final()
             && self.own_end.is_some_and(|end| heard.iter().take(RETIRED_MAX).any(|proof| *proof == end))
     }
 
-    /// Who this master is to the other one.
+    /// This master's identity towards the other one.
     pub fn own(&self) -> Own {
         let Self { master, cluster, epoch, paired, life, accepted, .. } = *self;
         Own { master, cluster, epoch, paired, former: self.former.clone(), life, accepted }

@@ -78,17 +78,18 @@ impl Ledger<Pairwise> {
         std::mem::take(&mut fx.answers)
     }
 
-    /// What runs out by itself. Looked at once a beat: a scan at each event would make many waiting agents dear.
+    /// Handles what runs out by itself. Checked once a beat: a scan at each event would be expensive with many waiting
+    /// agents.
     fn on_time(&mut self, now: Now, fx: &mut Effects) {
         self.watch_peer(now, fx);
         if self.take_beat(now) {
             self.share_calendar(now, fx);
             self.beat(now, fx);
-            self.press_grants(now, fx);
+            self.retry_grants(now, fx);
             self.end_what_is_over(now, fx);
-            self.press_commands(now, fx);
-            self.press_settings(now, fx);
-            self.press_segments(now, fx);
+            self.retry_commands(now, fx);
+            self.retry_settings(now, fx);
+            self.retry_segments(now, fx);
             self.tell_use(now, fx);
             self.tell_shown(now, fx);
             self.press_sections(now, fx);

@@ -1,4 +1,4 @@
-//! What may be granted, to whom, and what a session may be handed again.
+//! Rules of what may be granted, to whom, and of what a session may be handed again.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{Policy, rules};
@@ -9,10 +9,10 @@ use common::time::{Now, WallMs};
 use common::token::{TokenKey, TokenType};
 
 impl<'a> Policy<'a> {
-    /// Whether anything may be granted, as far as this master's own past is concerned.
+    /// Tells whether anything may be granted, as far as this master's own past is concerned.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason for which nothing may.
     pub(crate) fn may_promise(&self, now: Now) -> Result<(), Refusal> {
         if self.caution.reverted {
             return Err(Refusal::Reverted);
@@ -26,11 +26,12 @@ impl<'a> Policy<'a> {
         }
     }
 
-    /// Whether a name may be registered, as far as this master's own past is concerned: it may have forgotten that the name
-    /// stood for something else, or another one that gives the same IDs. Agents say again which names they serve before.
+    /// Tells whether a name may be registered, as far as this master's own past is concerned: it may have forgotten that
+    /// the name stood for something else, or another one that gives the same IDs. Agents say again which names they serve
+    /// before.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason for which none may.
     pub(crate) fn may_name(&self) -> Result<(), Refusal> {
         match self.caution {
             Caution { reverted: true, .. } => Err(Refusal::Reverted),
@@ -39,7 +40,7 @@ impl<'a> Policy<'a> {
         }
     }
 
-    /// Whether the floor lets `key` be granted from `from` on.
+    /// Tells whether the floor lets `key` be granted from `from` on.
     pub(crate) fn above_floor(&self, key: TokenKey, from: WallMs) -> bool {
         self.caution.floor.is_none_or(|floor| floor.allows(key.value, from))
     }
@@ -73,7 +74,7 @@ impl<'a> Policy<'a> {
         })
     }
 
-    /// Why there was no value to grant.
+    /// The reason for which there was no value to grant.
     pub(crate) fn none_free(&self, now: Now, token_type: TokenType) -> Refusal {
         let today = self.today(now);
         match self.table.pick(token_type, today, |value| self.is_allowed(value, None, today)) {
@@ -82,7 +83,7 @@ impl<'a> Policy<'a> {
         }
     }
 
-    /// What a session has of a type and may be handed again.
+    /// The lease of a type that a session has and may be handed again.
     pub(crate) fn held_by(
         &self,
         now: Now,
@@ -96,7 +97,7 @@ impl<'a> Policy<'a> {
         its.filter_map(|key| Some((key, self.table.lease(key)?))).find(|(key, lease)| held(key, lease))
     }
 
-    /// What is being proposed for a session.
+    /// The proposal that is under way for a session.
     pub(crate) fn proposed_to(
         &self,
         agent_id: &AgentId,
@@ -107,7 +108,7 @@ impl<'a> Policy<'a> {
         self.table.of_session(session, token_type).find_map(|key| self.table.prep(key).filter(its))
     }
 
-    /// Whether a lease may be handed to its session, which does not have it or has lost it. Not while this ledger may have
+    /// Tells whether a lease may be handed to its session, which does not have it or has lost it. Not while this ledger may have
     /// forgotten what came after: that the lease ended, and that its value was granted to somebody else; nor ever after the end
     /// that it had before it was lifted, because whoever it was granted to then may not have shown it. Whoever holds it does not
     /// ask for it, but renews it, and shows its receipt.

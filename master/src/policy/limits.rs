@@ -1,5 +1,5 @@
-//! What keeps one caller from taking all there is: bounds for a name and for a network, and a part of each pool that is kept
-//! for who is known.
+//! Limits that keep one caller from taking all there is: bounds for a name and for a network, and a part of each pool that
+//! is kept for who is known.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{Policy, rules};
@@ -12,7 +12,7 @@ use common::setting::{Change, NAME_EACH, NAMES_AT_ONCE};
 use common::time::{Now, SECOND_MS, SpanMs, WallMs};
 use common::token::{TokenKey, TokenType, TokenValue};
 
-/// Over this time the names that a network registered are counted.
+/// Span over which the names that a network registered are counted.
 const NAMES_SPAN: SpanMs = SpanMs(NAME_EACH.0 * NAMES_AT_ONCE as i64);
 
 impl Policy<'_> {
@@ -41,7 +41,7 @@ impl Policy<'_> {
         Err(Refusal::NamesRate { network: network.to_string(), count, span_s })
     }
 
-    /// Whether this agent, and the network it asks from, may have one more lease of a type.
+    /// Tells whether this agent, and the network it asks from, may have one more lease of a type.
     pub(crate) fn within_limits(
         &self,
         now: Now,
@@ -64,8 +64,9 @@ impl Policy<'_> {
         Ok(())
     }
 
-    /// Open leases and denied ones have a bound each: what an agent gives up is not in the way of what it needs, and yet
-    /// no agent empties the pool by giving up again and again. What others took elsewhere under the same name counts for them.
+    /// Tells whether an agent is below the bounds of open leases and of denied ones: what an agent gives up is not in the way
+    /// of what it needs, and yet no agent empties the pool by giving up again and again. What others took elsewhere under the
+    /// same name counts for them.
     fn within_budget(&self, agent_id: &AgentId, address: &str, token_type: TokenType) -> Result<(), Refusal> {
         let denied =
             |key: TokenKey| self.table.prep(key).is_none() && self.table.lease(key).is_some_and(|lease| lease.deny);
@@ -85,8 +86,8 @@ impl Policy<'_> {
         Err(Refusal::Budget { agent_id: agent_id.clone(), open })
     }
 
-    /// Which narrower type's values must not be taken for a lease of `token_type`: those that this agent would not get under
-    /// that type either.
+    /// The narrower type whose values must not be taken for a lease of `token_type`: those that this agent would not get
+    /// under that type either.
     ///
     /// # Errors
     /// None of this type either: what is free here is kept for others.
@@ -116,7 +117,8 @@ impl Policy<'_> {
         Ok(spared.max_by_key(|kind| kind.size(uint2_max)))
     }
 
-    /// Whether a value may be granted today: not one that somebody of a lost ledger may have, nor one that is spared.
+    /// Tells whether a value may be granted today: not one that somebody of a lost ledger may have, nor one that is
+    /// spared.
     pub(super) fn is_allowed(&self, value: TokenValue, spared: Option<TokenType>, today: WallMs) -> bool {
         let uint2_max = self.parameters.uint2_max();
         let floor = self.caution.floor;

@@ -1,4 +1,4 @@
-//! What may be granted, extended, ended and handed out again, and which value is picked, by the records alone.
+//! Policy: decides by the records alone what may be granted, extended, ended and handed out again, and which value is picked.
 //!
 //! The rules are small total functions, each with the sentence it stands for ([`rules`]); [`Policy`] applies them to the records
 //! of one master. Nothing here knows how a decision is agreed on, nor with whom: which values this master may propose stands in
@@ -23,9 +23,7 @@ use common::token::TokenKey;
 pub struct Policy<'a> {
     /// Leases and proposals, and who has how many.
     pub table: &'a Table,
-    /// What keeps this master from promising.
     pub caution: &'a Caution,
-    /// The cluster's.
     pub parameters: &'a ClusterParameters,
 }
 

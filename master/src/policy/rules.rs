@@ -11,22 +11,22 @@ use common::template::Template;
 use common::time::{Now, WallMs};
 use common::token::TokenKey;
 
-/// A session that asks again gets the lease it has, as long as that is worth something.
+/// Tells whether a session that asks again gets the lease it has: as long as that is worth something.
 pub fn still_good(lease: &Lease, now: Now) -> bool {
     lease.state == LeaseState::Held && !lease.deny && now.wall < lease.until
 }
 
-/// Its time and its grace are over: it may be ended.
+/// Tells whether a lease may be ended: its time and its grace are over.
 pub fn may_close(lease: &Lease, now: Now, parameters: &ClusterParameters) -> bool {
     lease.state == LeaseState::Held && now.wall >= lease.until + parameters.grace()
 }
 
-/// Whether a lease can be denied: it is held, and was not denied before.
+/// Tells whether a lease can be denied: it is held, and was not denied before.
 pub fn may_deny(lease: &Lease) -> bool {
     !lease.deny && lease.state == LeaseState::Held
 }
 
-/// How far a grant reaches: a lease's length, or, where many grants were never followed up, to the end of the next day at most,
+/// The end of a new grant: a lease's length, or, where many grants were never followed up, the end of the next day at most,
 /// until its holder renews it. Shorter is always safe: the holder mints inside what it was told.
 pub fn first_until(now: Now, parameters: &ClusterParameters, must_prove: bool) -> WallMs {
     let whole = now.wall + parameters.lease();
@@ -34,15 +34,15 @@ pub fn first_until(now: Now, parameters: &ClusterParameters, must_prove: bool) -
     if must_prove { whole.min(short) } else { whole }
 }
 
-/// How far a renewal reaches: never less than what was promised before, never further than this master
-/// may go by itself, which is `bound`.
+/// The end that a renewal gives: never less than what was promised before, never further than this master may go by
+/// itself, which is `bound`.
 pub fn renewed_until(lease: &Lease, now: Now, parameters: &ClusterParameters, bound: Option<WallMs>) -> WallMs {
     bound.map_or(lease.until, |bound| lease.until.max(bound.min(now.wall + parameters.lease())))
 }
 
-/// How far the holder of a lease is told that it reaches, which is no further than `lease` and than what another master can know
-/// of: what the holder has `shown` a receipt for, the least that a grant of then was confirmed with, and what this master may
-/// promise by itself now, which is `bound`.
+/// The end that the holder of a lease is told, which is no further than `lease` and than what another master can know of: what the
+/// holder has `shown` a receipt for, the least that a grant of then was confirmed with, and what this master may promise by itself
+/// now, which is `bound`.
 ///
 /// A record can reach further than that. It was lifted here, to what the other master was permitted and may have promised before
 /// it forgot; whether that one ever hears of the lift is open. If a holder was told the lifted end, the other master could end the
@@ -60,14 +60,15 @@ pub fn told_until(
     permitted.max(shown).map_or(confirmed, |known| known.max(confirmed)).min(lease.until)
 }
 
-/// Whether what the holder was last promised, as far as this record knows, goes on: after that only what the record was lifted
-/// to since, for what may have been forgotten, makes it look as if it did.
+/// Tells whether what the holder was last promised, as far as this record knows, goes on: after that only what the record was
+/// lifted to since, for what may have been forgotten, makes it look as if it did.
 pub fn goes_on_by_itself(lease: &Lease, now: Now, parameters: &ClusterParameters) -> bool {
     now.wall < lease.renewed + parameters.lease()
 }
 
-/// A holder counts its renewals durably and marks each with a random number, so the same count with another mark, or a
-/// lower count, comes from a second live copy of it: a clone of a running machine's memory.
+/// Tells whether two live copies of one holder renew. A holder counts its renewals durably and marks each with a random
+/// number, so the same count with another mark, or a lower count, comes from a second live copy of it: a clone of a
+/// running machine's memory.
 pub fn two_live_copies(lease: &Lease, rseq: u64, attempt: u64) -> bool {
     rseq < lease.rseq || (rseq == lease.rseq && attempt != lease.attempt)
 }
@@ -99,7 +100,7 @@ pub fn audited(
     Some(Entry::new(at, actor, action, &subject, &detail))
 }
 
-/// Whether two belong to the same cluster, as far as both know theirs.
+/// Checks that two belong to the same cluster, as far as both know theirs.
 ///
 /// # Errors
 /// [`Refusal::ForeignCluster`].

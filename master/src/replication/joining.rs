@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 use tarpc::client::Config;
 
-/// How long one step may take.
+/// The longest time that one step may take.
 const STEP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Fetches the ledger of the survivor at `peer` (host:port) and makes the store of master `me` in `dir` from it. The
@@ -19,7 +19,7 @@ const STEP_TIMEOUT: Duration = Duration::from_secs(10);
 /// returned.
 ///
 /// # Errors
-/// What went wrong, with the remedy. Before the last step the same token may be tried again.
+/// The failure, with the remedy. Before the last step the same token may be tried again.
 pub async fn join(dir: &Path, me: MasterId, peer: &str, token: JoinToken) -> anyhow::Result<usize> {
     store::vacant(dir)?;
     let connection =

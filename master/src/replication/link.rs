@@ -1,7 +1,7 @@
 //! The connection to the other master: carries messages out and answers back, promises nothing.
 //!
-//! What cannot be delivered is dropped: the ledger says everything that matters again until it is answered. A call that
-//! fails or takes too long ends the connection, because tarpc never reconnects by itself.
+//! A message that cannot be delivered is dropped: the ledger says everything that matters again until it is answered. A
+//! call that fails or takes too long ends the connection, because tarpc never reconnects by itself.
 
 use super::places::{Place, Places};
 use super::seal::{self, NotBelieved, Opened, Own};
@@ -26,18 +26,18 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// How long a delivery may take.
+/// The longest time that a delivery may take.
 const DELIVER_TIMEOUT: Duration = Duration::from_secs(3);
-/// Between two attempts to connect.
+/// Pause between two attempts to connect.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(250);
-/// Between two deliveries of agents' reports.
+/// Interval between two deliveries of agents' reports.
 const REPORTS_INTERVAL: Duration = Duration::from_secs(2);
-/// Records in one delivery, so that it stays far below a frame.
+/// Records in one delivery at most, so that it stays far below a frame.
 const RECORDS_MAX: usize = 2_048;
-/// Between two notes of what is not believed: whoever writes it shall not write the log.
+/// The shortest interval between two notes of what is not believed: whoever writes it shall not write the log.
 const NOTE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the peer port takes on: the other master, a few connections of former lives of it, and those that still have to
+/// Limits of the peer port: the other master, a few connections of former lives of it, and those that still have to
 /// prove whose they are.
 pub const LIMITS: Limits = Limits {
     connections_max: CONNECTIONS_MAX,
@@ -78,7 +78,6 @@ impl Inbox {
         opened
     }
 
-    /// Whether the last note is long enough ago.
     fn may_note(&self) -> bool {
         let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();

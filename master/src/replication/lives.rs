@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 /// other one.
 pub const LIVES_MAX: usize = 512;
 
-/// What a master remembers of its own and the other's starts. Not counted as a change of the ledger.
+/// This master's memory of its own and the other's starts. Not counted as a change of the ledger.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Lives {
     /// This master's: the last one that the other is known to have accepted, and all since; the present one at the end.
@@ -34,16 +34,15 @@ pub struct Lives {
     pub unproven: bool,
 }
 
-/// Why a store is not proven to be the untouched one that its master last wrote. It may be all the same.
+/// The reason for which a store is not proven to be the untouched one that its master last wrote. It may be all the
+/// same.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum Unproven {
-    /// The lineage was removed.
     #[error("it has no lineage: the file `lineage` was removed")]
     Missing,
-    /// The lineage is not to be believed.
     #[error("its lineage is not to be believed: {0}")]
     Damaged(String),
-    /// The machine was started since, or it is another one.
+    /// The machine was restarted since, or it is another one.
     #[error("the machine was rebooted since, or it is another one")]
     Rebooted,
     /// The anchor is another file.
@@ -55,25 +54,23 @@ pub enum Unproven {
          may have been put back meanwhile"
     )]
     Attached,
-    /// The anchor was touched.
     #[error("it was touched since its master last wrote it: put back in place, linked, or its mode or owner changed")]
     Touched,
     /// Anchor and lineage are of different commits.
     #[error("a part of it was put back: its anchor and its lineage are of different commits")]
     Mixed,
-    /// An earlier start was not proven, and has not met the other master since.
     #[error("an earlier start of it was not proven, and it has not met the other master since")]
     NotMetSince,
 }
 
-/// Whether a row of lives goes on from one that is remembered.
+/// The relation of a row of lives to one that is remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Follows {
-    /// It does.
+    /// The row goes on from it.
     Yes,
-    /// It goes on from the same past in another way.
+    /// The row goes on from the same past in another way.
     Otherwise,
-    /// It begins later than what is remembered: whoever remembers has forgotten what it accepted since.
+    /// The row begins later than what is remembered: whoever remembers has forgotten what it accepted since.
     Later,
 }
 
@@ -91,12 +88,12 @@ impl Follows {
 }
 
 impl Lives {
-    /// This start of the master. The default before its store was ever opened.
+    /// This start of the master; the default before its store was ever opened.
     pub fn present(&self) -> Life {
         self.own.last().copied().unwrap_or_default()
     }
 
-    /// A start, with a random mark.
+    /// Begins a start, with a random mark.
     pub(crate) fn begin(&mut self, mark: u64, proven: bool) {
         self.unproven |= !proven;
         let start = self.own.last().map_or(0, |last| last.start).saturating_add(1);
@@ -106,19 +103,19 @@ impl Lives {
         }
     }
 
-    /// The other master accepted this life: older ones are of no use any more.
+    /// Notes that the other master accepted this life: older ones are of no use any more.
     pub(crate) fn accepted(&mut self, life: Life) {
         if let Some(at) = self.own.iter().rposition(|own| *own == life) {
             self.own.drain(..at);
         }
     }
 
-    /// Whether the other master, which shows these lives, goes on from the one that was accepted last.
+    /// Compares the lives that the other master shows with the one that was accepted last.
     pub(crate) fn peer_follows(&self, shown: &[Life]) -> Follows {
         Follows::of(shown, self.peer)
     }
 
-    /// Whether this master's store goes on from the life that the other accepted last.
+    /// Compares this master's lives with the one that the other accepted last.
     pub(crate) fn follow(&self, accepted: Option<Life>) -> Follows {
         Follows::of(&self.own, accepted)
     }

@@ -1,7 +1,6 @@
-//! What this master thinks of the other: is it heard, may it be believed, are the tables exchanged.
+//! This master's view of the other: is it heard, may it be believed, are the tables exchanged.
 //!
 //! # Modes
-//!
 //! `Syncing` from the start while the other may still answer: serves nothing. `Ready` once its table was read through:
 //! everything. `ReadyAlone` after [`SILENCE_ALONE`] without a word, or without the other's table although it is heard:
 //! renewals and reading, because a lone master whose own store is intact breaks no promise by keeping its own. A master that
@@ -9,7 +8,6 @@
 //! its peer in this run.
 //!
 //! # Caveat
-//!
 //! Two masters that both think the other dead each go on renewing. That is safe: a renewal only lengthens what the same
 //! holder has, and ending a lease needs both.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -21,17 +19,17 @@ use common::setting::SettingKey;
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::TokenKey;
 
-/// Between two heartbeats.
+/// Interval between two heartbeats.
 pub const BEAT: SpanMs = SpanMs::seconds(1);
-/// A master that was not heard for this long is not asked to confirm anything.
+/// Silence after which a master is not asked to confirm anything.
 pub const SILENCE: SpanMs = SpanMs::seconds(5);
-/// After this long the other one goes on alone.
+/// Silence after which the other one goes on alone.
 pub const SILENCE_ALONE: SpanMs = SpanMs::seconds(10);
-/// A page of the table that did not come is asked for again after this long.
+/// Time after which a page of the table that did not come is asked for again.
 pub const PAGE_WAIT: SpanMs = SpanMs::seconds(2);
-/// How long the other master may take to say again what would stop one of the two.
+/// Time that the other master has to say again what would stop one of the two.
 pub const CHALLENGE_WAIT: SpanMs = SpanMs::seconds(10);
-/// A difference of the two calendars from which on operators are told.
+/// The smallest difference of the two calendars that operators are told of.
 pub const SKEW_ALARM: SpanMs = SpanMs::seconds(10);
 
 /// One master's view of the pair.
@@ -40,9 +38,9 @@ pub struct Pair {
     pub(crate) mode: Mode,
     pub(crate) started: BootMs,
     pub(crate) heard: Option<BootMs>,
-    /// Since when it is heard without its table being read through.
+    /// The moment since which it is heard without its table being read through.
     pub(crate) unanswered_since: Option<BootMs>,
-    /// Whether the other's table was read through since it was last silent.
+    /// True once the other's table was read through since it was last silent.
     pub(crate) synced: bool,
     pub(crate) exchange: Option<Exchange>,
     /// Grows with each exchange, from a random start, so that pages of an earlier life are told apart.
@@ -52,20 +50,21 @@ pub struct Pair {
     pub(crate) silent: bool,
     pub(crate) skewed: bool,
     pub(crate) behind: bool,
-    /// What the other master was asked to say again before a greeting stops anybody.
+    /// The number that the other master was asked to say again before a greeting stops anybody.
     pub(crate) challenge: Option<Challenge>,
     pub(crate) challenges: u64,
-    /// When a greeting was last heard that says that this master must not go on, and was not said again yet.
+    /// Time at which a greeting was last heard that says that this master must not go on, and was not said again yet.
     pub(crate) doubted: Option<BootMs>,
-    /// What was said again and acted on.
+    /// The doubt that was said again and acted on.
     pub(crate) settled: Option<Doubt>,
-    /// Why the other master is not believed, although it is the one of this pairing (or there is none yet).
+    /// The reason for which the other master is not believed, although it is the one of this pairing (or there is none
+    /// yet).
     pub(crate) refused: Option<String>,
-    /// Why the store may be a copy or was put back; until the other master is met in this run.
+    /// The reason for which the store may be a copy or was put back; until the other master is met in this run.
     pub(crate) unproven: Option<Unproven>,
-    /// Whether that was said.
+    /// True once that was said.
     pub(crate) unproven_said: bool,
-    /// What is wrong with whoever else wrote here last. Nothing of it is believed, and it changes nothing.
+    /// The fault of whoever else wrote here last. Nothing of it is believed, and it changes nothing.
     pub(crate) stranger: Option<String>,
     /// True if a new connection was made to the other master's place, and it was not heard since.
     pub(crate) connected_anew: bool,
@@ -96,37 +95,34 @@ pub(crate) struct Challenge {
     pub(crate) at: BootMs,
     /// The other master's last change that was heard of by then.
     pub(crate) peer_lsn: u64,
-    /// What was remembered of both masters' starts by then.
+    /// This master's memory of both masters' starts by then.
     pub(crate) lives: Lives,
 }
 
-/// Who must not go on, by a greeting.
+/// The master that must not go on, by a greeting, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Doubt {
-    /// The other master has forgotten changes.
     TheirsBehind,
-    /// There are two stores of the other master's.
+    /// Two stores of the other master exist.
     TheirsCopied,
-    /// This one has forgotten changes.
+    /// This master has forgotten changes.
     OursBehind,
-    /// There are two stores of this one's.
+    /// Two stores of this master exist.
     OursCopied,
 }
 
-/// What the other master last said of itself.
+/// The state that the other master last reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PeerView {
-    /// What it does; `None` before its first heartbeat.
+    /// Its mode; `None` before its first heartbeat.
     pub mode: Option<Mode>,
-    /// Its last durable change.
     pub lsn: u64,
     /// Its calendar minus ours, when we heard it.
     pub skew: SpanMs,
     /// The calendar of its machine minus that of ours, as they were read, when we heard it.
     pub read_apart: Option<SpanMs>,
-    /// When, on our calendar, we last heard it.
+    /// Time at which it was last heard, on our calendar.
     pub heard: WallMs,
-    /// Its program's version.
     pub version: String,
 }
 
@@ -158,22 +154,20 @@ impl Pair {
         }
     }
 
-    /// What this master does.
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// Whether the other master was heard lately enough to be asked for a confirmation.
+    /// Tells whether the other master was heard lately enough to be asked for a confirmation.
     pub fn heard(&self, now: Now) -> bool {
         self.heard.is_some_and(|at| now.boot - at < SILENCE)
     }
 
-    /// Whether granting has stopped because the two ledgers contradict each other.
+    /// Tells whether granting has stopped because the two ledgers contradict each other.
     pub fn frozen(&self) -> bool {
         self.frozen
     }
 
-    /// What the other master last said of itself.
     pub fn peer(&self) -> Option<&PeerView> {
         self.peer.as_ref()
     }
@@ -187,7 +181,7 @@ impl Pair {
         self.refused.as_deref().or(self.stranger.as_deref().filter(|_| absent))
     }
 
-    /// Why this master promises nothing before it has met the other one in this run; `None` if it may.
+    /// The reason for which this master promises nothing before it has met the other one in this run; `None` if it may.
     pub fn unproven(&self) -> Option<&Unproven> {
         self.unproven.as_ref()
     }
@@ -196,7 +190,7 @@ impl Pair {
         self.frozen = true;
     }
 
-    /// Whether the other one has been heard for long without its table being read through.
+    /// Tells whether the other one has been heard for long without its table being read through.
     pub(crate) fn unanswered(&self, now: Now) -> bool {
         self.unanswered_since.is_some_and(|since| now.boot - since >= SILENCE_ALONE)
     }
@@ -220,7 +214,7 @@ impl Pair {
         begins
     }
 
-    /// Whether pages of this exchange are waited for.
+    /// Tells whether pages of this exchange are waited for.
     pub(crate) fn exchanges(&self, id: u64) -> bool {
         self.exchange.as_ref().is_some_and(|exchange| exchange.id == id)
     }

@@ -1,4 +1,4 @@
-//! Who may hold a connection to the peer port: the other master, and for a moment whoever still has to show that it is.
+//! Connections to the peer port: held by the other master, and for a moment whoever still has to show that it is.
 //!
 //! A connection that has said nothing provable within [`PROVE_WITHIN`] is closed, and when all places for such ones are
 //! taken, the oldest of them makes room. Addresses that `--peer` resolves to have places of their own, so that no other
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// How long a new connection may take to prove whose it is.
+/// Time that a new connection has to prove whose it is.
 pub const PROVE_WITHIN: Duration = Duration::from_secs(5);
 /// Connections at once that have proved nothing yet, from the other master's addresses and as many from all others.
 pub const UNPROVED_MAX: usize = 16;
@@ -25,7 +25,7 @@ pub struct Places(Arc<Mutex<Inner>>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// What `--peer` last resolved to.
+    /// Addresses that `--peer` last resolved to.
     peers: BTreeSet<IpAddr>,
     /// In the order in which they came, or were proved.
     taken: Vec<Taken>,
@@ -64,7 +64,7 @@ pub struct Place {
 }
 
 impl Places {
-    /// From now on the other master's addresses are these.
+    /// Sets the other master's addresses.
     pub fn set_peers(&self, peers: impl IntoIterator<Item = IpAddr>) {
         self.inner().peers = peers.into_iter().map(|peer| peer.to_canonical()).collect();
     }

@@ -8,7 +8,7 @@ use common::time::WallMs;
 use common::token::{TokenKey, TokenType};
 use std::num::NonZeroU32;
 
-/// Two masters take turns.
+/// The number of masters, which take turns.
 const MASTERS: NonZeroU32 = NonZeroU32::MIN.saturating_add(1);
 
 /// Each value has one home, by its parity, and only the home proposes it. Without this both masters could propose one
@@ -22,8 +22,8 @@ pub fn at_home(master: MasterId) -> Stride {
     Stride::new(u32::from(master == MasterId::One), MASTERS)
 }
 
-/// The other master confirms a proposal only if it knows of no promise that reaches into it: an older grant must have
-/// ended here, and its last day must be over before the new one begins.
+/// Tells whether the other master confirms a proposal: only if it knows of no promise that reaches into it. An older
+/// grant must have ended here, and its last day must be over before the new one begins.
 pub fn may_confirm(known: Option<&Lease>, prep: &Prep, parameters: &ClusterParameters) -> bool {
     match known {
         None => true,
@@ -35,12 +35,12 @@ pub fn may_confirm(known: Option<&Lease>, prep: &Prep, parameters: &ClusterParam
     }
 }
 
-/// The proposal that this record came from: a doubled proposal is confirmed again.
+/// Tells whether this record came from that proposal: a doubled proposal is confirmed again.
 pub fn same_grant(lease: &Lease, prep: &Prep) -> bool {
     lease.is_of(&prep.agent_id, prep.session) && (lease.g, lease.from) == (prep.g, prep.from)
 }
 
-/// A record that a peer sends must at least be one that a peer could have.
+/// Tells whether a peer could have a record that it sends.
 pub fn plausible(
     key: TokenKey,
     token_type: TokenType,
@@ -51,8 +51,8 @@ pub fn plausible(
     token_type.family() == key.family && token_type.admits(key.value, parameters.uint2_max()) && from <= until
 }
 
-/// What becomes of a record when the other master's view of the same value arrives. Higher `g` wins; within one grant
-/// everything only grows. `None`: two holders of one grant, which cannot be.
+/// Merges a record with the other master's view of the same value. Higher `g` wins; within one grant everything only
+/// grows. `None`: two holders of one grant, which cannot be.
 pub fn merge(me: MasterId, key: TokenKey, mine: Option<&Lease>, theirs: &Lease) -> Option<Lease> {
     let at_home = home(key) == me;
     let state = |lease: LeaseState| match lease {

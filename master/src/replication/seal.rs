@@ -19,26 +19,22 @@ use common::rpc::transport::FRAME_LEN_MAX;
 /// else of a former pairing is of use.
 const GREETING_LEN_MAX: usize = 16 << 10;
 
-/// Who a master is to the other one.
+/// A master's identity towards the other one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Own {
-    /// Which of the two.
     pub master: MasterId,
-    /// Its cluster.
     pub cluster: Option<ClusterId>,
-    /// Its pairing.
     pub epoch: Option<EpochId>,
-    /// Whether the two have met.
+    /// True once the two have met.
     pub paired: bool,
     /// The pairings before, the last one at the end.
     pub former: Vec<EpochId>,
-    /// Its present start.
     pub life: Life,
     /// The last start of the other master that it accepted.
     pub accepted: Option<Life>,
 }
 
-/// What a frame turned out to be.
+/// The contents of a frame that is believed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Opened {
     /// Messages, each to be judged by the ledger.
@@ -47,10 +43,9 @@ pub enum Opened {
     Reports(Vec<PassedOn>),
 }
 
-/// Why a frame is not believed.
+/// The reason for which a frame is not believed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotBelieved {
-    /// Another protocol.
     #[error("it speaks protocol {0}, this one {PROTOCOL}: install the same version on both")]
     Protocol(u32),
     /// The proof is of no pairing that this master knows.
@@ -66,7 +61,6 @@ pub enum NotBelieved {
          --join instead of --format. If that one is of another cluster, check --peer on both"
     )]
     Paired,
-    /// Its contents cannot be read.
     #[error("what it says cannot be read: install the same version on both")]
     Contents,
 }
@@ -75,7 +69,7 @@ fn codec() -> impl bincode::Options {
     bincode::DefaultOptions::new().with_limit(FRAME_LEN_MAX as u64)
 }
 
-/// What is proved: who says it, and what.
+/// The bytes that are proved: the sender, and the body.
 fn proved(from: MasterId, body: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(body.len() + 1);
     bytes.push(from.number());

@@ -1,4 +1,4 @@
-//! What the audit tells of a change of a setting. Never a password, a key, or a hash of one.
+//! Lines of the audit about changes of settings. Never a password, a key, or a hash of one.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use common::about::About;
@@ -72,7 +72,7 @@ pub(crate) fn lines(known: Option<&SettingValue>, setting: &Setting) -> Vec<Line
     }
 }
 
-/// What operators did to an axis since `known`, which may lie several versions back.
+/// Operators' changes of an axis since `known`, which may lie several versions back.
 fn by_operators(known: Option<&SettingValue>, axis: &Axis, subject: &str) -> Vec<Line> {
     let before = match known {
         Some(SettingValue::Axis(before)) => Some(&**before),
@@ -86,7 +86,7 @@ fn by_operators(known: Option<&SettingValue>, axis: &Axis, subject: &str) -> Vec
     raised.then(raise).into_iter().chain(dismissed.then(dismissal)).collect()
 }
 
-/// What is noted, the shortest parts first: a line has an end.
+/// The parts of a note, the shortest first: a line has an end.
 fn noted(about: &About) -> String {
     let named = [("application", about.application()), ("owner", about.owner())]
         .map(|(what, text)| format!("{what} \"{text}\""));
@@ -95,7 +95,7 @@ fn noted(about: &About) -> String {
     named.into_iter().chain(labels).chain(description).collect::<Vec<_>>().join(" ")
 }
 
-/// One line for each name under which something else stands than before.
+/// One line for each name whose value differs from before.
 fn differences<T>(
     action: Action,
     before: &[T],

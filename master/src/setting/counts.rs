@@ -6,7 +6,8 @@ use common::setting::{RetiredName, Setting, SettingKey, SettingValue, is_known_b
 use common::time::WallMs;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many settings there are of which there may be many, and when names were registered. Derived from the settings.
+/// Counts of the settings of which there may be many, and the times at which names were registered. Derived from the
+/// settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Counts {
     pub(super) names: usize,
@@ -19,7 +20,7 @@ pub(super) struct Counts {
     pub(super) retired_at: BTreeSet<(WallMs, GeneratorName)>,
     /// Names that are known by more than their digests.
     pub(super) by_digest: BTreeMap<RetiredName, GeneratorName>,
-    /// How many names are known by their digests alone, and the sum of a number for each of them.
+    /// Counts the names that are known by their digests alone, with the sum of a number for each of them.
     pub(super) shortened: (usize, u64),
     /// The sum of a number for each name.
     pub(super) digest: u64,

@@ -30,9 +30,8 @@ pub struct SettingsTable {
     pub(crate) changes: Proposals<SettingKey, RequestId, Wish>,
     /// The whitelist as long as none was ever written down.
     first_whitelist: Vec<IpNet>,
-    /// The other master's, where it differs.
     other_first_whitelist: Vec<IpNet>,
-    /// Who is to be proposed as the first user at the first step.
+    /// The user to be proposed as the first one at the first step.
     first_admin: Option<User>,
 }
 
@@ -44,7 +43,7 @@ pub(crate) struct Wish {
 }
 
 impl SettingsTable {
-    /// What a store held.
+    /// The table of a store's settings and proposals.
     pub(crate) fn new(settings: Vec<Setting>, preps: Vec<Setting>) -> Self {
         let mut table = Self::default();
         for setting in settings {
@@ -102,7 +101,8 @@ impl SettingsTable {
         oldest.filter(|change| matches!(self.outcome(change), Outcome::Becomes(_))).take(max).collect()
     }
 
-    /// Why the digest alone of a name cannot be kept, if that is so: it is not retired, or something about it is being agreed on.
+    /// The reason for which the digest alone of a name cannot be kept, if that is so: it is not retired, or something about it is
+    /// being agreed on.
     fn not_to_be_shortened(&self, change: &Change) -> Option<Outcome> {
         let Change::Shorten(name) = change else { return None };
         let known = self.settings.get(&SettingKey::Namespace(name.clone())).map(|setting| &setting.value);
@@ -119,7 +119,6 @@ impl SettingsTable {
         self.counts.digest
     }
 
-    /// A setting.
     pub fn get(&self, key: &SettingKey) -> Option<&Setting> {
         self.settings.get(key)
     }
@@ -129,7 +128,6 @@ impl SettingsTable {
         self.preps.get(key)
     }
 
-    /// All settings, ascending.
     pub fn all(&self) -> impl Iterator<Item = &Setting> {
         self.settings.values()
     }
@@ -162,12 +160,10 @@ impl SettingsTable {
         names.filter(|setting| setting.value.is_living())
     }
 
-    /// All changes that are not confirmed, ascending.
     pub fn preps(&self) -> impl Iterator<Item = &Setting> {
         self.preps.values()
     }
 
-    /// Who may ask for leases.
     pub fn whitelist(&self) -> &[IpNet] {
         match self.settings.get(&SettingKey::Whitelist).map(|setting| &setting.value) {
             Some(SettingValue::Whitelist(networks)) => networks,
@@ -175,8 +171,8 @@ impl SettingsTable {
         }
     }
 
-    /// What the first change of the whitelist begins with, and what operators are shown until then: what either master was
-    /// told by its flag. Each lets in by its own.
+    /// Networks that the first change of the whitelist begins with, and that operators are shown until then: what either
+    /// master was told by its flag. Each lets in by its own.
     pub fn either_whitelist(&self) -> Vec<IpNet> {
         if self.settings.contains_key(&SettingKey::Whitelist) {
             return self.whitelist().to_vec();
@@ -190,7 +186,7 @@ impl SettingsTable {
         networks
     }
 
-    /// Notes the other master's; `true` if that is news, and another one.
+    /// Notes the other master's whitelist; `true` if that is news, and another one.
     pub(crate) fn note_other_first_whitelist(&mut self, networks: &[IpNet]) -> bool {
         let sorted = |networks: &[IpNet]| networks.iter().map(IpNet::trunc).collect::<std::collections::BTreeSet<_>>();
         let theirs = sorted(networks);
@@ -201,7 +197,7 @@ impl SettingsTable {
         news && differs
     }
 
-    /// Who may log in; `None` as long as the cluster never had users.
+    /// The console's users; `None` as long as the cluster never had any.
     pub fn users(&self) -> Option<&[User]> {
         match &self.settings.get(&SettingKey::Users)?.value {
             SettingValue::Users(users) => Some(users),
@@ -209,7 +205,6 @@ impl SettingsTable {
         }
     }
 
-    /// Which keys scripts may use.
     pub fn keys(&self) -> &[ApiKey] {
         match self.settings.get(&SettingKey::Keys).map(|setting| &setting.value) {
             Some(SettingValue::Keys(keys)) => keys,
@@ -217,7 +212,7 @@ impl SettingsTable {
         }
     }
 
-    /// What a change would make of what is known now.
+    /// The outcome that a change would have by what is known now.
     pub(crate) fn outcome(&self, change: &Change) -> Outcome {
         if change.name().is_some_and(|name| self.is_shortened(name)) {
             return match change {
@@ -272,7 +267,8 @@ impl SettingsTable {
         self.settings.contains_key(&key) || self.preps.contains_key(&key)
     }
 
-    /// Why nothing can be noted about a name: only what is registered has a note, and what was retired has none but an empty one.
+    /// The reason for which nothing can be noted about a name: only what is registered has a note, and what was retired has none
+    /// but an empty one.
     fn not_to_be_noted(&self, change: &Change) -> Option<Outcome> {
         let Change::About { name, about } = change else { return None };
         match self.settings.get(&SettingKey::Namespace(name.clone())).map(|setting| &setting.value) {
@@ -283,7 +279,7 @@ impl SettingsTable {
         }
     }
 
-    /// How long the notes about all names but that of `key` are, in bytes, or are about to be.
+    /// The length of the notes about all names but that of `key`, in bytes, as they are or are about to be.
     fn noted_about_others(&self, key: &SettingKey) -> usize {
         let mut lengths = BTreeMap::new();
         let noted = self.settings.values().chain(self.preps.values()).filter(|setting| length(&setting.value) > 0);
@@ -294,8 +290,8 @@ impl SettingsTable {
         lengths.values().sum()
     }
 
-    /// How an axis stands: as both hold it, or whole if none of it was ever granted. `None` if there is no such name, or it is none of
-    /// segments.
+    /// The state of an axis: as both hold it, or whole if none of it was ever granted. `None` if there is no such name, or it is none
+    /// of segments.
     pub(crate) fn axis(&self, name: &GeneratorName) -> Option<(SegmentDefinition, Axis)> {
         let definition = *self.settings.get(&SettingKey::Namespace(name.clone()))?.value.namespace()?.segments()?;
         let axis = match self.settings.get(&SettingKey::Axis(name.clone())).map(|setting| &setting.value) {
@@ -329,7 +325,7 @@ impl SettingsTable {
         self.preps.values().filter(|prep| matches!(prep.key, SettingKey::Axis(_))).cloned().collect()
     }
 
-    /// What a change makes of an axis.
+    /// The outcome of a change of an axis.
     fn axis_outcome(&self, name: &GeneratorName, change: &Change) -> Outcome {
         let Some((definition, axis)) = self.axis(name) else { return Outcome::NoSuchName };
         if self.settings.get(&SettingKey::Namespace(name.clone())).is_some_and(|setting| setting.value.is_retired()) {
@@ -348,8 +344,8 @@ impl SettingsTable {
         becomes.map_or(refused, |axis| Outcome::Becomes(SettingValue::Axis(Box::new(axis))))
     }
 
-    /// Whether a record that the other master sends can come after what is known here. No retired name is left out. What is said of an axis has
-    /// to grow from there; where the definition of its name is not known yet, it is sent again later.
+    /// Tells whether a record that the other master sends can come after what is known here. No retired name is left out. What is said of
+    /// an axis has to grow from there; where the definition of its name is not known yet, it is sent again later.
     pub(crate) fn may_follow(&self, setting: &Setting) -> bool {
         if let SettingValue::RetiredNames(theirs) = &setting.value {
             let mine = self.settings.get(&setting.key).map(|mine| &mine.value);
@@ -359,13 +355,14 @@ impl SettingsTable {
         self.axis(name).is_some_and(|(definition, mine)| theirs.may_follow(&mine, &definition))
     }
 
-    /// Whether it is known what the name stands for that an axis is of.
+    /// Tells whether the definition of the name that an axis is of is known.
     pub(crate) fn knows_name_of(&self, key: &SettingKey) -> bool {
         let SettingKey::Axis(name) = key else { return true };
         self.axis(name).is_some()
     }
 
-    /// How many names other than `name` those whom `its` accepts registered in a time of that length before `now`, or are about to.
+    /// Counts the names other than `name` that those whom `its` accepts registered in a time of that length before `now`, or are
+    /// about to.
     pub(crate) fn registered_lately(
         &self,
         now: WallMs,
@@ -386,7 +383,8 @@ impl SettingsTable {
         names.map(Namespace::name).filter(|other| *other != name).collect::<BTreeSet<_>>().len()
     }
 
-    /// How many names other than that of `key` stand for something, or are about to. Other kinds of settings have places of their own.
+    /// Counts the names other than that of `key` that stand for something, or are about to. Other kinds of settings have places of
+    /// their own.
     fn living_others(&self, key: &SettingKey) -> usize {
         let lives = |key: &SettingKey| self.settings.get(key).is_some_and(|setting| setting.value.is_living());
         let is_new = |prep: &&Setting| prep.key != *key && prep.value.is_living() && !lives(&prep.key);
@@ -401,7 +399,7 @@ impl SettingsTable {
         noted.then(|| Change::About { name: name.clone(), about: Box::default() })
     }
 
-    /// What other keys stand for or are about to.
+    /// The settings of other keys, as they are or are about to be.
     fn others(&self, key: &SettingKey) -> impl Iterator<Item = (&SettingKey, &SettingValue)> {
         let all = self.settings.values().chain(self.preps.values()).filter(move |setting| setting.key != *key);
         all.map(|setting| (&setting.key, &setting.value))
@@ -413,7 +411,7 @@ impl SettingsTable {
         collision(wanted, self.others(&key).filter_map(|(_, value)| value.namespace()).filter(|other| these(other)))
     }
 
-    /// Whether there is room for a record that the other master sends. Of names as many as two masters can have
+    /// Tells whether there is room for a record that the other master sends. Of names as many as two masters can have
     /// registered together: each of them counts on its own. Of notes about them as many as of names.
     pub(crate) fn has_room_for(&self, key: &SettingKey) -> bool {
         let known = match key {
@@ -461,7 +459,7 @@ impl SettingsTable {
     }
 }
 
-/// How long a note is, in bytes; 0 for all that is none.
+/// The length of a note, in bytes; 0 for all that is none.
 fn length(value: &SettingValue) -> usize {
     match value {
         SettingValue::About(about) => about.len(),

@@ -1,8 +1,8 @@
 //! The chain of the audit: each line carries the hash of the one before it, and the store's count of records the hash of
 //! the last one, so that a line that was changed, removed or put in is noticed.
 //!
-//! It keeps the newest [`LINES_MAX`] lines. Who can write to the disk can make a whole new chain; the hash of the last line
-//! (`--verify-audit` prints it), kept elsewhere, shows that too.
+//! The chain keeps the newest [`LINES_MAX`] lines. Who can write to the disk can make a whole new chain; the hash of the
+//! last line (`--verify-audit` prints it), kept elsewhere, shows that too.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use common::audit::Entry;
@@ -11,11 +11,10 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::fmt;
 
-/// Lines that are kept: years of grants and ends.
+/// Lines that are kept at most: years of grants and ends.
 pub const LINES_MAX: u64 = 1_000_000;
 const LINE: Kind = Kind { name: *b"AUDT", version: 1 };
 
-/// A SHA-256.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hash([u8; 32]);
 
@@ -26,7 +25,7 @@ impl Hash {
 }
 
 impl fmt::Display for Hash {
-    /// 64 hexadecimal digits.
+    /// Writes 64 hexadecimal digits.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
@@ -39,21 +38,19 @@ pub struct Line {
     pub number: u64,
     /// The hash of the line before it; zeros before the first.
     pub before: Hash,
-    /// What was done.
     pub entry: Entry,
 }
 
-/// Where a chain ends.
+/// The end of a chain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
     /// The number of the last line; 0 if there is none.
     pub number: u64,
-    /// Its hash.
     pub hash: Hash,
 }
 
 impl Head {
-    /// Adds a line. Its number, and its bytes for the store.
+    /// Adds a line. Returns its number, and its bytes for the store.
     ///
     /// # Errors
     /// A line that is too long to be one.
@@ -64,7 +61,7 @@ impl Head {
         Ok((number, bytes))
     }
 
-    /// Whether `line` is the line that it ends with.
+    /// Tells whether `line` is the line that it ends with.
     pub fn ends_with(&self, line: Option<&[u8]>) -> bool {
         match line {
             None => *self == Self::default(),
@@ -76,7 +73,7 @@ impl Head {
 /// Reads one line.
 ///
 /// # Errors
-/// It is none.
+/// The bytes are none.
 pub fn read(bytes: &[u8]) -> Result<Line, EnvelopeError> {
     decode(LINE, bytes)
 }
@@ -117,7 +114,7 @@ impl Walk {
         Ok(line)
     }
 
-    /// How many lines there were, if the chain ends where the store says.
+    /// Counts the lines, if the chain ends where the store says.
     ///
     /// # Errors
     /// A sentence that says where it ends instead.

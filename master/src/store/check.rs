@@ -10,14 +10,14 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-/// What was seen.
+/// The findings of a check.
 #[derive(Debug)]
 pub struct Report {
-    /// Which master it is, of which cluster, and how far its ledger goes.
+    /// The master, its cluster, and the last change of its ledger.
     pub lines: Vec<String>,
     /// Leftovers of writes that never finished; the next start removes them.
     pub debris: Vec<PathBuf>,
-    /// Why a start would refuse the store.
+    /// The reason for which a start would refuse the store.
     pub damage: Option<StoreError>,
 }
 

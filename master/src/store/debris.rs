@@ -1,11 +1,11 @@
-//! What a write that never finished leaves behind, and how it is told from damage.
+//! Leftovers of writes that never finished, and how they are told from damage.
 //!
 //! sled writes a new index of its log as `snap.N.generating`, flushes it and renames it to `snap.N`. Where the disk is full, or
 //! the process is killed in the midst of it, the first name stays, empty or cut short. At its next start sled takes any name
 //! that begins with `snap.` for an index, this one too, and calls the whole store corrupt; without it sled goes on from the
 //! index before and the log, which hold all that was ever made durable. So a file of that name is never part of the store.
 //!
-//! What else a kill or a full disk can leave needs nothing from us:
+//! Other leftovers of a kill or a full disk need nothing from us:
 //!
 //! * the end of the log that was not written whole: sled finds by its checksums where it ends, and nobody was told of more;
 //! * blobs past that end, which sled removes; an older `snap.N` beside a newer one, of which it takes the newer;

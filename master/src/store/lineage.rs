@@ -19,20 +19,19 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
 
-/// The file's name, beside the anchor.
 pub(super) const LINEAGE_FILE: &str = "lineage";
 const LINEAGE: Kind = Kind { name: *b"SLIN", version: 2 };
 const LINEAGE_LEN_MAX: u64 = 256;
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 const BOOT_ID_LEN_MAX: u64 = 64;
-/// How long, by the file system's clock, after a commit began it may have written the anchor, in milliseconds; and how far
-/// that clock, which ticks every few milliseconds, may be behind the calendar.
+/// The longest time, by the file system's clock, after a commit began in which it may have written the anchor, in
+/// milliseconds; and the most by which that clock, which ticks every few milliseconds, may be behind the calendar.
 const WRITTEN_WITHIN_MS: i64 = 10_000;
 const TICK_MS: i64 = 100;
 
-/// What a file is to the kernel.
+/// The kernel's view of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Seen {
+struct FileState {
     device: u64,
     /// The file system's own id: the device's number comes back when a file system is unmounted.
     file_system: u64,
@@ -44,7 +43,7 @@ struct Seen {
     mount: u64,
 }
 
-impl Seen {
+impl FileState {
     fn of(file: &File, attachment: Attachment) -> io::Result<Self> {
         let (disk, mount) = (attachment.disk.unwrap_or_default(), attachment.mount.unwrap_or_default());
         let stat = file.metadata()?;
@@ -72,16 +71,16 @@ impl Seen {
     }
 }
 
-/// What the file holds.
+/// The contents of the lineage file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Lineage {
     boot: u128,
-    /// The number of the commit after which `seen` was looked at.
+    /// The number of the commit after which `anchor` was read.
     commits: u64,
     /// The anchor after that commit.
-    seen: Seen,
-    /// Whether the next commit has begun, and when; it may have written the anchor since. All records are of one length, as
-    /// they are written one over the other.
+    anchor: FileState,
+    /// True once the next commit has begun, with its time; it may have written the anchor since. All records are of one
+    /// length, as they are written one over the other.
     next_began: (bool, WallMs),
 }
 
@@ -95,7 +94,7 @@ pub(super) struct LineageFile {
 }
 
 impl LineageFile {
-    /// That of the store in `ledger`, made if there is none. A store without one works; it is just never proven.
+    /// The lineage of the store in `ledger`, made if there is none. A store without one works; it is just never proven.
     pub(super) fn open(ledger: &Path) -> Self {
         let path = ledger.join(LINEAGE_FILE);
         let file = File::options().read(true).write(true).create(true).truncate(false).open(path).ok();
@@ -103,7 +102,7 @@ impl LineageFile {
         Self { file, boot: boot_id(), attachment, last: None }
     }
 
-    /// Whether the store is the untouched one that its master last wrote. To be asked before anything is written.
+    /// Tells whether the store is the untouched one that its master last wrote. To be asked before anything is written.
     pub(super) fn proves(&mut self, anchor: &File, commits: Option<u64>) -> Result<(), Unproven> {
         let damaged = |e: &dyn std::fmt::Display| Unproven::Damaged(e.to_string());
         let mut bytes = Vec::new();
@@ -111,45 +110,47 @@ impl LineageFile {
         file.take(LINEAGE_LEN_MAX).read_to_end(&mut bytes).map_err(|e| damaged(&e))?;
         let Some(commits) = commits.filter(|_| !bytes.is_empty()) else { return Err(Unproven::Missing) };
         let found = decode::<Lineage>(LINEAGE, &bytes).map_err(|e| damaged(&e))?;
-        let now = Seen::of(anchor, self.attachment).map_err(|e| damaged(&e))?;
+        let now = FileState::of(anchor, self.attachment).map_err(|e| damaged(&e))?;
         judge(&found, &now, self.boot, commits)?;
         self.last = Some(found);
         Ok(())
     }
 
-    /// A commit begins.
+    /// Notes that a commit begins.
     pub(super) fn begin(&mut self) {
         if let Some(last) = self.last {
             self.put(Lineage { next_began: (true, Clock::system().wall()), ..last });
         }
     }
 
-    /// Commit number `commits` has written the anchor.
+    /// Notes that commit number `commits` has written the anchor.
     pub(super) fn done(&mut self, anchor: &File, commits: u64) {
-        if let (Some(boot), Ok(seen)) = (self.boot, Seen::of(anchor, self.attachment)) {
-            self.put(Lineage { boot, commits, seen, next_began: (false, WallMs(0)) });
+        if let (Some(boot), Ok(state)) = (self.boot, FileState::of(anchor, self.attachment)) {
+            self.put(Lineage { boot, commits, anchor: state, next_began: (false, WallMs(0)) });
         }
     }
 
-    /// What cannot be written is left as it was: then the next start is not proven, and nothing worse.
+    /// Writes the lineage. What cannot be written is left as it was: then the next start is not proven, and nothing
+    /// worse.
     fn put(&mut self, lineage: Lineage) {
         let written = self.file.as_ref().zip(encode(LINEAGE, &lineage).ok());
         self.last = written.and_then(|(file, bytes)| file.write_all_at(&bytes, 0).ok()).map(|()| lineage);
     }
 }
 
-/// Whether the anchor is now what the lineage says that it was. `commits`: the number of the commit in the anchor.
-fn judge(found: &Lineage, now: &Seen, boot: Option<u128>, commits: u64) -> Result<(), Unproven> {
+/// Tells whether the anchor is now what the lineage says that it was. `commits`: the number of the commit in the
+/// anchor.
+fn judge(found: &Lineage, now: &FileState, boot: Option<u128>, commits: u64) -> Result<(), Unproven> {
     let (began, at) = found.next_began;
     let killed_midway = began && commits == found.commits.saturating_add(1);
     if boot != Some(found.boot) {
         Err(Unproven::Rebooted)
-    } else if !found.seen.same_file(now) {
+    } else if !found.anchor.same_file(now) {
         Err(Unproven::Copied)
-    } else if !found.seen.attachment().stayed(&now.attachment()) {
+    } else if !found.anchor.attachment().stayed(&now.attachment()) {
         Err(Unproven::Attached)
     } else if commits == found.commits {
-        if found.seen.untouched(now) { Ok(()) } else { Err(Unproven::Touched) }
+        if found.anchor.untouched(now) { Ok(()) } else { Err(Unproven::Touched) }
     } else if killed_midway {
         let late = now.ctime_ms().saturating_sub(at.0);
         if (-TICK_MS..=WRITTEN_WITHIN_MS).contains(&late) { Ok(()) } else { Err(Unproven::Touched) }
@@ -169,48 +170,52 @@ fn boot_id() -> Option<u128> {
 mod tests {
     use super::*;
 
-    const SEEN: Seen =
-        Seen { device: 1, file_system: 2, inode: 3, ctime_s: 100, ctime_ns: 5_000_000, disk: 25, mount: 4 };
-    const FOUND: Lineage = Lineage { boot: 6, commits: 7, seen: SEEN, next_began: (false, WallMs(0)) };
+    const STATE: FileState =
+        FileState { device: 1, file_system: 2, inode: 3, ctime_s: 100, ctime_ns: 5_000_000, disk: 25, mount: 4 };
+    const FOUND: Lineage = Lineage { boot: 6, commits: 7, anchor: STATE, next_began: (false, WallMs(0)) };
 
     #[test]
     fn only_what_is_equal_in_all_is_proven() {
-        assert_eq!(judge(&FOUND, &SEEN, Some(6), 7), Ok(()));
+        assert_eq!(judge(&FOUND, &STATE, Some(6), 7), Ok(()));
         for (now, why) in [
-            (Seen { device: 9, ..SEEN }, Unproven::Copied),
-            (Seen { file_system: 9, ..SEEN }, Unproven::Copied),
-            (Seen { inode: 9, ..SEEN }, Unproven::Copied),
-            (Seen { disk: 27, ..SEEN }, Unproven::Attached),
-            (Seen { disk: 0, ..SEEN }, Unproven::Attached),
-            (Seen { ctime_s: 101, ..SEEN }, Unproven::Touched),
-            (Seen { ctime_ns: 6, ..SEEN }, Unproven::Touched),
+            (FileState { device: 9, ..STATE }, Unproven::Copied),
+            (FileState { file_system: 9, ..STATE }, Unproven::Copied),
+            (FileState { inode: 9, ..STATE }, Unproven::Copied),
+            (FileState { disk: 27, ..STATE }, Unproven::Attached),
+            (FileState { disk: 0, ..STATE }, Unproven::Attached),
+            (FileState { ctime_s: 101, ..STATE }, Unproven::Touched),
+            (FileState { ctime_ns: 6, ..STATE }, Unproven::Touched),
         ] {
             assert_eq!(judge(&FOUND, &now, Some(6), 7), Err(why), "{now:?}");
         }
-        assert_eq!(judge(&FOUND, &Seen { mount: 9, ..SEEN }, Some(6), 7), Ok(()), "the same disk, mounted elsewhere");
+        assert_eq!(
+            judge(&FOUND, &FileState { mount: 9, ..STATE }, Some(6), 7),
+            Ok(()),
+            "the same disk, mounted elsewhere"
+        );
         // On no disk of its own.
-        let diskless = Lineage { seen: Seen { disk: 0, ..SEEN }, ..FOUND };
+        let diskless = Lineage { anchor: FileState { disk: 0, ..STATE }, ..FOUND };
         for (mount, proven) in [(4, Ok(())), (9, Err(Unproven::Attached)), (0, Err(Unproven::Attached))] {
-            assert_eq!(judge(&diskless, &Seen { disk: 0, mount, ..SEEN }, Some(6), 7), proven, "{mount}");
+            assert_eq!(judge(&diskless, &FileState { disk: 0, mount, ..STATE }, Some(6), 7), proven, "{mount}");
         }
         for boot in [Some(5), None] {
-            assert_eq!(judge(&FOUND, &SEEN, boot, 7), Err(Unproven::Rebooted));
+            assert_eq!(judge(&FOUND, &STATE, boot, 7), Err(Unproven::Rebooted));
         }
         for commits in [0, 6, 8, u64::MAX] {
-            assert_eq!(judge(&FOUND, &SEEN, Some(6), commits), Err(Unproven::Mixed));
+            assert_eq!(judge(&FOUND, &STATE, Some(6), commits), Err(Unproven::Mixed));
         }
     }
 
     #[test]
     fn a_kill_at_any_moment_of_a_commit_leaves_it_proven() {
         let began = Lineage { next_began: (true, WallMs(200_000)), ..FOUND };
-        assert_eq!(judge(&began, &SEEN, Some(6), 7), Ok(()), "before the anchor was written");
+        assert_eq!(judge(&began, &STATE, Some(6), 7), Ok(()), "before the anchor was written");
         for (ctime_s, proven) in [(199, false), (200, true), (210, true), (211, false), (i64::MAX, false)] {
-            let now = Seen { ctime_s, ctime_ns: 0, ..SEEN };
+            let now = FileState { ctime_s, ctime_ns: 0, ..STATE };
             let expected = if proven { Ok(()) } else { Err(Unproven::Touched) };
             assert_eq!(judge(&began, &now, Some(6), 8), expected, "written at {ctime_s}");
             assert_eq!(judge(&began, &now, Some(6), 7), Err(Unproven::Touched), "an older anchor was put back");
         }
-        assert_eq!(judge(&began, &SEEN, Some(6), 9), Err(Unproven::Mixed));
+        assert_eq!(judge(&began, &STATE, Some(6), 9), Err(Unproven::Mixed));
     }
 }

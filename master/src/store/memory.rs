@@ -35,7 +35,7 @@ impl MemoryStore {
         Self { rows: Arc::new(Mutex::new(rows)) }
     }
 
-    /// What was committed.
+    /// Reads what was committed.
     ///
     /// # Errors
     /// A sentence that says what is wrong with it.
@@ -45,7 +45,7 @@ impl MemoryStore {
     }
 }
 
-/// Where a store in memory is, for messages.
+/// The place of a store in memory, for messages.
 const PLACE: &str = "memory";
 
 /// A store in memory that is being made, and where.
@@ -75,7 +75,7 @@ impl Audit for MemoryStore {
 }
 
 impl Store for MemoryStore {
-    /// What its clones share.
+    /// The records that its clones share.
     type Place = Self;
     type Draft = MemoryDraft;
     type Audit = Self;

@@ -20,7 +20,7 @@ use audit::{Head, Line};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Whether a store can be made in this data directory; changes nothing.
+/// Checks that a store can be made in this data directory; changes nothing.
 ///
 /// # Errors
 /// See [`Store::vacant`].
@@ -44,16 +44,13 @@ pub fn open(dir: &Path) -> Result<(impl Store + use<>, Loaded), StoreError> {
     DiskStore::open(dir)
 }
 
-/// Where the ledger's records are kept. One process has it open at a time.
+/// A place for the ledger's records. One process has it open at a time.
 pub trait Store: Sized + Send + 'static {
-    /// Where a store may be.
     type Place: ?Sized;
-    /// A store that is being made.
     type Draft: Draft;
-    /// The audit of one that is open.
     type Audit: Audit;
 
-    /// Whether a store can be made there; changes nothing.
+    /// Checks that a store can be made there; changes nothing.
     ///
     /// # Errors
     /// [`StoreError::Exists`].
@@ -62,13 +59,13 @@ pub trait Store: Sized + Send + 'static {
     /// Begins a new store. It is none until it is published.
     ///
     /// # Errors
-    /// [`StoreError::Exists`] if there is one; what the system says otherwise.
+    /// [`StoreError::Exists`] if there is one; the system's otherwise.
     fn draft(place: &Self::Place) -> Result<Self::Draft, StoreError>;
 
     /// Makes the store of a new master, whole or not at all.
     ///
     /// # Errors
-    /// [`StoreError::Exists`] if there is one; what the system says otherwise.
+    /// [`StoreError::Exists`] if there is one; the system's otherwise.
     fn format(place: &Self::Place, identity: Identity) -> Result<(), StoreError> {
         let mut draft = Self::draft(place)?;
         draft.commit(&[Write::Identity(identity)], 0)?;
@@ -88,11 +85,11 @@ pub trait Store: Sized + Send + 'static {
     /// failure would not lose them.
     ///
     /// # Errors
-    /// Whatever keeps that from being certain. The caller must end the process: after a failed fsync nobody knows what
-    /// is on the disk, and only a restart reads a known state.
+    /// The reason that keeps that from being certain. The caller must end the process: after a failed fsync nobody
+    /// knows what is on the disk, and only a restart reads a known state.
     fn commit(&mut self, writes: &[Write], lsn: u64) -> Result<(), StoreError>;
 
-    /// Whether there is room for further writes. While there is not, nothing may be asked to be written.
+    /// Tells whether there is room for further writes. While there is not, nothing may be asked to be written.
     fn room(&mut self) -> Room {
         Room::Enough { free: u64::MAX }
     }
@@ -109,7 +106,7 @@ pub trait Draft {
     /// Makes it the store of its place.
     ///
     /// # Errors
-    /// What the system says; then there is none.
+    /// The system's; then there is none.
     fn publish(self) -> Result<(), StoreError>;
 }
 
@@ -121,7 +118,7 @@ pub trait Audit: Clone + Send + Sync + 'static {
     /// The newest lines before line number `before`, at most `count`; and the number before which to look on, if that was not all.
     ///
     /// # Errors
-    /// What the engine says, or a line that is none.
+    /// The engine's, or a line that is none.
     fn newest(&self, before: Option<u64>, count: usize) -> Result<(Vec<Line>, Option<u64>), StoreError> {
         self.newest_of(before, count, count, |_| true)
     }
@@ -130,7 +127,7 @@ pub trait Audit: Clone + Send + Sync + 'static {
     /// before which to look on, if that was not all.
     ///
     /// # Errors
-    /// What the engine says, or a line that is none.
+    /// The engine's, or a line that is none.
     fn newest_of(
         &self,
         before: Option<u64>,
@@ -153,7 +150,7 @@ pub trait Audit: Clone + Send + Sync + 'static {
         Ok((lines, looked_at.filter(|number| *number > 1)))
     }
 
-    /// Where it ends, as the last commit wrote it.
+    /// The end of the chain, as the last commit wrote it.
     ///
     /// # Errors
     /// A sentence that says why that cannot be read.
@@ -164,7 +161,8 @@ pub trait Audit: Clone + Send + Sync + 'static {
         Ok(record::read_meta(&meta).map_err(|e| e.to_string())?.audit)
     }
 
-    /// Walks the whole chain, which ends at `head`; lines that were written since are left alone. How many lines there are.
+    /// Walks the whole chain, which ends at `head`; lines that were written since are left alone. Returns how many lines
+    /// there are.
     ///
     /// # Errors
     /// A sentence that says what does not fit.
@@ -186,20 +184,16 @@ pub trait Audit: Clone + Send + Sync + 'static {
 pub enum Room {
     /// Enough for whatever one commit may write.
     Enough {
-        /// What is free.
         free: u64,
     },
-    /// Too little.
     Scarce {
-        /// What is free.
         free: u64,
     },
 }
 
-/// Why a store cannot be made, opened or written.
+/// The reason for which a store cannot be made, opened or written.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// There is none.
     #[error(
         "no master's store at {}. If this cluster ran before, do not format it anew: run `uniq_master --peer-lost` on the other \
          master, stopped, and --join here with the token that it prints. For the first start of a cluster make a store with \
@@ -207,81 +201,35 @@ pub enum StoreError {
         .0.display(), .0.display()
     )]
     Missing(PathBuf),
-    /// There is one already.
     #[error("{} already holds a master's store; it is never overwritten. Give another --data-dir", .0.display())]
     Exists(PathBuf),
-    /// Another process has it open.
     #[error("the store at {} is in use by another process: stop that master first ({why})", .dir.display())]
-    Locked {
-        /// The data directory.
-        dir: PathBuf,
-        /// What the system says.
-        why: String,
-    },
-    /// It belongs to another user of the machine.
+    Locked { dir: PathBuf, why: String },
     #[error(
         "the store at {} belongs to the user with the number {owner}, and this runs as {me}: that user could not open what it would \
          leave there. Run the same command as that user (runuser -u NAME -- uniq_master ...)",
         .dir.display()
     )]
-    OtherUser {
-        /// The data directory.
-        dir: PathBuf,
-        /// Whose it is.
-        owner: u32,
-        /// As whom this process runs.
-        me: u32,
-    },
-    /// Another version of this program wrote it.
+    OtherUser { dir: PathBuf, owner: u32, me: u32 },
     #[error(
         "the store at {} has format {found}, and this program reads {known}: start the version that wrote it. No record of it was changed",
         .dir.display()
     )]
-    OtherVersion {
-        /// The data directory.
-        dir: PathBuf,
-        /// The format that it has.
-        found: u16,
-        /// The format that is read.
-        known: u16,
-    },
-    /// What is there is not what was written.
+    OtherVersion { dir: PathBuf, found: u16, known: u16 },
     #[error(
         "the store at {} is damaged ({why}). It is not repaired: keep the directory for examination, and treat this \
          master's disk as lost",
         .dir.display()
     )]
-    Damaged {
-        /// The data directory.
-        dir: PathBuf,
-        /// What does not fit.
-        why: String,
-    },
-    /// The disk is full.
+    Damaged { dir: PathBuf, why: String },
     #[error(
         "the disk under {} is full: {} KiB are free, and a start needs {} KiB. Make room and start this master again; nothing \
          in its store was touched",
         .dir.display(), .free >> 10, .needed >> 10
     )]
-    NoRoom {
-        /// The data directory.
-        dir: PathBuf,
-        /// Bytes that are free.
-        free: u64,
-        /// Bytes that must be.
-        needed: u64,
-    },
-    /// The system refused.
+    NoRoom { dir: PathBuf, free: u64, needed: u64 },
     #[error("cannot {what} {}: {source}", .path.display())]
-    Io {
-        /// What was tried.
-        what: &'static str,
-        /// On what.
-        path: PathBuf,
-        /// What the system says.
-        source: std::io::Error,
-    },
-    /// The engine failed.
+    Io { what: &'static str, path: PathBuf, source: std::io::Error },
     #[error("the store failed: {0}")]
     Engine(String),
 }

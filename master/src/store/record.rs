@@ -53,9 +53,7 @@ const SECTION_PREP: Kind = Kind { name: *b"SPRP", version: 2 };
 const SECTIONS_CUT: Kind = Kind { name: *b"SCUT", version: 1 };
 const LOGIN: Kind = Kind { name: *b"LOGN", version: 1 };
 
-/// The key of [`Identity`].
 pub const IDENTITY_KEY: &[u8] = b"i";
-/// The key of [`Meta`].
 pub const META_KEY: &[u8] = b"m";
 const PERMIT_KEY: &[u8] = b"o";
 const OBSERVED_KEY: &[u8] = b"w";
@@ -74,24 +72,16 @@ const LOGIN_TAG: u8 = b'k';
 /// The first byte of the keys of audit lines.
 pub const AUDIT_TAG: u8 = b'a';
 
-/// How much there must be: a store that opens shorter than it was is noticed, not believed.
+/// Counts of a store's records: one that opens shorter than it was is noticed, not believed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Meta {
-    /// The last durable change.
     pub lsn: u64,
-    /// How many leases there are.
     pub leases: u64,
-    /// How many proposals there are.
     pub preps: u64,
-    /// How many settings there are.
     pub settings: u64,
-    /// How many proposals of settings there are.
     pub setting_preps: u64,
-    /// Where the audit ends.
     pub audit: Head,
-    /// Counts the rows of sections.
     pub sections: u64,
-    /// Counts the rows of proposals of sections.
     pub section_preps: u64,
 }
 
@@ -171,7 +161,7 @@ pub fn read_meta(bytes: &[u8]) -> Result<Meta, EnvelopeError> {
     decode(META, bytes)
 }
 
-/// Whether a key is that of something that is counted.
+/// The count that a record with this key belongs to.
 pub fn counted(key: &[u8]) -> Option<Counted> {
     match key.first() {
         Some(&LEASE_TAG) => Some(Counted::Lease),
@@ -184,25 +174,18 @@ pub fn counted(key: &[u8]) -> Option<Counted> {
     }
 }
 
-/// What is counted in [`Meta`].
+/// The counts of [`Meta`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
-    /// A lease.
     Lease,
-    /// A proposal.
     Prep,
-    /// A setting.
     Setting,
-    /// A proposal of a setting.
     SettingPrep,
-    /// A row of sections.
     Section,
-    /// A row of proposals of sections.
     SectionPrep,
 }
 
 impl Meta {
-    /// The count of something.
     pub fn count(&mut self, what: Counted) -> &mut u64 {
         match what {
             Counted::Lease => &mut self.leases,
@@ -234,7 +217,6 @@ struct Rows {
     section_preps: Vec<SectionRecord>,
     sections_cut: bool,
     logins: Vec<(SecretHash, Login)>,
-    /// The last line of the audit.
     last_line: Option<Vec<u8>>,
 }
 

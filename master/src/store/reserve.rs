@@ -11,17 +11,17 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// The ledger stands still while the disk has less room than this, in bytes: several times what one commit may write.
+/// Room on the disk, in bytes, below which the ledger stands still: several times what one commit may write.
 pub const ROOM_MIN: u64 = 8 << 20;
-/// What it must have before the ledger goes on, so that it does not stop and go.
+/// Room, in bytes, that the disk must have before the ledger goes on, so that it does not stop and go.
 const ROOM_AGAIN: u64 = 2 * ROOM_MIN;
-/// What a start may write, in bytes.
+/// Bytes that a start may write.
 pub const START_ROOM: u64 = 4 << 20;
-/// What the reserve keeps, in bytes.
+/// Bytes that the reserve keeps.
 pub const RESERVE_LEN: u64 = 8 << 20;
-/// Its name in the data directory.
+/// Name of the reserve in the data directory.
 const RESERVE_FILE: &str = "reserve";
-/// For file systems that cannot set room apart without writing.
+/// Bytes written at once where a file system cannot set room apart without writing.
 const CHUNK: usize = 1 << 16;
 
 /// The room in a data directory.
@@ -35,7 +35,7 @@ pub(super) struct Reserve {
 /// Bytes that this process may still write to the disk under `dir`.
 ///
 /// # Errors
-/// What the system says.
+/// The system's.
 pub fn free(dir: &Path) -> Result<u64, StoreError> {
     let seen = statvfs(dir).map_err(|e| io("look at", dir)(e.into()))?;
     Ok(seen.f_bavail.saturating_mul(seen.f_frsize))
@@ -73,7 +73,7 @@ impl Reserve {
         Self { dir: dir.to_owned(), kept: whole, scarce: false }
     }
 
-    /// How much room there is now; makes the reserve if it is missing and there is plenty.
+    /// The room there is now; makes the reserve if it is missing and there is plenty.
     pub(super) fn room(&mut self) -> Room {
         // A file system that does not answer that question does not fill up either, as far as we can know.
         let Ok(free) = free(&self.dir) else { return Room::Enough { free: u64::MAX } };

@@ -29,22 +29,23 @@ use std::time::Duration;
 
 /// The sub-directory of the data directory that holds the store.
 pub(super) const LEDGER_DIR: &str = "ledger";
-/// Where a new store is made before it is renamed into place.
+/// The sub-directory in which a new store is made before it is renamed into place.
 const LEDGER_NEW_DIR: &str = "ledger.new";
-/// What sled has to itself in it.
+/// The sub-directory of that which sled has to itself.
 const SLED_DIR: &str = "sled";
 /// sled's log file.
 const LOG_FILE: &str = "db";
 /// The number of the last durable change, beside sled.
 const ANCHOR_FILE: &str = "anchor";
 const ANCHOR: Kind = Kind { name: *b"ANCH", version: 2 };
-/// Before there was a lineage: the number of the last durable change alone.
+/// The anchor of a store without a lineage: the number of the last durable change alone.
 const ANCHOR_1: Kind = Kind { name: *b"ANCH", version: 1 };
 const ANCHOR_LEN_MAX: u64 = 64;
-/// How often, and after what pause, a locked store is tried again.
+/// Attempts to open a locked store, and the pause between them.
 const LOCK_TRIES: u32 = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(100);
-/// Everything is read once, at the start, into the ledger; later only leaves that are written, and the audit.
+/// Size of sled's cache, in bytes. Everything is read once, at the start, into the ledger; later only leaves that are
+/// written, and the audit.
 const CACHE_BYTES: u64 = 16 << 20;
 
 /// A ledger's records on disk.
@@ -53,7 +54,7 @@ pub struct DiskStore {
     log: File,
     anchor: File,
     lineage: LineageFile,
-    /// How many commits there were; `None` in a store that was written without a lineage.
+    /// Counts the commits; `None` in a store that was written without a lineage.
     commits: Option<u64>,
     meta: Meta,
     reserve: Reserve,
@@ -71,7 +72,7 @@ pub(super) fn hold(dir: &Path) -> Result<Option<File>, StoreError> {
     Ok(Some(log))
 }
 
-/// What writes that never finished left in a store; the next start removes it.
+/// Files that unfinished writes left in a store; the next start removes them.
 ///
 /// # Errors
 /// If its folder cannot be read.
@@ -156,7 +157,6 @@ impl Draft for DiskDraft {
 }
 
 impl Store for DiskStore {
-    /// The data directory.
     type Place = Path;
     type Draft = DiskDraft;
     type Audit = DiskAudit;

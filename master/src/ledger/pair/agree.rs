@@ -1,4 +1,4 @@
-//! What the decisions ask of a pair of masters.
+//! The agreement of a pair of masters.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{Command, Pairwise};

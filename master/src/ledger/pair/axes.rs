@@ -19,19 +19,19 @@ use common::segment::Extent;
 use common::setting::{Change, Outcome, Setting, SettingKey, SettingValue};
 use common::time::{Now, SpanMs};
 
-/// Names whose use is told in one message.
+/// Names whose use is told in one message at most.
 const USES_MAX: usize = 256;
-/// Between two messages about use: often enough for what is wanted for a day.
+/// Interval between two messages about use: often enough for what is wanted for a day.
 const USE_EVERY: SpanMs = SpanMs::seconds(5);
 
 impl Ledger<Pairwise> {
-    /// Whether this master extends axes by itself.
+    /// Tells whether this master extends axes by itself.
     pub(super) fn extends_alone(&self) -> bool {
         let cut = self.agreement.observed.permit_in.is_none();
         self.identity.awaiting.is_some() && !cut && !self.unmet() && self.mode() == Mode::ReadyAlone
     }
 
-    /// The next version of an axis, durable here alone.
+    /// Writes the next version of an axis, durable here alone.
     pub(super) fn extend_by_itself(&mut self, now: Now, change: &Change, fx: &mut Effects) {
         let Outcome::Becomes(value) = self.settings_table.outcome(change) else { return };
         let key = change.key();
@@ -42,7 +42,8 @@ impl Ledger<Pairwise> {
         self.own_extent(&setting, fx);
     }
 
-    /// Both masters hold this setting, or will with this step: if it is an extent of this run, it may be granted from.
+    /// Takes a setting that both masters hold, or will with this step: if it is an extent of this run, it may be
+    /// granted from.
     pub(super) fn own_extent(&mut self, setting: &Setting, fx: &mut Effects) {
         let (SettingKey::Axis(name), SettingValue::Axis(axis)) = (&setting.key, &setting.value) else { return };
         self.axes_changed.insert(name.clone());
@@ -53,7 +54,7 @@ impl Ledger<Pairwise> {
         }
     }
 
-    /// An axis changed: nothing below its floor is granted any more.
+    /// Drops places below the floor of an axis that changed: none of them is granted any more.
     pub(super) fn trim_to_floor(&mut self, setting: &Setting, fx: &mut Effects) {
         let (SettingKey::Axis(name), SettingValue::Axis(axis)) = (&setting.key, &setting.value) else { return };
         if self.cursors.trim(name, axis.floor) {
@@ -61,8 +62,8 @@ impl Ledger<Pairwise> {
         }
     }
 
-    /// At the meeting of a start that may have forgotten: parts of axes that the other one has proposed, and that this one may have
-    /// confirmed, and granted from. They are nobody's now, and known before this master can be the only one.
+    /// Takes over, at the meeting of a start that may have forgotten, parts of axes that the other one has proposed, and that this
+    /// one may have confirmed, and granted from. They are nobody's now, and known before this master can be the only one.
     pub(super) fn take_proposed_extents(&mut self, now: Now, exchange: u64, extents: Vec<Setting>, fx: &mut Effects) {
         if !self.unmet() || !self.agreement.pair.exchanges(exchange) {
             return;
@@ -72,7 +73,7 @@ impl Ledger<Pairwise> {
         }
     }
 
-    /// At each beat: the other master hears how much is used here, because it may be the only one tomorrow.
+    /// Tells the other master at each beat how much is used here, because it may be the only one tomorrow.
     pub(crate) fn tell_use(&mut self, now: Now, fx: &mut Effects) {
         let told = self.agreement.use_told_at.is_some_and(|at| now.boot - at < USE_EVERY);
         if told || !self.agreement.pair.heard(now) {
@@ -85,7 +86,8 @@ impl Ledger<Pairwise> {
         }
     }
 
-    /// Of a name of which nothing was told yet, it hears at once: agents turn to it as soon as this one is away.
+    /// Tells the other master at once of a name of which nothing was told yet: agents turn to it as soon as this one is
+    /// away.
     pub(super) fn tell_first_use_of(&mut self, now: Now, name: &GeneratorName, fx: &mut Effects) {
         if !self.agreement.pair.heard(now) {
             return;
@@ -105,7 +107,7 @@ impl Ledger<Pairwise> {
         }
     }
 
-    /// At each beat: the other master hears what agents have shown here that both have forgotten, because either may grant it again.
+    /// Tells the other master at each beat what agents have shown here that both have forgotten, because either may grant it again.
     pub(crate) fn tell_shown(&mut self, now: Now, fx: &mut Effects) {
         if !self.agreement.pair.heard(now) {
             return;
@@ -124,7 +126,7 @@ impl Ledger<Pairwise> {
         }
     }
 
-    /// What a run leaves when another one begins: its extents are nobody's.
+    /// Drops what a run leaves when another one begins: its extents are nobody's.
     pub(super) fn drop_former_cursors(&mut self, fx: &mut Effects) {
         let run = self.cursors.run();
         fx.writes.push(Write::Run(Some(run)));

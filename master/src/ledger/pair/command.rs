@@ -15,7 +15,7 @@ use common::time::Now;
 use common::token::TokenKey;
 
 impl Ledger<Pairwise> {
-    /// The other master says by whose command it denies something: it is told that it is written down here too.
+    /// Answers the other master, which says by whose command it denies something: it is written down here too.
     pub(super) fn confirm_commands(&self, keys: &[TokenKey], fx: &mut Effects) {
         let records: Vec<(TokenKey, Lease)> = keys
             .iter()
@@ -28,7 +28,7 @@ impl Ledger<Pairwise> {
         }
     }
 
-    /// Records as the other master has them: what was commanded here and stands in them is done.
+    /// Settles commands by records as the other master has them: what was commanded here and stands in them is done.
     pub(super) fn settle_commands(&mut self, theirs: &[(TokenKey, Lease)], fx: &mut Effects) {
         let holds = |command: &Command| {
             theirs.iter().any(|(key, lease)| {
@@ -43,8 +43,8 @@ impl Ledger<Pairwise> {
         }
     }
 
-    /// At each beat: send again what was not confirmed, and give up on those who waited too long.
-    pub(crate) fn press_commands(&mut self, now: Now, fx: &mut Effects) {
+    /// Sends again at each beat what was not confirmed, and gives up on those who waited too long.
+    pub(crate) fn retry_commands(&mut self, now: Now, fx: &mut Effects) {
         // What both have ended, or granted to somebody else, needs no command any more.
         let (table, commanded) = (&self.table, &mut self.agreement.commanded);
         let open = |command: &Command| {

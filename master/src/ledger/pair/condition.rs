@@ -1,4 +1,4 @@
-//! What a master of a pair does, as those see it who look at it.
+//! The present state of a master of a pair, for those who look at it.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::Pairwise;
@@ -9,12 +9,11 @@ use common::rpc::lease::Mode;
 use common::time::Now;
 
 impl Ledger<Pairwise> {
-    /// What this master does at the moment.
     pub fn mode(&self) -> Mode {
         self.agreement.pair.mode()
     }
 
-    /// The same, with what an operator has to know.
+    /// The mode, with what an operator has to know.
     pub fn condition(&self, now: Now) -> Condition {
         Condition { mode: self.mode(), why: self.lacks(now) }
     }
@@ -47,7 +46,7 @@ impl Ledger<Pairwise> {
         })
     }
 
-    /// Why something cannot be done although the other master is there, with the remedy.
+    /// The reason for which something cannot be done although the other master is there, with the remedy.
     fn held_back(&self, now: Now) -> Option<String> {
         let promise = self.policy().may_promise(now).err().map(|refusal| refusal.to_string());
         promise.or_else(|| self.wrong_clock(now)).or_else(|| {

@@ -14,7 +14,7 @@ use common::time::Now;
 use common::token::TokenKey;
 use std::ops::RangeInclusive;
 
-/// Proposals sent again at one beat.
+/// Proposals sent again at one beat at most.
 const RESEND_MAX: usize = 1_024;
 
 /// The requests that wait for one thing.
@@ -186,8 +186,8 @@ impl Ledger<Pairwise> {
         }
     }
 
-    /// At each beat: send again what was not confirmed, and give up on those who waited too long.
-    pub(crate) fn press_grants(&mut self, now: Now, fx: &mut Effects) {
+    /// Sends again at each beat what was not confirmed, and gives up on those who waited too long.
+    pub(crate) fn retry_grants(&mut self, now: Now, fx: &mut Effects) {
         if self.agreement.pair.heard(now) {
             let open = self.table.preps().map(|prep| prep.key);
             for prep in

@@ -1,4 +1,4 @@
-//! Who is believed to be the other master, and which of the two must not go on ([`crate::replication::pair`]).
+//! Decides who is believed to be the other master, and which of the two must not go on ([`crate::replication::pair`]).
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::Pairwise;
@@ -13,13 +13,13 @@ use common::rpc::peer::{Hello, PeerFrame, PeerMessage};
 use common::setting::Setting;
 use common::time::Now;
 
-/// What an operator has to do who formatted the store of a master that was lost.
+/// The remedy for a store that was formatted in place of one that was lost.
 const FORMATTED_ANEW: &str = "If it was formatted anew because it was lost: a lost store is not replaced by an empty one. Stop both \
                               masters, run `uniq_master --peer-lost` here, and make the other's store with --join instead of \
                               --format";
 
 impl Ledger<Pairwise> {
-    /// A new connection stands: say who we are.
+    /// Greets over a new connection.
     pub(crate) fn greet(&mut self, now: Now, fx: &mut Effects) {
         self.agreement.pair.connected_anew = true;
         fx.send(PeerMessage::Hello(self.hello(now, true)));
@@ -97,7 +97,7 @@ impl Ledger<Pairwise> {
         Some(frame.message)
     }
 
-    /// Keeps why somebody is not believed, for the operator. Nothing else changes.
+    /// Keeps the reason for which somebody is not believed, for the operator. Nothing else changes.
     fn note_refusal(&mut self, why: String, of_this_pairing: bool, fx: &mut Effects) {
         let ours = of_this_pairing || !self.identity().paired;
         let why_before = if ours { &mut self.agreement.pair.refused } else { &mut self.agreement.pair.stranger };
@@ -107,7 +107,7 @@ impl Ledger<Pairwise> {
         *why_before = Some(why);
     }
 
-    /// Somebody writes to the peer port who proves nothing.
+    /// Notes that somebody writes to the peer port who proves nothing.
     pub(crate) fn on_stranger(&mut self, why: String, fx: &mut Effects) {
         self.note_refusal(why, false, fx);
     }
@@ -145,7 +145,7 @@ impl Ledger<Pairwise> {
         }
     }
 
-    /// This master's pairing is over.
+    /// Ends this master's pairing.
     pub(crate) fn replaced(&mut self, fx: &mut Effects) {
         if self.mode() != Mode::RolledBack {
             fx.alarms.push(Alarm::Replaced);
@@ -158,9 +158,9 @@ impl Ledger<Pairwise> {
         self.agreement.pair.roll_back();
     }
 
-    /// Whether a greeting of this pairing may be taken in: not if it says that one of the two must not go on. If that was
-    /// asked for just now, it is acted on; otherwise the greeting may be an old one, and the other master is asked to say it
-    /// again. What it asks us to say again is said.
+    /// Tells whether a greeting of this pairing may be taken in: not if it says that one of the two must not go on. If that
+    /// was asked for just now, it is acted on; otherwise the greeting may be an old one, and the other master is asked to
+    /// say it again. What it asks us to say again is said.
     fn undoubted(&mut self, now: Now, hello: &Hello, fx: &mut Effects) -> bool {
         let doubt = self.doubt(hello, self.agreement.observed.peer_lsn, &self.agreement.lives);
         let mut challenge = None;
@@ -188,7 +188,8 @@ impl Ledger<Pairwise> {
         doubt.is_none()
     }
 
-    /// Whether a greeting names the number that the other master was asked for, and says so also by what was known then.
+    /// Tells whether a greeting names the number that the other master was asked for, and says so also by what was known
+    /// then.
     fn said_again(&mut self, now: Now, doubt: Doubt, hello: &Hello) -> bool {
         let asked = self.agreement.pair.challenge.take_if(|challenge| hello.echo == Some(challenge.number));
         let asked = asked.filter(|challenge| now.boot - challenge.at < CHALLENGE_WAIT);
@@ -207,7 +208,7 @@ impl Ledger<Pairwise> {
         number
     }
 
-    /// Who must not go on if this greeting is true, by what was known here at some time.
+    /// The master that must not go on if this greeting is true, by what was known here at some time.
     fn doubt(&self, hello: &Hello, peer_lsn: u64, lives: &Lives) -> Option<Doubt> {
         let (ours, theirs) = (lives.follow(hello.accepted), lives.peer_follows(&hello.lives));
         if hello.seen > self.lsn() {

@@ -1,4 +1,4 @@
-//! What the other master says: each message to whoever handles it.
+//! Messages of the other master, each handed to whoever handles it.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::Pairwise;
@@ -7,7 +7,7 @@ use crate::ledger::state::Ledger;
 use common::rpc::peer::{PeerFrame, PeerMessage};
 use common::time::{Now, SpanMs};
 
-/// Whether the other master does something on the strength of the answer, or of ours being one with its.
+/// Tells whether the other master does something on the strength of the answer, or of ours being one with its.
 fn asks_for_consent(message: &PeerMessage) -> bool {
     match message {
         PeerMessage::Hello(_)

@@ -1,4 +1,4 @@
-//! What the replacement of a lost master is handed ([`crate::replication::join`]).
+//! The snapshot that the replacement of a lost master is handed ([`crate::replication::join`]).
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::Pairwise;

@@ -1,6 +1,6 @@
-//! How the two masters agree: each value has one home, which alone proposes its grant and its end, and the other confirms.
+//! The agreement of two masters: each value has one home, which alone proposes its grant and its end, and the other confirms.
 //!
-//! What one master thinks of the other and by which rules they agree lies below ([`crate::replication`]); here is what is done.
+//! The view that one master has of the other, and the rules by which they agree, lie below ([`crate::replication`]); here is what is done.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod agree;
@@ -40,20 +40,21 @@ use common::token::TokenKey;
 use sections::PairedSections;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How long allocators serve after they have asked for their sections, when nothing else is said (`--sequence-lease`).
+/// Time for which allocators serve after they have asked for their sections, when nothing else is said
+/// (`--sequence-lease`).
 pub(crate) const SEQUENCE_LEASE_DEFAULT: SpanMs = SpanMs::seconds(5);
 
-/// What a master of a pair keeps beside the records, to agree on them with the other one.
+/// State that a master of a pair keeps beside the records, to agree on them with the other one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pairwise {
     pair: Pair,
     /// Grants and ends that the other master has not confirmed, and the requests that wait for them, by what they asked for.
     grants: Proposals<TokenKey, (Asked, RequestId)>,
-    /// What operators ended and the other master has not confirmed.
+    /// Leases that operators ended, which the other master has not confirmed.
     commands: BTreeMap<RequestId, Command>,
     commanded: Proposals<RequestId, RequestId>,
     sections: PairedSections,
-    /// How far the other master may extend leases alone.
+    /// The instant until which the other master may extend leases alone.
     permit_out: Option<WallMs>,
     observed: PeerObservations,
     /// Agents' calendars, while this master's is ahead of what it goes by.
@@ -61,13 +62,13 @@ pub struct Pairwise {
     lives: Lives,
     /// Drawn at this start.
     mark: u64,
-    /// Whether a run begins with this start.
+    /// True if a run begins with this start.
     run_begins: bool,
-    /// Whether this start was written down.
+    /// True once this start was written down.
     begun: bool,
     /// Runs before this one, and the axes of which they had something left.
     former_cursors: Vec<(MasterRun, GeneratorName)>,
-    /// When the other master was last told how much is used here.
+    /// Time at which the other master was last told how much is used here.
     use_told_at: Option<BootMs>,
     /// Since when, in this run, agents have had time to show what they hold.
     quiet_since: BootMs,
@@ -81,17 +82,16 @@ struct Command {
     denied: Lease,
 }
 
-/// What is drawn at random at a start.
+/// Random numbers that are drawn at a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Salt {
-    /// The mark of the start.
     pub mark: u64,
     /// The run, if one begins.
     pub run: MasterRun,
 }
 
 impl From<u64> for Salt {
-    /// For tests, where a start is known by a small number.
+    /// Makes a salt of a small number, for tests.
     fn from(mark: u64) -> Self {
         Self { mark, run: MasterRun(u128::from(mark) + 1) }
     }
@@ -196,7 +196,7 @@ impl Ledger<Pairwise> {
         self
     }
 
-    /// When [`Event::Tick`](crate::lease::Event::Tick) is due if nothing else happens.
+    /// The time at which [`Event::Tick`](crate::lease::Event::Tick) is due if nothing else happens.
     pub fn next_deadline(&self) -> BootMs {
         let beat = self.agreement.pair.next_beat();
         self.routes.waiting.values().next().map_or(beat, |asked| beat.min(asked.until))
@@ -217,7 +217,7 @@ impl Ledger<Pairwise> {
         self.propose_first_admin(fx);
     }
 
-    /// Whether a beat is due, which is then done.
+    /// Tells whether a beat is due, which is then done.
     pub(crate) fn take_beat(&mut self, now: Now) -> bool {
         self.agreement.pair.take_beat(now)
     }
@@ -252,32 +252,29 @@ impl Ledger<Pairwise> {
         self.agreement.permit_out = permit;
     }
 
-    /// How far this master allows the other to extend leases alone.
+    /// The instant until which this master allows the other to extend leases alone.
     pub fn permit_out(&self) -> Option<WallMs> {
         self.agreement.permit_out
     }
 
-    /// What this master remembers beside the leases.
     pub fn observed(&self) -> &PeerObservations {
         &self.agreement.observed
     }
 
-    /// What it remembers of both masters' starts.
     pub fn lives(&self) -> &Lives {
         &self.agreement.lives
     }
 
-    /// What it knows of the other master.
     pub fn pair(&self) -> &Pair {
         &self.agreement.pair
     }
 
-    /// Whether this start could not prove its store, and has not met the other master yet.
+    /// Tells whether this start could not prove its store, and has not met the other master yet.
     fn unmet(&self) -> bool {
         self.agreement.pair.unproven().is_some()
     }
 
-    /// Asserted after each step of tests and simulations: what must hold inside one master whatever was received.
+    /// Checks what must hold inside one master whatever was received, after each step of tests and simulations.
     ///
     /// # Errors
     /// The sentence that does not hold.

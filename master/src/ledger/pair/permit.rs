@@ -1,4 +1,4 @@
-//! What one master allows the other to do alone, and what each remembers so that a rolled-back disk or clock is noticed.
+//! Permits for the other master to go on alone, and the notes by which a rolled-back disk or clock is noticed.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::Pairwise;
@@ -9,16 +9,16 @@ use common::rpc::lease::{Mode, Refusal};
 use common::time::{HOUR_MS, Now, SECOND_MS, SpanMs, WallMs};
 use common::token::TokenType;
 
-/// A permit is renewed when it could be this much longer.
+/// Time by which a permit has to be extensible before it is renewed.
 pub(super) const PERMIT_STEP: SpanMs = SpanMs(HOUR_MS);
-/// Two calendars further apart than this grant nothing.
+/// The largest difference of the two calendars at which anything is granted.
 pub(super) const SKEW_MAX: SpanMs = SpanMs::seconds(300);
-/// How often the highest time seen is written down.
+/// Interval at which the highest time seen is written down.
 const CLOCK_STEP: SpanMs = SpanMs::seconds(60);
 
 impl Ledger<Pairwise> {
-    /// At each of its heartbeats: allow the other master to go on alone for a while longer. Durable before it is sent,
-    /// because whatever was allowed bounds what a lost master may have promised.
+    /// Allows the other master, at each of its heartbeats, to go on alone for a while longer. Durable before it is
+    /// sent, because whatever was allowed bounds what a lost master may have promised.
     pub(super) fn extend_permit(&mut self, now: Now, fx: &mut Effects) {
         // One that is behind allows less, which harms nobody; a joined master shall not wait for it.
         if self.mode() != Mode::Ready || !self.agreement.pair.heard(now) || self.skewed() || self.calendar.far() {
@@ -30,14 +30,14 @@ impl Ledger<Pairwise> {
         }
     }
 
-    /// The other master allows us to go on alone until then.
+    /// Takes in the other master's permit to go on alone until then.
     pub(super) fn on_permit(&mut self, permit: Option<WallMs>, fx: &mut Effects) {
         if permit > self.agreement.observed.permit_in && self.identity.awaiting.is_none() {
             self.put_observed(PeerObservations { permit_in: permit, ..self.agreement.observed }, fx);
         }
     }
 
-    /// At each of its heartbeats: write down how far the other master has come, and how late it is by both calendars: one
+    /// Writes down, at each heartbeat of the other master, how far it has come, and how late it is by both calendars: one
     /// wrong clock alone shall not keep either from granting later.
     pub(super) fn note(&mut self, now: Now, theirs: WallMs, fx: &mut Effects) {
         let heard = self.agreement.pair.peer().map_or(0, |peer| peer.lsn);
@@ -67,7 +67,7 @@ impl Ledger<Pairwise> {
         now.wall + self.tolerated(SKEW_MAX) < self.agreement.observed.clock_high
     }
 
-    /// An agent says what its calendar shows.
+    /// Takes in what an agent's calendar shows.
     pub(crate) fn on_agent_calendar(&mut self, now: Now, agent_id: &AgentId, session: SessionId, wall: WallMs) {
         if self.calendar.ahead().is_none() {
             return;
@@ -112,7 +112,8 @@ impl Ledger<Pairwise> {
         ))
     }
 
-    /// Why nothing is granted by this calendar, or agents may refuse by theirs, with the remedy; for the operator.
+    /// The reason for which nothing is granted by this calendar, or agents may refuse by theirs, with the remedy; for
+    /// the operator.
     pub(super) fn wrong_clock(&self, now: Now) -> Option<String> {
         if let Some(why) = self.calendar_ahead(now) {
             return Some(why);
@@ -141,7 +142,8 @@ impl Ledger<Pairwise> {
         })
     }
 
-    /// Clocks decide nothing about safety, but a grant that begins in a wrong year locks its value up for long.
+    /// Checks the calendar: clocks decide nothing about safety, but a grant that begins in a wrong year locks its value
+    /// up for long.
     pub(super) fn clock_is_sane(&self, now: Now) -> Result<(), Refusal> {
         if self.skewed() || self.behind(now) || self.calendar.far() {
             let max_s = u32::try_from(SKEW_MAX.0 / SECOND_MS).unwrap_or(u32::MAX);

@@ -16,7 +16,7 @@ use common::time::Now;
 use ipnet::IpNet;
 use std::collections::BTreeSet;
 
-/// Retired names of which no more than digests are kept from one beat on.
+/// Retired names that are reduced to their digests at one beat at most.
 const SHORTENED_MAX: usize = 16;
 
 /// The setting that says that a name is retired, in whose way that stands.
@@ -28,8 +28,8 @@ fn retired(change: &Change) -> SettingKey {
 }
 
 impl Ledger<Pairwise> {
-    /// Before anything is said to the other master: the first user becomes a proposal like any other, and goes with the
-    /// greeting by which the two become a pair.
+    /// Proposes the first user like any other, before anything is said to the other master: it goes with the greeting
+    /// by which the two become a pair.
     pub(super) fn propose_first_admin(&mut self, fx: &mut Effects) {
         let Some(user) = self.settings_table.take_first_admin() else { return };
         let (key, change) = (SettingKey::Users, Change::FirstAdmin(user));
@@ -60,7 +60,8 @@ impl Ledger<Pairwise> {
         }
     }
 
-    /// As long as the ledger has no whitelist, the two may have been started with different ones.
+    /// Tells the other master of this one's whitelist as long as the ledger has none: the two may have been started
+    /// with different ones.
     pub(super) fn tell_first_whitelist(&self, fx: &mut Effects) {
         if self.settings_table.get(&SettingKey::Whitelist).is_none() && !self.settings_table.whitelist().is_empty() {
             let networks = self.settings_table.whitelist().iter().take(NETWORKS_MAX).copied().collect();
@@ -78,7 +79,7 @@ impl Ledger<Pairwise> {
         fx.alarms.push(Alarm::WhitelistsDiffer { here, there });
     }
 
-    /// Proposes it if it is at home here, else asks the home to.
+    /// Proposes a change if it is at home here, else asks the home to.
     pub(super) fn want(&mut self, now: Now, change: &Change, actor: &Actor, fx: &mut Effects) {
         let key = change.key();
         if key.home() != self.identity().master {
@@ -235,7 +236,7 @@ impl Ledger<Pairwise> {
         }
     }
 
-    /// At each beat: of the oldest retired names beyond those that are kept the digests alone are kept. A sequence waits until its sections are
+    /// Reduces, at each beat, the oldest retired names beyond those that are kept to their digests. A sequence waits until its sections are
     /// given back.
     fn shorten_retired(&mut self, now: Now, fx: &mut Effects) {
         let here = SettingKey::RetiredNames(0).home() == self.identity().master;
@@ -285,8 +286,8 @@ impl Ledger<Pairwise> {
         }
     }
 
-    /// At each beat: send again what was not confirmed, and give up on those who waited too long.
-    pub(crate) fn press_settings(&mut self, now: Now, fx: &mut Effects) {
+    /// Sends again at each beat what was not confirmed, and gives up on those who waited too long.
+    pub(crate) fn retry_settings(&mut self, now: Now, fx: &mut Effects) {
         if self.agreement.pair.heard(now) {
             for setting in self.settings_table.resend(now) {
                 fx.send(PeerMessage::ProposeSetting { setting });
