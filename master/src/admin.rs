@@ -23,8 +23,8 @@ use futures::{FutureExt as _, TryFutureExt as _};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use web::{
-    AgentRow, AllocatorRow, AuditRow, AxisRow, FlagRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode,
-    MasterRow, Masters, NamespaceRow, NetworkRow, Page, PoolRow, SectionFilter, SectionPage, SectionRow, Seen,
+    AgentRow, AllocatorRow, AuditRow, AxisRow, FlagRow, LeaseFields, LeaseFilter, LeasePage, LeaseRow, LeaseStage,
+    MasterMode, MasterRow, Masters, NamespaceRow, NetworkRow, Page, PoolRow, SectionFilter, SectionPage, SectionRow,
     SequenceRow, SettingsRow, Unavailable, count_pools,
 };
 
@@ -52,13 +52,13 @@ impl<A: Audit> Admin<A> {
         Self { driver, clock, counters, audit, verifying, first_admin, registry, flags }
     }
 
-    /// With what agents report, and with what this master was started with; none of that may be secret.
+    /// Adds the registry of agents, and this master's flags; none of that may be secret.
     #[must_use]
     pub fn with_registry(self, registry: AgentRegistry, flags: Vec<FlagRow>) -> Self {
         Self { registry, flags, ..self }
     }
 
-    /// With somebody who may log in as long as the ledger has no users.
+    /// Adds a user who may log in as long as the ledger has none.
     #[must_use]
     pub fn with_first_admin(self, first_admin: Option<User>) -> Self {
         Self { first_admin, ..self }
@@ -106,10 +106,10 @@ impl<'a> Taken<'a> {
         }
     }
 
-    fn seen(&self, key: TokenKey) -> Seen<'a> {
+    fn fields(&self, key: TokenKey) -> LeaseFields<'a> {
         match self {
-            Self::Proposed(prep) => Seen::of_prep(prep),
-            Self::Leased(lease, stage) => Seen::of_lease(key, lease, *stage),
+            Self::Proposed(prep) => LeaseFields::of_prep(prep),
+            Self::Leased(lease, stage) => LeaseFields::of_lease(key, lease, *stage),
         }
     }
 
@@ -147,8 +147,8 @@ fn taken(ledger: &Ledger, now: WallMs) -> impl Iterator<Item = (TokenKey, Taken<
 
 fn page_of(ledger: &Ledger, now: WallMs, filter: &LeaseFilter, page: Page) -> LeasePage {
     let parameters = ledger.identity().parameters;
-    let seen = taken(ledger, now).map(|(key, entry)| (entry.seen(key), entry));
-    let matching = seen.filter(|(seen, _)| filter.admits(seen));
+    let all = taken(ledger, now).map(|(key, entry)| (entry.fields(key), entry));
+    let matching = all.filter(|(fields, _)| filter.admits(fields));
     page.cut(matching, |key, entry| entry.row(key, &parameters))
 }
 

@@ -54,7 +54,7 @@ fn other_holds(ledger: &Ledger, name: &GeneratorName, now: Now) -> Option<bool> 
 /// An axis, and what was granted of it.
 pub(crate) type Axis = (AxisCounts, AxisRow);
 
-/// Those of names that are not retired, of which there are [`common::setting::NAMESPACES_MAX`] at most.
+/// Axes of names that are not retired, of which there are [`common::setting::NAMESPACES_MAX`] at most.
 pub(crate) fn living(rows: Vec<AxisRow>, tally: &AxisTally) -> Vec<Axis> {
     let counted = tally.all();
     let of = |row: AxisRow| (counted.get(&row.name).copied().unwrap_or_default(), row);

@@ -126,13 +126,12 @@ pub struct Args {
           value_parser = settings::item(common::setting::network))]
     pub allow: Vec<IpNet>,
 
-    /// IPv4 addresses with so many leading bits in common count as one network in --network-share and
-    /// --network-grants-per-hour
+    /// Leading bits that IPv4 addresses of one network have in common, for --network-share and --network-grants-per-hour
     #[arg(long, env = "UNIQ_NETWORK_V4_BITS", default_value = "32", value_name = "BITS",
           value_parser = settings::number(1..=32_u8))]
     pub network_v4_bits: u8,
 
-    /// The same for IPv6 addresses
+    /// Leading bits that IPv6 addresses of one network have in common
     #[arg(long, env = "UNIQ_NETWORK_V6_BITS", default_value = "64", value_name = "BITS",
           value_parser = settings::number(1..=128_u8))]
     pub network_v6_bits: u8,

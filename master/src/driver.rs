@@ -8,7 +8,7 @@
 //! nobody knows what is on the disk or in memory, and a restart reads a known state.
 //!
 //! While the disk has no room the loop stands still, as if the process were stopped: it steps nothing, drops messages, refuses
-//! requests, and can be looked at. Nothing is written then, so no write can fail for want of room.
+//! requests, and can be read. Nothing is written then, so no write can fail for want of room.
 
 use crate::lease::{Alarm, Effects, Event, Reply, RequestId, Write};
 use crate::ledger::{Ledger, Snapshot};

@@ -64,7 +64,7 @@ const POOLS: &[Series<[PoolRow]>] = &[
     }),
 ];
 
-/// All of it in Prometheus' text format.
+/// The metrics in Prometheus' text format.
 pub(crate) fn page(
     counters: &Counters,
     seen: Option<&Moment>,

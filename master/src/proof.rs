@@ -20,9 +20,9 @@ pub enum Purpose {
     Receipt,
     /// The place up to which a master granted an axis.
     Segment,
-    /// That a session owned a section.
+    /// The owner of a section.
     Section,
-    /// That the pairing is over.
+    /// The end of the pairing.
     Retired,
     /// Proves that a name is in use, or retired.
     Name,

@@ -14,10 +14,10 @@ use tokio::time::{Duration, Instant};
 /// Sessions in the registry at most: as many as a master has connections. One more takes the place of the one that was
 /// silent longest.
 pub const REGISTRY_MAX: usize = 8_192;
-/// Of those who report without holding a lease, so many are in the registry at most: nobody can check what they say, so they take
-/// nobody's place but each other's, are not passed on, and slow nobody's reports.
+/// Sessions without a lease in the registry at most: nobody can check what they say, so they take nobody's place but each other's,
+/// are not passed on, and slow nobody's reports.
 pub const NEWCOMERS_MAX: usize = 64;
-/// After this long without a report a session is no longer in the registry, unless it said that it stops.
+/// Time without a report after which a session is no longer in the registry, unless it said that it stops.
 pub(crate) const FORGET: Duration = Duration::from_secs(24 * 60 * 60);
 /// Rates that are kept of each session: with a report every five seconds, as in clusters of up to 50 agents, those of the
 /// last five minutes.

@@ -12,25 +12,25 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// An agent from which this many reports did not come is late.
+/// Reports in a row whose absence makes an agent late.
 pub const LATE_AFTER: u64 = 3;
-/// One from which this many did not come is lost.
+/// Reports in a row whose absence makes an agent lost.
 pub const LOST_AFTER: u64 = 12;
 /// Agents that are named where a network would leave the whitelist; all are counted.
 pub(crate) const CUT_OFF_NAMED_MAX: usize = 100;
-/// What a report may take on its way, in milliseconds.
+/// The longest time that a report may be on its way, in milliseconds.
 const SLACK_MS: u64 = 1_000;
 
-/// How an agent is, by when it last reported.
+/// The state of an agent, by when it last reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AgentState {
     /// Nothing was heard for twelve times as long as it should take, or not since this master started, and it holds leases.
-    /// It may still mint.
+    /// The agent may still mint.
     Lost,
     /// Reports are overdue.
     Late,
-    /// It reports.
+    /// The agent reports.
     Well,
     /// Says that it stops, as it was told to, and holds what it has until that ends.
     Stopped,
@@ -40,7 +40,7 @@ impl AgentState {
     /// All of them, the worst first.
     pub const ALL: [Self; 4] = [Self::Lost, Self::Late, Self::Well, Self::Stopped];
 
-    /// By how long it has been silent, in real time, where one of so many agents.
+    /// The state of an agent that has been silent for so long, in real time, where one of so many agents.
     pub fn of(silent: Duration, agents: usize) -> Self {
         let (silent, interval) = (u64::try_from(silent.as_millis()).unwrap_or(u64::MAX), report_interval_ms(agents));
         match silent.saturating_sub(SLACK_MS) / interval {
@@ -69,7 +69,7 @@ impl AgentState {
 /// An agent's session as the console and its API show it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct AgentRow {
-    /// Its name.
+    /// The agent's name.
     #[serde(serialize_with = "as_text")]
     #[schema(value_type = String)]
     pub agent_id: AgentId,
@@ -77,36 +77,36 @@ pub struct AgentRow {
     #[serde(serialize_with = "as_shown")]
     #[schema(value_type = String)]
     pub session: SessionId,
-    /// How it is.
+    /// The agent's state.
     pub state: AgentState,
-    /// When it last reported; `None` if it has not since this master started.
+    /// Time of its last report; `None` if there is none since this master started.
     #[serde(serialize_with = "as_text_or_null")]
     #[schema(value_type = Option<String>)]
     pub heard: Option<WallMs>,
-    /// To which master.
+    /// The master that it reports to.
     #[serde(serialize_with = "as_number_or_null")]
     #[schema(value_type = Option<u8>)]
     pub master: Option<MasterId>,
-    /// From where; empty if unknown.
+    /// Address that it calls from; empty if unknown.
     pub address: String,
-    /// What it last said of itself.
+    /// The last report.
     pub report: Option<ReportRow>,
     /// The tokens it holds.
     pub tokens: Vec<HeldRow>,
 }
 
-/// What an agent last said of itself.
+/// The last report of an agent about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct ReportRow {
     /// Its program's version.
     pub version: String,
-    /// Why its start began a new session; `None` if it went on with the one it had.
+    /// The reason for which its start began a new session; `None` if it went on with the one it had.
     pub fresh_because: Option<String>,
-    /// How long ago it had started, in seconds of real time.
+    /// Time since its start, in seconds of real time.
     pub uptime_s: u64,
     /// Its time minus its machine's, in milliseconds.
     pub clock_offset_ms: i64,
-    /// Why it cannot mint IDs of every wanted type; `None` if it can.
+    /// The reason for which it cannot mint IDs of every wanted type; `None` if it can.
     pub not_ready: Option<String>,
     /// IDs minted since its start.
     pub minted: u64,
@@ -118,27 +118,27 @@ pub struct ReportRow {
     pub names: Vec<NameUseRow>,
 }
 
-/// How one name of an agent is used.
+/// An agent's use of one name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct NameUseRow {
     /// Its name.
     pub name: String,
-    /// What it mints.
+    /// The kind of its IDs.
     pub kind: &'static str,
     /// IDs a second between the last two reports.
     pub per_second: u32,
-    /// What its plugin `stats` counted; `None` if it has none.
+    /// Counts of its plugin `stats`; `None` if it has none.
     pub calls: Option<CallsRow>,
 }
 
-/// How an agent's calls for IDs of one name fared since its start.
+/// Results of an agent's calls for IDs of one name since its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct CallsRow {
-    /// Those that got their IDs.
+    /// Calls that got their IDs.
     pub served: u64,
-    /// Those that did not, for another reason than the caller's own.
+    /// Calls that did not, for another reason than the caller's own.
     pub failed: u64,
-    /// How long 99 of 100 that got IDs took at most, in microseconds, without the network.
+    /// The longest time that 99 of 100 calls that got IDs took, in microseconds, without the network.
     pub p99_us: u32,
 }
 
@@ -149,12 +149,12 @@ impl ReportRow {
     }
 }
 
-/// What a generator has left.
+/// The rest of a generator's capacity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct CapacityRow {
     /// Its name.
     pub name: String,
-    /// What it mints.
+    /// The kind of its IDs.
     pub kind: &'static str,
     /// IDs left in this hour (`uniq64`) or day (`string`).
     pub left: u64,
@@ -176,10 +176,10 @@ pub struct HeldRow {
     pub until: WallMs,
 }
 
-/// What the cluster was made with, and how this master was started. None of it changes while it runs.
+/// The cluster's parameters, and the flags this master was started with. None of it changes while it runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct SettingsRow {
-    /// Which master answers.
+    /// The master that answers.
     #[serde(serialize_with = "as_number")]
     #[schema(value_type = u8)]
     pub master: MasterId,
@@ -187,13 +187,13 @@ pub struct SettingsRow {
     pub version: String,
     /// The cluster; `None` before the first meeting.
     pub cluster: Option<String>,
-    /// How many pairings this cluster has had.
+    /// The number of pairings that this cluster has had.
     pub pair_epoch: u64,
-    /// How long a lease lasts, in days.
+    /// The length of a lease, in days.
     pub lease_days: u8,
-    /// How long a token rests after the day its lease ends in, in days.
+    /// Days that a token rests after the day its lease ends in.
     pub grace_days: u8,
-    /// How long a master may extend leases without the other, in days.
+    /// Days for which a master may extend leases without the other.
     pub solo_days: u8,
     /// Open leases that one agent may have of one token type.
     pub budget: u8,
@@ -201,7 +201,7 @@ pub struct SettingsRow {
     pub utc_offset: String,
     /// The largest `uint2` token.
     pub uint2_max: u16,
-    /// What this master was started with: flags and their values, none of them secret.
+    /// Flags that this master was started with and their values, none of them secret.
     pub flags: Vec<FlagRow>,
 }
 
@@ -217,7 +217,7 @@ pub struct FlagRow {
 /// The agents that no network of the whitelist has any more without one of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub(crate) struct CutOff {
-    /// How many there are.
+    /// The number of agents.
     pub agents: u64,
     /// The leases that they hold all together, which end when their time is over.
     pub leases: u64,
@@ -234,7 +234,7 @@ pub(crate) struct CutOffRow {
     #[serde(serialize_with = "as_text")]
     #[schema(value_type = String)]
     pub agent_id: AgentId,
-    /// From where it calls; of several sessions, the first one.
+    /// Address that it calls from; of several sessions, the first one.
     pub address: String,
     /// The leases that it holds.
     pub leases: u64,
@@ -243,7 +243,8 @@ pub(crate) struct CutOffRow {
 }
 
 impl CutOff {
-    /// Finds those whom, among the networks of `known`, `removed` alone has. Who is silent and holds nothing is not one of them.
+    /// Finds those that, among the networks of `known`, `removed` alone has. An agent that is silent and holds nothing is not
+    /// one of them.
     pub(crate) fn by(removed: IpNet, known: &[NetworkRow], agents: &[AgentRow], allocators: &[AllocatorRow]) -> Self {
         let rest = known.iter().filter_map(|row| common::setting::network(&row.network).ok());
         let rest: Vec<IpNet> = rest.filter(|network| *network != removed).collect();
@@ -271,7 +272,6 @@ impl CutOff {
         Self { agents, leases, sections, cut_off: cut.into_values().take(CUT_OFF_NAMED_MAX).collect() }
     }
 
-    /// Tells whether nobody is concerned.
     pub(crate) fn is_nobody(&self) -> bool {
         self.agents == 0
     }

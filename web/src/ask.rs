@@ -6,12 +6,12 @@ use common::token::TokenKey;
 use futures::future::BoxFuture;
 use std::time::Duration;
 
-/// How long a master may take over one question; it is a look into its memory.
+/// The longest time that a master may take over one question; it is a look into its memory.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// Rows asked for at once when all are wanted: few enough to hold in memory, and each question passes over the table.
 pub(crate) const CHUNK_ROWS: usize = 4_000;
 
-/// What all views share, as it was at `now`.
+/// The rows that all views share, as they were at `now`.
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
     pub(crate) now: WallMs,
@@ -22,7 +22,7 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Whether a change that both masters must confirm has to wait.
+    /// Tells whether a change that both masters must confirm has to wait.
     pub(crate) fn gated(&self) -> bool {
         self.unready.is_some()
     }
@@ -33,14 +33,13 @@ pub(crate) async fn within<T>(answer: BoxFuture<'_, Result<T, Unavailable>>) -> 
     tokio::time::timeout(ANSWER_MAX, answer).await.unwrap_or(Err(Unavailable::Overloaded))
 }
 
-/// Whether a lease can be granted; if not, why.
+/// Checks that a lease can be granted; if not, says why.
 pub(crate) async fn readiness(masters: &dyn Masters) -> Result<(), String> {
     tokio::time::timeout(ANSWER_MAX, masters.readiness())
         .await
         .unwrap_or_else(|_| Err(Unavailable::Overloaded.to_string()))
 }
 
-/// What all views share.
 pub(crate) async fn snapshot(masters: &dyn Masters) -> Result<Snapshot, Unavailable> {
     Ok(Snapshot {
         masters: within(masters.masters()).await?,

@@ -1,4 +1,5 @@
-//! Axes: what the masters have handed out of the plain numbers of a name of kind `segment`, and how long the rest lasts.
+//! Axes: the part of the plain numbers of a name of kind `segment` that the masters have handed out, and how long the
+//! rest lasts.
 
 use crate::masters::{as_number, as_text, as_text_or_null};
 use common::namespace::GeneratorName;
@@ -10,7 +11,7 @@ use serde::Serialize;
 /// `offset + increment x place`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct AxisRow {
-    /// Whose numbers lie on it.
+    /// The name whose numbers lie on it.
     #[serde(serialize_with = "as_text")]
     #[schema(value_type = String)]
     pub name: GeneratorName,
@@ -22,7 +23,7 @@ pub struct AxisRow {
     #[serde(serialize_with = "as_text")]
     #[schema(value_type = String)]
     pub last: u64,
-    /// How far the numbers of two places beside each other are from each other.
+    /// The distance between the numbers of two places beside each other.
     #[serde(serialize_with = "as_text")]
     #[schema(value_type = String)]
     pub increment: u64,
@@ -30,11 +31,11 @@ pub struct AxisRow {
     #[serde(serialize_with = "as_text")]
     #[schema(value_type = String)]
     pub offset: u64,
-    /// No master grants a place below: where an operator raised the axis to, or its first place.
+    /// The place below which no master grants any: where an operator raised the axis to, or its first place.
     #[serde(serialize_with = "as_text")]
     #[schema(value_type = String)]
     pub floor: u64,
-    /// Every place below belongs to somebody, or to nobody for ever.
+    /// The place below which every one belongs to somebody, or to nobody for ever.
     #[serde(serialize_with = "as_text")]
     #[schema(value_type = String)]
     pub granted: u64,
@@ -48,26 +49,27 @@ pub struct AxisRow {
     #[serde(serialize_with = "as_text")]
     #[schema(value_type = String)]
     pub left: u64,
-    /// Places that both masters grant to agents in a day, by the use of the last hours: an estimate.
+    /// Places that both masters grant to agents in a day, at the rate of the last hours: an estimate.
     pub per_day: u64,
-    /// For how many whole days `free` and `left` last at this rate; `null` if nothing was used lately.
+    /// Whole days for which `free` and `left` last at this rate; `null` if nothing was used lately.
     pub lasts_days: Option<u64>,
-    /// Whether the other master has places to grant, too, as far as the answering one can tell; `null`: it cannot tell.
+    /// True if the other master has places to grant, too, as far as the answering one can tell; `null`: it cannot tell.
     pub other_holds: Option<bool>,
     /// The last place that agents show to have been granted, if the masters know nothing of it: then nothing is granted; `null`: none.
     #[serde(serialize_with = "as_text_or_null")]
     #[schema(value_type = Option<String>)]
     pub shown: Option<u64>,
-    /// In how many whole hours one network can use up the whole axis, if that is less than a day; `null`: not within a day.
+    /// Whole hours within which one network can use up the whole axis, if that is less than a day; `null`: not within a
+    /// day.
     pub hours_at_least: Option<u64>,
-    /// Whether the name gives no more numbers.
+    /// True if the name gives no more numbers.
     pub retired: bool,
 }
 
 /// A part of an axis that one run of one master may grant from, or might have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct ExtentRow {
-    /// Which master.
+    /// The number of the master.
     #[serde(serialize_with = "as_number")]
     #[schema(value_type = u8)]
     pub master: MasterId,
@@ -82,22 +84,21 @@ pub struct ExtentRow {
 }
 
 impl ExtentRow {
-    /// That of these places.
     pub const fn new(master: MasterId, span: Span) -> Self {
         Self { master, from: span.from, to: span.to.saturating_sub(1) }
     }
 }
 
 impl AxisRow {
-    /// An axis that lasts for fewer days is pointed out.
+    /// Days for which an axis has to last not to be pointed out.
     const SOON_DAYS: u64 = 30;
 
-    /// Whether operators should see to another name: all of it is granted, or will be used up soon.
+    /// Tells whether operators should see to another name: all of it is granted, or will be used up soon.
     pub fn ends_soon(&self) -> bool {
         !self.retired && (self.free == 0 || self.lasts_days.is_some_and(|days| days < Self::SOON_DAYS))
     }
 
-    /// For how many whole days so many places last at so many a day; `None` if none are used.
+    /// Whole days for which so many places last at so many a day; `None` if none are used.
     pub const fn days(places: u64, per_day: u64) -> Option<u64> {
         places.checked_div(per_day)
     }

@@ -32,7 +32,7 @@ pub(crate) const LEN_MAX: usize = 64 << 20;
 const NAMES_MAX: usize = NAMESPACES_MAX + RETIRED_MAX;
 /// Problems of a file that are told at once.
 const PROBLEMS_MAX: usize = 100;
-/// Characters of a problem at most: some say what the file says.
+/// Characters of a problem at most: some repeat what the file says.
 const PROBLEM_LEN_MAX: usize = 500;
 
 /// The settings of a cluster: what its names stand for, who may ask for leases, and who may use the console, without any secret.
@@ -426,7 +426,7 @@ impl Check {
     }
 }
 
-/// What to do about a name that lives here otherwise than in a file. Left out of it, numbers could come a second time.
+/// The remedy for a name that lives here otherwise than in a file. Left out of it, numbers could come a second time.
 fn in_the_way(here: &NamespaceRow, kind: Kind) -> &'static str {
     match kind {
         _ if !here.in_use && !here.retired => {

@@ -89,12 +89,12 @@ fn planned(file: &Value, here: &Here) -> Result<Plan, String> {
     plan(file.to_string().as_bytes(), here)
 }
 
-/// Why a file is refused.
+/// The reason for which a file is refused.
 fn refused(file: &Value, here: &Here) -> String {
     planned(file, here).unwrap_err()
 }
 
-/// What here would be once a plan is carried out.
+/// The state of this cluster once a plan is carried out.
 fn carried_out(plan: &Plan, mut here: Here) -> Here {
     for change in &plan.names {
         let Change::Restore { namespace, retired, proved: false } = change else { panic!("{change:?}") };

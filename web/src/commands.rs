@@ -1,4 +1,4 @@
-//! What the console can have done: one trait, whose every change names who wants it.
+//! Changes that the console can ask for: one trait, whose every change names who wants it.
 
 use crate::masters::{AuditRow, LeaseRow, Unavailable};
 use crate::sequences::{Drained, KeyRaised, SectionMoved};
@@ -12,7 +12,7 @@ use common::token::TokenKey;
 use futures::future::BoxFuture;
 use serde::Serialize;
 
-/// Changes, and what is asked before and after them.
+/// Changes, and the questions asked before and after them.
 pub trait Commands: Send + Sync + 'static {
     /// The lease of a token; `None` if it is free.
     ///
@@ -87,16 +87,16 @@ pub trait Commands: Send + Sync + 'static {
     fn verify_audit(&self) -> BoxFuture<'_, Result<AuditCheck, Unavailable>>;
 }
 
-/// Lines of the audit that were looked for.
+/// Lines of the audit that match a filter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditPart {
     /// The newest first.
     pub rows: Vec<AuditRow>,
-    /// The number of the line before which to look on; `None` if there are no older ones.
+    /// The number of the line before which to go on; `None` if there are no older ones.
     pub older: Option<u64>,
 }
 
-/// Which lines of the audit are wanted. An empty filter wants all.
+/// A filter of audit lines. An empty one wants all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct AuditFilter {
     /// Only those whose actor's name contains this.
@@ -110,12 +110,11 @@ pub struct AuditFilter {
 }
 
 impl AuditFilter {
-    /// Whether it wants everything.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether a line with these texts is wanted.
+    /// Tells whether a line with these texts is wanted.
     pub fn admits(&self, actor: &str, action: Action, subject: &str) -> bool {
         self.actor.as_deref().is_none_or(|wanted| actor.contains(wanted))
             && self.action.as_deref().is_none_or(|wanted| action.code().starts_with(wanted))
@@ -124,17 +123,17 @@ impl AuditFilter {
     }
 }
 
-/// What came of walking the audit.
+/// The result of walking the audit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct AuditCheck {
-    /// Whether every line follows from the one before it, to the last that was written.
+    /// True if every line follows from the one before it, to the last that was written.
     pub whole: bool,
-    /// How many lines there are.
+    /// The number of lines.
     pub lines: u64,
     /// The number of the last line.
     pub last: u64,
     /// The last line's SHA-256. Kept elsewhere it also shows a chain that was made anew.
     pub hash: String,
-    /// What does not fit; `null` if it is whole.
+    /// The fault, if there is one; `null` if it is whole.
     pub problem: Option<String>,
 }

@@ -1,8 +1,8 @@
 //! The admin console of a master: live pages and a JSON API.
 //!
-//! It sees the masters through one trait, [`Masters`], and never the ledger itself. Pages are rendered here and sent
-//! whole, so they work without a script; the one script only replaces parts of the page by what the server renders anew
-//! (`/events`). Everything the page needs is inside the program.
+//! The console sees the masters through one trait, [`Masters`], and never the ledger itself. Pages are rendered here
+//! and sent whole, so they work without a script; the one script only replaces parts of the page by what the server
+//! renders anew (`/events`). Everything the page needs is inside the program.
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 
 mod agents;
@@ -38,8 +38,8 @@ pub use auth::{
 pub use axes::{AxisRow, ExtentRow};
 pub use commands::{AuditCheck, AuditFilter, AuditPart, Commands};
 pub use masters::{
-    AgentPattern, AuditRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters, NamespaceRow,
-    NetworkRow, Order, Page, PoolRow, Search, Seen, SortBy, Unavailable, count_pools,
+    AgentPattern, AuditRow, LeaseFields, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters,
+    NamespaceRow, NetworkRow, Order, Page, PoolRow, Search, SortBy, Unavailable, count_pools,
 };
 pub use names::{Label, NamespaceFilter, Text};
 pub use sequences::{

@@ -19,7 +19,7 @@ use tokio::sync::{Semaphore, watch};
 
 /// The most browsers that may watch at the same time. The others show the page as it was when they loaded it.
 pub(crate) const WATCHERS_MAX: usize = 64;
-/// How long after one round of rendering the next one begins, at the earliest.
+/// The shortest time from one round of rendering to the next.
 const ROUND: Duration = Duration::from_secs(1);
 
 /// Those who watch, and what they watch.
@@ -36,7 +36,7 @@ type Newest = Option<Arc<Parts>>;
 struct Watched {
     /// No new watcher any more.
     closed: bool,
-    /// Whether the poller runs.
+    /// True while the poller runs.
     polling: bool,
     views: BTreeMap<View, watch::Sender<Newest>>,
 }
@@ -145,7 +145,7 @@ impl Drop for Poller {
     }
 }
 
-/// What is new since `sent`, as a JSON object of part names and their HTML.
+/// The parts that changed since `sent`, as a JSON object of part names and their HTML.
 fn event(parts: &Parts, sent: Option<&Parts>) -> Option<Event> {
     let changed = parts.changed_since(sent);
     if changed.is_empty() {

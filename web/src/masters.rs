@@ -1,9 +1,9 @@
-//! What the console knows of the masters: one trait, and the rows it hands over.
+//! The console's view of the masters: one trait, and the rows it hands over.
 //!
 //! Whoever serves the console implements [`Masters`]; the console itself holds no state about leases and never sees the
 //! ledger.
 
-pub use crate::table::{LeasePage, Order, Page, Search, Seen, SortBy};
+pub use crate::table::{LeaseFields, LeasePage, Order, Page, Search, SortBy};
 
 use crate::agents::{AgentRow, SettingsRow};
 use crate::axes::AxisRow;
@@ -40,13 +40,13 @@ pub trait Masters: Send + Sync + 'static {
     /// [`Unavailable`] if this master cannot answer now.
     fn masters(&self) -> BoxFuture<'_, Result<Vec<MasterRow>, Unavailable>>;
 
-    /// How many values of each token type are free, held, resting. [`count_pools`] does the counting.
+    /// Counts of the values of each token type that are free, held, resting. [`count_pools`] does the counting.
     ///
     /// # Errors
     /// [`Unavailable`] if this master cannot answer now.
     fn pools(&self) -> BoxFuture<'_, Result<Vec<PoolRow>, Unavailable>>;
 
-    /// Whether a new lease can be granted now; if not, the reason in one sentence.
+    /// Checks that a new lease can be granted now.
     ///
     /// # Errors
     /// The reason.
@@ -58,13 +58,13 @@ pub trait Masters: Send + Sync + 'static {
     /// [`Unavailable`] if this master cannot answer now.
     fn audit(&self, before: Option<u64>, count: usize) -> BoxFuture<'_, Result<Vec<AuditRow>, Unavailable>>;
 
-    /// Who may ask for leases.
+    /// The networks that may ask for leases.
     ///
     /// # Errors
     /// [`Unavailable`] if this master cannot answer now.
     fn whitelist(&self) -> BoxFuture<'_, Result<Vec<NetworkRow>, Unavailable>>;
 
-    /// What generators' names stand for, the predefined ones first.
+    /// The generators' names and what they stand for, the predefined ones first.
     ///
     /// # Errors
     /// [`Unavailable`] if this master cannot answer now.
@@ -101,13 +101,13 @@ pub trait Masters: Send + Sync + 'static {
     /// [`Unavailable`] if this master cannot answer now.
     fn agents(&self) -> BoxFuture<'_, Result<Vec<AgentRow>, Unavailable>>;
 
-    /// What the cluster was made with.
+    /// The cluster's parameters and this master's flags.
     ///
     /// # Errors
     /// [`Unavailable`] if this master cannot answer now.
     fn settings(&self) -> BoxFuture<'_, Result<SettingsRow, Unavailable>>;
 
-    /// What the audit says of a token, the newest line first, at most `count`; as far back as can be read at once.
+    /// Lines of the audit about a token, the newest first, at most `count`; as far back as can be read at once.
     ///
     /// # Errors
     /// [`Unavailable`] if this master cannot answer now.
@@ -116,31 +116,28 @@ pub trait Masters: Send + Sync + 'static {
     /// All metrics in Prometheus' text format; those that have the names of generators only if `named`.
     fn metrics(&self, named: bool) -> BoxFuture<'_, String>;
 
-    /// What this master's calendar says; times on the page are shown relative to it.
+    /// The time by this master's calendar; times on the page are shown relative to it.
     fn now(&self) -> WallMs;
 
     /// The test clock that this master runs by, if any: the page warns of it.
     fn test_clock(&self) -> Option<TestClock>;
 }
 
-/// Why this master could not answer.
+/// The reason for which this master could not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
-    /// Too many requests wait already.
     #[error("this master has too many requests waiting; ask again")]
     Overloaded,
-    /// What is on its disk is not what was written.
     #[error("this master cannot read what it wrote; its log says more")]
     Damaged,
     /// The process ends. Open event streams end with it.
     #[error("this master is shutting down")]
     ShuttingDown,
-    /// Nothing that must be durable can be promised.
     #[error("this master's disk is full: it promises nothing until there is room, and the other master renews")]
     DiskFull,
 }
 
-/// Where a lease is in its life, in the words of the API.
+/// The stage of a lease's life, in the words of the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LeaseStage {
@@ -154,7 +151,7 @@ pub enum LeaseStage {
     Resting,
 }
 
-/// Which leases are wanted. An empty filter wants all.
+/// A filter of leases. An empty one wants all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseFilter {
     /// Only those asked for under this type.
@@ -163,7 +160,6 @@ pub struct LeaseFilter {
     pub stage: Option<LeaseStage>,
     /// Only those of these agents.
     pub agent: Option<AgentPattern>,
-    /// Only this one.
     pub token: Option<TokenKey>,
     /// Only those in which this text occurs.
     pub search: Option<Search>,
@@ -187,20 +183,20 @@ pub struct LeaseRow {
     #[serde(serialize_with = "as_text")]
     #[schema(value_type = String)]
     pub token: TokenKey,
-    /// Where it is in its life.
+    /// The stage of its life.
     #[serde(rename = "state")]
     pub stage: LeaseStage,
-    /// Who holds it.
+    /// The agent that holds it.
     #[serde(serialize_with = "as_text")]
     #[schema(value_type = String)]
     pub agent_id: AgentId,
-    /// In which session: its first twelve digits, because with all of them one could take the lease.
+    /// The session that holds it: its first twelve digits, because with all of them one could take the lease.
     #[serde(serialize_with = "as_shown")]
     #[schema(value_type = String)]
     pub session: SessionId,
-    /// From where it was asked for; empty if unknown.
+    /// Address that it was asked for from; empty if unknown.
     pub address: String,
-    /// Which grant of the value it is.
+    /// The number of this grant of the value.
     pub g: u64,
     /// The first instant that may be written into an ID.
     #[serde(serialize_with = "as_text")]
@@ -210,11 +206,11 @@ pub struct LeaseRow {
     #[serde(serialize_with = "as_text")]
     #[schema(value_type = String)]
     pub until: WallMs,
-    /// When it was granted or last renewed; `None` while it is being granted.
+    /// Time of the grant or the last renewal; `None` while it is being granted.
     #[serde(serialize_with = "as_text_or_null")]
     #[schema(value_type = Option<String>)]
     pub renewed: Option<WallMs>,
-    /// When the value could have its next holder if it were not renewed any more.
+    /// The instant from which the value could have its next holder if it were not renewed any more.
     #[serde(serialize_with = "as_text")]
     #[schema(value_type = String)]
     pub reuse_at: WallMs,
@@ -227,12 +223,12 @@ pub struct MasterRow {
     #[serde(serialize_with = "as_number")]
     #[schema(value_type = u8)]
     pub id: MasterId,
-    /// Whether it is the one that answers.
+    /// True of the master that answers.
     pub this: bool,
-    /// What it does.
+    /// The state of the master.
     #[schema(value_type = String)]
     pub mode: MasterMode,
-    /// When it was last heard of; `None` if never. For the one that answers: now.
+    /// Time at which it was last heard of; `None` if never. For the one that answers: now.
     #[serde(serialize_with = "as_text_or_null")]
     #[schema(value_type = Option<String>)]
     pub last_heartbeat: Option<WallMs>,
@@ -240,21 +236,21 @@ pub struct MasterRow {
     pub lsn: Option<u64>,
     /// Its clock minus that of the one that answers, in milliseconds; `None` if unknown.
     pub clock_skew_ms: Option<i64>,
-    /// Until when it may extend leases without the other; `None` if nothing was allowed yet.
+    /// The instant until which it may extend leases without the other; `None` if nothing was allowed yet.
     #[serde(serialize_with = "as_text_or_null")]
     #[schema(value_type = Option<String>)]
     pub permit: Option<WallMs>,
     /// Its program's version, as far as known.
     pub version: Option<String>,
-    /// How far its machine's calendar jumped ahead, in milliseconds, which it does not follow; `None` if it did not, and for the
-    /// other one, which says so itself.
+    /// The lead of its machine's calendar after a jump, in milliseconds, which it does not follow; `None` if there was none, and
+    /// for the other one, which says so itself.
     pub calendar_ahead_ms: Option<i64>,
 }
 
-/// What a master does, as the one that answers sees it.
+/// The state of a master, as the one that answers sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MasterMode {
-    /// As it says itself.
+    /// The mode that it reports.
     Says(Mode),
     /// Nothing was heard of it for longer than a peer may be silent, or ever.
     Silent,
@@ -265,28 +261,28 @@ pub enum MasterMode {
 pub struct AuditRow {
     /// Its number in this master's audit.
     pub number: u64,
-    /// When.
+    /// Time of the change.
     #[serde(serialize_with = "as_text")]
     #[schema(value_type = String)]
     pub at: WallMs,
-    /// Who.
+    /// The actor.
     pub who: String,
-    /// From where; empty if unknown.
+    /// Address that the actor called from; empty if unknown.
     pub from: String,
-    /// What, as a stable name such as `lease.grant`.
+    /// The action, as a stable name such as `lease.grant`.
     #[serde(serialize_with = "as_text")]
     #[schema(value_type = String)]
     pub action: Action,
-    /// To what.
+    /// The subject of the action.
     pub subject: String,
-    /// How.
+    /// Details of the action.
     pub detail: String,
 }
 
 /// A network whose agents may ask for leases.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct NetworkRow {
-    /// In CIDR notation.
+    /// The network in CIDR notation.
     pub network: String,
 }
 
@@ -304,37 +300,37 @@ fn named<S: Serializer>(namespace: &Namespace, to: S) -> Result<S::Ok, S::Error>
     Named { name: namespace.name().to_string(), definition: namespace.definition() }.serialize(to)
 }
 
-/// What a generator's name stands for.
+/// A generator's name and what it stands for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct NamespaceRow {
     /// The name, and its definition with nothing left out.
     #[serde(flatten, serialize_with = "named")]
     #[schema(value_type = Named)]
     pub namespace: Namespace,
-    /// What is noted about it; that may change.
+    /// The note about it; that may change.
     #[schema(value_type = AboutSource)]
     pub about: About,
-    /// How many IDs one token can give in an hour (`uniq64`) or a day (`string`).
+    /// The number of IDs that one token can give in an hour (`uniq64`) or a day (`string`).
     pub capacity: u64,
-    /// Who registered it, or retired it; empty for those that always exist.
+    /// The account that registered it, or retired it; empty for those that always exist.
     pub registered_by: String,
-    /// Whether it gives no more IDs.
+    /// True if it gives no more IDs.
     pub retired: bool,
     /// Tells whether IDs are or were given by it. Before, it can be taken back and stand for anything.
     pub in_use: bool,
-    /// Whether any agent holds a lease of its token type; if none does, every agent answers `no_lease` for it.
+    /// True if any agent holds a lease of its token type; if none does, every agent answers `no_lease` for it.
     pub leased: bool,
 }
 
-/// How many values of a token type are in which stage. The types share values (`uint1` is a part of `uint2`), so these
-/// rows do not add up.
+/// Counts of the values of a token type by stage. The types share values (`uint1` is a part of `uint2`), so these rows
+/// do not add up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct PoolRow {
     /// The type.
     #[serde(rename = "type", serialize_with = "as_text")]
     #[schema(value_type = String)]
     pub token_type: TokenType,
-    /// How many values it has.
+    /// The number of its values.
     pub size: u32,
     /// Values that can be granted now.
     pub free: u32,
@@ -358,7 +354,7 @@ impl LeaseStage {
         }
     }
 
-    /// Where `lease` is at `now`; `None` if its rest is over and the value is free.
+    /// The stage of `lease` at `now`; `None` if its rest is over and the value is free.
     pub fn of(lease: &Lease, now: WallMs, parameters: &ClusterParameters) -> Option<Self> {
         match lease.state {
             LeaseState::Closed => (now < parameters.reuse_at(lease.until)).then_some(Self::Resting),
@@ -379,7 +375,6 @@ impl FromStr for LeaseStage {
 }
 
 impl AgentPattern {
-    /// Whether this agent is meant.
     pub fn matches(&self, agent: &AgentId) -> bool {
         if self.prefix { agent.as_str().starts_with(&self.text) } else { agent.as_str() == self.text }
     }
@@ -403,8 +398,8 @@ impl fmt::Display for AgentPattern {
 }
 
 impl LeaseFilter {
-    /// Whether a lease with these properties is wanted.
-    pub fn admits(&self, lease: &Seen<'_>) -> bool {
+    /// Tells whether a lease with these properties is wanted.
+    pub fn admits(&self, lease: &LeaseFields<'_>) -> bool {
         self.token_type.is_none_or(|wanted| wanted == lease.token_type)
             && self.stage.is_none_or(|wanted| wanted == lease.stage)
             && self.token.is_none_or(|wanted| wanted == lease.token)
@@ -471,7 +466,7 @@ impl Serialize for MasterMode {
 }
 
 impl PoolRow {
-    /// Whether most of it is in use, so that the rest is kept for agents and networks that are known.
+    /// Tells whether most of it is in use, so that the rest is kept for agents and networks that are known.
     pub fn is_low(&self) -> bool {
         let used = u64::from(self.size.saturating_sub(self.free));
         used * 100 >= u64::from(self.size) * u64::from(POOL_LOW_PERCENT)

@@ -35,7 +35,7 @@ fn a_lease_is_held_while_it_can_be_renewed_and_rests_until_it_can_be_granted() {
 fn pages_follow_each_other_without_gap_or_overlap() {
     let parameters = ClusterParameters::new(7, UtcOffset::default(), 4095).unwrap();
     let held = lease(LeaseState::Held, WallMs(DAY_MS), false);
-    let seen = |value: u32| Seen::of_lease(key(value * 3), &held, LeaseStage::Held);
+    let seen = |value: u32| LeaseFields::of_lease(key(value * 3), &held, LeaseStage::Held);
     let all = || (0..10).map(|value| (seen(value), &held));
     let cut = |page: Page| {
         let page = page.cut(all(), |key, lease| LeaseRow::of_lease(key, lease, LeaseStage::Held, &parameters));
@@ -80,7 +80,7 @@ fn any_order_is_a_stable_cut_of_the_whole() {
         .collect();
     let all = || {
         let keys = (0..).map(key);
-        keys.zip(&leases).map(|(key, lease)| (Seen::of_lease(key, lease, LeaseStage::Held), lease))
+        keys.zip(&leases).map(|(key, lease)| (LeaseFields::of_lease(key, lease, LeaseStage::Held), lease))
     };
     for (by, descending) in SortBy::ALL.into_iter().flat_map(|by| [(by, false), (by, true)]) {
         let order = Order { by, descending };
@@ -102,7 +102,7 @@ fn any_order_is_a_stable_cut_of_the_whole() {
 fn a_search_finds_tokens_agents_sessions_and_addresses() {
     let mut held = lease(LeaseState::Held, WallMs(DAY_MS), false);
     held.address = "10.4.0.7:4000".to_owned();
-    let seen = Seen::of_lease(key(46), &held, LeaseStage::Held);
+    let seen = LeaseFields::of_lease(key(46), &held, LeaseStage::Held);
     let session = held.session.to_string();
     let wrong_end = format!("{}f", &session[..31]);
     for (text, found) in [

@@ -1,4 +1,4 @@
-//! Which names are shown: a text that is looked for, and what is noted about them.
+//! Filters of names: by a text, and by what is noted about them.
 
 use crate::masters::NamespaceRow;
 use common::about::{About, is_label_key};
@@ -6,7 +6,7 @@ use common::kind::Kind;
 use std::fmt;
 use std::str::FromStr;
 
-/// Which names are wanted. An empty filter wants all; case never matters.
+/// A filter of names. An empty one wants all; case never matters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NamespaceFilter {
     /// Only those in which this text occurs: in the name, its description, application, owner or a label (`key=value`).
@@ -21,11 +21,11 @@ pub struct NamespaceFilter {
     pub kind: Option<Kind>,
 }
 
-/// A text that is looked for, in lower case: at most 256 characters.
+/// A text to search for, in lower case: at most 256 characters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Text(String);
 
-/// A label that is looked for: a key with any value (`env`), or with this one (`env=prod`).
+/// A label to search for: a key with any value (`env`), or with this one (`env=prod`).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Label {
     key: String,
@@ -34,7 +34,6 @@ pub struct Label {
 }
 
 impl NamespaceFilter {
-    /// Whether this name is wanted.
     pub fn admits(&self, row: &NamespaceRow) -> bool {
         let NamespaceRow { namespace, about, .. } = row;
         self.kind.is_none_or(|kind| kind == namespace.kind())

@@ -1,4 +1,4 @@
-//! How somebody likes the pages: the language, and light or dark.
+//! A viewer's preferences: the language, and light or dark.
 
 use crate::words::{Lang, Words};
 use axum::http::header;
@@ -28,7 +28,7 @@ impl Theme {
     }
 }
 
-/// What somebody chose, by cookies and by what the browser asks for.
+/// The viewer's choices, by cookies and by what the browser asks for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Preferences {
     pub(crate) lang: Lang,

@@ -9,10 +9,10 @@ use axum::response::{Html, IntoResponse, Response};
 use serde_json::json;
 use utoipa::ToSchema;
 
-/// What a caller is told when it is told to come back, in seconds.
+/// Seconds after which a caller that is to come back may.
 const RETRY_AFTER_S: u16 = 5;
 
-/// What went wrong, for the one who can act on it.
+/// An error, for the one who can act on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     status: StatusCode,
@@ -134,8 +134,8 @@ pub(crate) struct ProblemBody {
     title: String,
     /// The status.
     status: u16,
-    /// What is wrong and who can mend it, for people.
+    /// The error and who can mend it, for people.
     detail: String,
-    /// What is wrong, for programs: it never changes.
+    /// The error, for programs: it never changes.
     code: String,
 }

@@ -30,7 +30,7 @@ pub(crate) struct FilterQuery {
     pub(crate) search: String,
 }
 
-/// Which names, as it stands in the address; an empty value is as good as none, because forms send those.
+/// The filter of names as it stands in the address; an empty value is as good as none, because forms send those.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -65,24 +65,24 @@ impl TryFrom<NamespacesQuery> for NamespaceFilter {
     }
 }
 
-/// Lines of the audit that one answer holds unless it is said, and at most.
+/// Lines of the audit that one answer holds, unless the query says how many.
 pub(crate) const AUDIT_LINES: usize = 100;
-/// See [`AUDIT_LINES`].
+/// Lines of the audit that one answer holds at most.
 pub(crate) const AUDIT_LINES_MAX: usize = 1_000;
 
-/// Lines of the audit that one answer looks at.
+/// Lines of the audit that one answer reads at most.
 pub(crate) const AUDIT_SCAN_MAX: usize = 100_000;
-/// The same for a page, which looks again each second as long as somebody watches it.
+/// Lines of the audit that a page reads at most, again each second as long as somebody watches it.
 pub(crate) const AUDIT_WATCHED_MAX: usize = 10_000;
 
-/// Which part of the audit.
+/// A part of the audit.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct AuditQuery {
     /// Only lines before this one.
     before: Option<u64>,
-    /// How many lines, 1 to 1000; 100 unless it is said.
+    /// The number of lines, 1 to 1000; 100 unless it is said.
     #[param(minimum = 1, maximum = 1000)]
     n: Option<usize>,
     /// Only those whose actor's name contains this.
@@ -97,7 +97,7 @@ pub(crate) struct AuditQuery {
 }
 
 impl AuditQuery {
-    /// Which lines. An empty text is as good as none, because forms send those.
+    /// The filter. An empty text is as good as none, because forms send those.
     pub(crate) fn filter(&self) -> AuditFilter {
         let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         AuditFilter {
@@ -108,7 +108,7 @@ impl AuditQuery {
         }
     }
 
-    /// Before which line, and how many.
+    /// The line before which to begin, and the number of lines.
     pub(crate) fn part(self) -> Result<(Option<u64>, usize), Problem> {
         let count = self.n.unwrap_or(AUDIT_LINES);
         if !(1..=AUDIT_LINES_MAX).contains(&count) {
@@ -118,12 +118,12 @@ impl AuditQuery {
     }
 }
 
-/// Rows of sections that one answer holds unless it is said, and at most.
+/// Rows of sections that one answer holds, unless the query says how many.
 pub(crate) const SECTION_ROWS: usize = 100;
-/// See [`SECTION_ROWS`].
+/// Rows of sections that one answer holds at most.
 pub(crate) const SECTION_ROWS_MAX: usize = 1_000;
 
-/// Which sections.
+/// A part of the sections.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -140,13 +140,13 @@ pub(crate) struct SectionsQuery {
     /// Only those after this one: NAME/SECTION.
     #[serde(default)]
     after: String,
-    /// How many rows, 1 to 1000; 100 unless it is said.
+    /// The number of rows, 1 to 1000; 100 unless it is said.
     #[param(minimum = 1, maximum = 1000)]
     n: Option<usize>,
 }
 
 impl SectionsQuery {
-    /// Which ones, and which part of them.
+    /// The filter, and the part of what it lets through.
     pub(crate) fn read(self) -> Result<(SectionFilter, SectionPage), Problem> {
         let limit = self.n.unwrap_or(SECTION_ROWS);
         if !(1..=SECTION_ROWS_MAX).contains(&limit) {

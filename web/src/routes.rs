@@ -1,4 +1,4 @@
-//! What stands at which address.
+//! The routes of the console.
 
 use crate::api;
 use crate::auth::{Auth, guard};
@@ -22,11 +22,11 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::set_header::SetResponseHeaderLayer;
 use tower_http::timeout::TimeoutLayer;
 
-/// Nothing from elsewhere, no code in the page, no frames.
+/// A policy that allows nothing from elsewhere, no code in the page, and no frames.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
      connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
-/// How long a request may take until its answer begins; a live page's answer begins at once.
+/// The longest time until the answer to a request begins; a live page's answer begins at once.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 /// The largest body of a request, in bytes: a form or a small JSON object.
 const BODY_LEN_MAX: usize = 64 * 1024;
@@ -65,7 +65,8 @@ pub(crate) fn router(shared: Shared) -> axum::Router {
     dressed(routes)
 }
 
-/// What is answered while the console has no place: how this master is, and to everybody else to come back.
+/// Routes for callers while the console has no place: they say how this master is, and tell everybody else to come
+/// back.
 pub(crate) fn spare_router(shared: Shared) -> axum::Router {
     let auth = Arc::clone(&shared.auth);
     let routes = axum::Router::new()
@@ -79,7 +80,7 @@ pub(crate) fn spare_router(shared: Shared) -> axum::Router {
     dressed(routes)
 }
 
-/// With the bounds of every request and the headers that every answer carries.
+/// Adds the bounds of every request and the headers that every answer carries.
 fn dressed(routes: axum::Router) -> axum::Router {
     routes
         .layer(DefaultBodyLimit::max(BODY_LEN_MAX))
@@ -198,7 +199,8 @@ async fn nothing_here(uri: Uri, headers: HeaderMap) -> Response {
     }
 }
 
-/// There is no place for this one: it is told so, and closed, so that the next one finds a place.
+/// Tells a caller for whom there is no place to come back, and closes the connection, so that the next one finds a
+/// place.
 async fn come_back(uri: Uri, headers: HeaderMap) -> Response {
     let why = Problem::overloaded("all of the console's connections are at work; close some, or come back");
     let is_api = uri.path() == "/api" || uri.path().starts_with("/api/");

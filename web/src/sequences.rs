@@ -1,4 +1,4 @@
-//! Sequences: who serves which sections of keys, what is under way, and the agents that serve them.
+//! Sequences: who serves which sections of keys, changes under way, and the agents that serve them.
 
 use crate::masters::{AgentPattern, as_shown, as_text, as_text_or_null};
 use common::namespace::GeneratorName;
@@ -10,7 +10,7 @@ use serde::Serialize;
 /// Parts that the bar of one name is drawn of at most: more than that could not be told apart.
 pub const BAR_PARTS_MAX: usize = 120;
 
-/// How sections are, as the answering master knows it.
+/// The state of sections, as the answering master knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SectionState {
@@ -39,7 +39,7 @@ impl SectionState {
     }
 }
 
-/// Who serves sections, or is going to.
+/// An agent that serves sections, or is going to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct SectionHolder {
     /// The agent's name.
@@ -50,9 +50,9 @@ pub struct SectionHolder {
     #[serde(serialize_with = "as_shown")]
     #[schema(value_type = String)]
     pub session: SessionId,
-    /// Where clients reach it by HTTP.
+    /// Address where clients reach it by HTTP.
     pub http: String,
-    /// Where other agents reach it.
+    /// Address where other agents reach it.
     pub rpc: String,
 }
 
@@ -66,7 +66,7 @@ impl From<&SectionOwner> for SectionHolder {
 /// Sections of one name beside each other that have one owner and one state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct SectionRow {
-    /// Whose keys they are.
+    /// The name whose sections they are.
     #[serde(serialize_with = "as_text")]
     #[schema(value_type = String)]
     pub name: GeneratorName,
@@ -76,21 +76,21 @@ pub struct SectionRow {
     pub from: u32,
     /// The last section.
     pub to: u32,
-    /// How they are.
+    /// The state of all of them.
     pub state: SectionState,
-    /// How often the one of them that changed hands least did; 1 is the first owner.
+    /// The number of owners of the one of them that changed hands least; 1 is the first owner.
     pub g_from: u64,
-    /// The same of the one that changed hands most.
+    /// The number of owners of the one of them that changed hands most.
     pub g_to: u64,
-    /// Whose they are; `null` as long as the first owner is only proposed.
+    /// The owner; `null` as long as the first owner is only proposed.
     pub owner: Option<SectionHolder>,
-    /// Who is proposed; `null` if nobody is, as far as this master knows.
+    /// The next owner that is proposed; `null` if there is none, as far as this master knows.
     pub next: Option<SectionHolder>,
     /// No number above it was given for any key of this section; `null` if the row is about several.
     pub max_seq: Option<u64>,
 }
 
-/// Which sections are wanted. An empty filter wants all.
+/// A filter of sections. An empty one wants all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SectionFilter {
     /// Only those of names of this set.
@@ -101,12 +101,12 @@ pub struct SectionFilter {
     pub agent: Option<AgentPattern>,
 }
 
-/// Which part of the matching rows is wanted.
+/// A part of the matching rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SectionPage {
     /// Only sections after this one.
     pub after: Option<SectionKey>,
-    /// How many rows at most.
+    /// The largest number of rows.
     pub limit: usize,
 }
 
@@ -117,11 +117,11 @@ pub struct BarPart {
     pub from: u32,
     /// The last one.
     pub to: u32,
-    /// How most of them are.
+    /// The state of most of them.
     pub state: SectionState,
-    /// Who has most of them; `None`: nobody had any.
+    /// The agent that has most of them; `None`: nobody had any.
     pub agent_id: Option<AgentId>,
-    /// Whether there are others in this part, too: there is more to it than can be drawn.
+    /// True if there are others in this part, too: there is more to it than can be drawn.
     pub mixed: bool,
 }
 
@@ -132,13 +132,13 @@ pub struct SequenceRow {
     pub name: GeneratorName,
     /// The set whose agents serve it.
     pub set: String,
-    /// Whether the name gives no more numbers.
+    /// True if the name gives no more numbers.
     pub retired: bool,
-    /// How many sections it has.
+    /// The number of its sections.
     pub sections: u32,
     /// Keys of a section.
     pub keys_per_section: u32,
-    /// How many of them are in which state, in the order of [`SectionState::ALL`]. The rest was never asked for.
+    /// Counts of the sections in each state, in the order of [`SectionState::ALL`]. The rest was never asked for.
     pub counts: [u32; 4],
     /// From the first to the last section that was given to anybody, at most [`BAR_PARTS_MAX`].
     pub bar: Vec<BarPart>,
@@ -157,9 +157,9 @@ pub struct AllocatorRow {
     pub session: SessionId,
     /// The sets that it serves.
     pub sets: Vec<String>,
-    /// Where clients reach it by HTTP.
+    /// Address where clients reach it by HTTP.
     pub http: String,
-    /// Where other agents reach it.
+    /// Address where other agents reach it.
     pub rpc: String,
     /// Sections that it has or is to have, as far as this master knows.
     pub sections: u32,
@@ -169,28 +169,28 @@ pub struct AllocatorRow {
     pub memory_limit: u64,
     /// Calls for keys a second, lately.
     pub per_second: u32,
-    /// When it last asked the answering master for its sections; `null`: not since that master started.
+    /// Time at which it last asked the answering master for its sections; `null`: not since that master started.
     #[serde(serialize_with = "as_text_or_null")]
     #[schema(value_type = Option<String>)]
     pub last_keep: Option<WallMs>,
-    /// Whether both masters have not heard of it for longer than it may serve.
+    /// True if both masters have not heard of it for longer than it may serve.
     pub silent: bool,
-    /// Whether an operator drains it.
+    /// True if an operator drains it.
     pub draining: bool,
-    /// Whether it is about to stop, and gives its sections away by itself.
+    /// True if it is about to stop, and gives its sections away by itself.
     pub leaves: bool,
 }
 
-/// What becomes of a section that an operator moves.
+/// The answer to an operator who moves a section.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct SectionMoved {
-    /// Whose section.
+    /// The name of the sequence.
     #[serde(serialize_with = "as_text")]
     #[schema(value_type = String)]
     pub name: GeneratorName,
-    /// Which one.
+    /// The section's number.
     pub section: u32,
-    /// Where it goes.
+    /// The agent that gets it.
     #[serde(serialize_with = "as_text")]
     #[schema(value_type = String)]
     pub to: AgentId,
@@ -215,21 +215,21 @@ pub struct KeyRaised {
     pub home: u8,
 }
 
-/// What becomes of an agent that an operator drains or lets have sections again.
+/// The answer to an operator who drains an agent or lets it have sections again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct Drained {
     /// The agent.
     #[serde(serialize_with = "as_text")]
     #[schema(value_type = String)]
     pub agent_id: AgentId,
-    /// Whether it is drained from now on.
+    /// True if it is drained from now on.
     pub draining: bool,
     /// Sections that it has, or is to have, at the moment.
     pub sections: u32,
 }
 
 impl SequenceRow {
-    /// How many sections are in a state.
+    /// Counts the sections in a state.
     pub fn count(&self, state: SectionState) -> u32 {
         let at = SectionState::ALL.iter().position(|it| *it == state);
         at.and_then(|at| self.counts.get(at)).copied().unwrap_or_default()

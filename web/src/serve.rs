@@ -22,22 +22,23 @@ use tokio_util::sync::CancellationToken;
 
 /// The most connections at a time, if there are descriptors for them.
 pub const CONNECTIONS_MAX: usize = PLACES_MAX + SPARE_MAX;
-/// Those that are served everything.
+/// Connections at a time that are served everything, at most.
 const PLACES_MAX: usize = 256;
-/// Those beyond them that are told that there are too many, or answered if they only ask how this master is,
+/// Connections at a time, beyond those, that are told that there are too many, or answered if they only ask how this
+/// master is, at most.
 const SPARE_MAX: usize = 64;
-/// and which part of fewer these are.
+/// Divisor of the connections that there are descriptors for: no more than this part of them is spare.
 const SPARE_PART: usize = 5;
-/// How long a request's head may take to arrive, and how long a connection may idle between two requests.
+/// The longest time that a request's head may take to arrive, and that a connection may idle between two requests.
 const HEAD_MAX: Duration = Duration::from_secs(15);
-/// How long an answer may wait for the other end to read on.
+/// The longest time that an answer may wait for the other end to read on.
 const WRITE_MAX: Duration = Duration::from_secs(30);
 /// The largest head of a request, in bytes.
 const HEAD_BYTES_MAX: usize = 32 * 1024;
-/// How long requests may take to finish once the process is told to stop.
+/// The longest time that requests may take to finish once the process is told to stop.
 const STOP_MAX: Duration = Duration::from_secs(2);
 
-/// Which connections there are, and what each is served.
+/// The connections there are, and what each is served.
 struct Site {
     places: Places,
     all: Router,

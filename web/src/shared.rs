@@ -1,4 +1,4 @@
-//! What every handler can have.
+//! The state that every handler can have.
 
 use crate::auth::Auth;
 use crate::live::Live;
@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-/// It.
 #[derive(Clone)]
 pub(crate) struct Shared {
     pub(crate) masters: Arc<dyn Masters>,

@@ -1,4 +1,4 @@
-//! Which leases are shown, in which order, and which page of them.
+//! The leases that are shown, their order, and pages of them.
 
 use crate::masters::{LeaseRow, LeaseStage};
 use common::lease::{Lease, Prep};
@@ -8,7 +8,7 @@ use common::token::{TokenKey, TokenType};
 use std::fmt;
 use std::str::FromStr;
 
-/// A text that is looked for in leases: a whole token, a part of an agent's name, or the beginning of a session or an
+/// A text to search for in leases: a whole token, a part of an agent's name, or the beginning of a session or an
 /// address. Case does not matter.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Search(String);
@@ -16,87 +16,64 @@ pub struct Search(String);
 /// The order of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Order {
-    /// By what.
     pub by: SortBy,
-    /// The greatest first.
     pub descending: bool,
 }
 
-/// What rows are put in order by; those that are equal in it stay in the order of their tokens.
+/// The columns that rows are put in order by; those that are equal in one stay in the order of their tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SortBy {
-    /// The token.
     #[default]
     Token,
-    /// The stage.
     State,
-    /// The agent's name.
     Agent,
-    /// The end.
     Until,
-    /// The last renewal.
     Renewed,
 }
 
-/// Which part of the matching leases is wanted: of those after `after`, without the first `skip`, at most `limit`.
+/// A part of the matching leases: of those after `after`, without the first `skip`, at most `limit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Page {
-    /// Only leases whose key follows this one.
     pub after: Option<TokenKey>,
-    /// How many of them to leave out at the beginning.
     pub skip: usize,
-    /// How many rows at most.
     pub limit: usize,
-    /// In which order.
     pub order: Order,
 }
 
 /// A page of leases.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeasePage {
-    /// The rows, ascending by key.
     pub rows: Vec<LeaseRow>,
-    /// How many leases match, on all pages together.
+    /// Counts the leases that match, on all pages together.
     pub total: usize,
 }
 
-/// What of a lease filters and orders look at.
+/// The fields of a lease that are searched and sorted by.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen<'a> {
-    /// The token.
+pub struct LeaseFields<'a> {
     pub token: TokenKey,
-    /// The type it was asked for under.
     pub token_type: TokenType,
-    /// Where it is in its life.
     pub stage: LeaseStage,
-    /// Who holds it.
     pub agent_id: &'a AgentId,
-    /// In which session.
     pub session: SessionId,
-    /// From where it was asked for.
     pub address: &'a str,
-    /// The end.
     pub until: WallMs,
-    /// When it was granted or last renewed.
     pub renewed: Option<WallMs>,
 }
 
-impl<'a> Seen<'a> {
-    /// What of a lease in `stage` is looked at.
+impl<'a> LeaseFields<'a> {
     pub fn of_lease(token: TokenKey, lease: &'a Lease, stage: LeaseStage) -> Self {
         let Lease { token_type, agent_id, session, address, until, renewed, .. } = lease;
         let (token_type, session, until, renewed) = (*token_type, *session, *until, Some(*renewed));
         Self { token, token_type, stage, agent_id, session, address, until, renewed }
     }
 
-    /// What of a proposal is looked at.
     pub fn of_prep(prep: &'a Prep) -> Self {
         let Prep { key: token, token_type, agent_id, session, address, until, .. } = prep;
         let (token, token_type, session, until) = (*token, *token_type, *session, *until);
         Self { token, token_type, stage: LeaseStage::Granting, agent_id, session, address, until, renewed: None }
     }
 
-    /// What of a row is looked at.
     pub fn of_row(row: &'a LeaseRow) -> Self {
         let LeaseRow { token, token_type, stage, agent_id, session, address, until, renewed, .. } = row;
         let (token, token_type, stage, session) = (*token, *token_type, *stage, *session);
@@ -105,10 +82,10 @@ impl<'a> Seen<'a> {
 }
 
 impl Search {
-    /// The longest text that is looked for, in characters.
+    /// The longest text to search for, in characters.
     pub const LEN_MAX: usize = 64;
 
-    pub(crate) fn finds(&self, lease: &Seen<'_>) -> bool {
+    pub(crate) fn finds(&self, lease: &LeaseFields<'_>) -> bool {
         let begins = |text: &str| text.get(..self.0.len()).is_some_and(|start| start.eq_ignore_ascii_case(&self.0));
         lease.agent_id.as_str().to_ascii_lowercase().contains(&self.0)
             || lease.token.text().eq_ignore_ascii_case(&self.0)
@@ -143,7 +120,6 @@ impl SortBy {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::Token, Self::State, Self::Agent, Self::Until, Self::Renewed];
 
-    /// The name in URLs.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Token => "token",
@@ -156,7 +132,7 @@ impl SortBy {
 }
 
 impl Order {
-    fn compare(self, a: &Seen<'_>, b: &Seen<'_>) -> std::cmp::Ordering {
+    fn compare(self, a: &LeaseFields<'_>, b: &LeaseFields<'_>) -> std::cmp::Ordering {
         let by = match self.by {
             SortBy::Token => a.token.cmp(&b.token),
             SortBy::State => a.stage.cmp(&b.stage),
@@ -172,7 +148,7 @@ impl Page {
     /// Cuts this page out of all that matches, ascending by key. Only what is on the page is made into rows.
     pub fn cut<'a, T>(
         &self,
-        matching: impl Iterator<Item = (Seen<'a>, T)>,
+        matching: impl Iterator<Item = (LeaseFields<'a>, T)>,
         row: impl Fn(TokenKey, T) -> LeaseRow,
     ) -> LeasePage {
         if self.order != Order::default() {
@@ -180,7 +156,7 @@ impl Page {
         }
         let mut page = LeasePage::default();
         let mut skipped = 0;
-        for (Seen { token: key, .. }, item) in matching {
+        for (LeaseFields { token: key, .. }, item) in matching {
             page.total += 1;
             if self.after.is_some_and(|after| key <= after) || page.rows.len() >= self.limit {
                 continue;
@@ -197,19 +173,19 @@ impl Page {
     /// The same in another order: what comes before the page's end is told apart from the rest, and only that is sorted.
     fn cut_sorted<'a, T>(
         &self,
-        matching: impl Iterator<Item = (Seen<'a>, T)>,
+        matching: impl Iterator<Item = (LeaseFields<'a>, T)>,
         row: impl Fn(TokenKey, T) -> LeaseRow,
     ) -> LeasePage {
-        let mut all: Vec<(Seen<'a>, T)> = matching.collect();
+        let mut all: Vec<(LeaseFields<'a>, T)> = matching.collect();
         let total = all.len();
-        let compare = |a: &(Seen<'a>, T), b: &(Seen<'a>, T)| self.order.compare(&a.0, &b.0);
+        let compare = |a: &(LeaseFields<'a>, T), b: &(LeaseFields<'a>, T)| self.order.compare(&a.0, &b.0);
         let end = self.skip.saturating_add(self.limit);
         if end < total {
             all.select_nth_unstable_by(end, compare);
             all.truncate(end);
         }
         all.sort_unstable_by(compare);
-        let rows = all.into_iter().skip(self.skip).map(|(seen, item)| row(seen.token, item)).collect();
+        let rows = all.into_iter().skip(self.skip).map(|(fields, item)| row(fields.token, item)).collect();
         LeasePage { rows, total }
     }
 }

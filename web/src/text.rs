@@ -1,4 +1,4 @@
-//! How times and numbers read. Pure: what time it is comes in.
+//! Times and numbers as text. Pure: the time comes in.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use crate::words::{Words, fill};
@@ -17,7 +17,7 @@ pub(crate) struct When {
     relative: Option<String>,
 }
 
-/// How finely a distance in time is told. A table of 200 rows that counts seconds would never be at rest.
+/// The unit to which a distance in time is told. A table of 200 rows that counts seconds would never be at rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Grain {
     /// To the second, from 3 s on: heartbeats.

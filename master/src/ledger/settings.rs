@@ -73,7 +73,7 @@ where
         self.would_change(now, &change)
     }
 
-    /// Until agents have shown what they use nobody knows whether a name is free, or to be freed, or gone.
+    /// Checks that agents have shown what they use: before, nobody knows whether a name is free, or to be freed, or gone.
     fn may_name(&self, change: &Change) -> Result<(), Refusal> {
         match self.settings_table.outcome(change) {
             Outcome::Becomes(value)

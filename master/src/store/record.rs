@@ -252,7 +252,7 @@ impl Rows {
                 self.section_preps.push(read_own(SECTION_PREP, key, &value, own)?);
             }
             Some(&LOGIN_TAG) => self.logins.push(read_own(LOGIN, key, &value, |(hash, _)| login_key(*hash))?),
-            // Only the last one is looked at here; all of them would make a start slow (`--verify-audit` does).
+            // Only the last one is checked here; all of them would make a start slow (`--verify-audit` does).
             Some(&AUDIT_TAG) => self.last_line = Some(value),
             _ => return Err(format!("a record {} that this program does not know", key.escape_ascii())),
         }

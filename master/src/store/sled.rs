@@ -33,7 +33,7 @@ pub(super) const LEDGER_DIR: &str = "ledger";
 const LEDGER_NEW_DIR: &str = "ledger.new";
 /// The sub-directory of that which sled has to itself.
 const SLED_DIR: &str = "sled";
-/// sled's log file.
+/// Name of sled's log file.
 const LOG_FILE: &str = "db";
 /// The number of the last durable change, beside sled.
 const ANCHOR_FILE: &str = "anchor";

@@ -21,20 +21,20 @@ type Named = Result<Path<String>, PathRejection>;
 pub(crate) struct AccountRow {
     /// The name.
     name: String,
-    /// What it may do: `viewer`, `operator`, `admin`.
+    /// The role: `viewer`, `operator`, `admin`.
     #[schema(value_type = String)]
     role: Role,
 }
 
-/// Who is asking.
+/// The user or key that asks.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct MeRow {
     /// The user's name, or `key NAME`.
     name: String,
-    /// What it may do.
+    /// The role.
     #[schema(value_type = String)]
     role: Role,
-    /// What a change by cookie needs in the header X-CSRF-Token; `null` for API keys, which need none.
+    /// The token that a change by cookie needs in the header X-CSRF-Token; `null` for API keys, which need none.
     csrf: Option<String>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct MeRow {
 pub(crate) struct NewKey {
     /// The name.
     name: String,
-    /// What it may do.
+    /// The role.
     #[schema(value_type = String)]
     role: Role,
     /// The key. It is shown this once and kept nowhere.
@@ -90,7 +90,7 @@ pub(crate) struct RoleForm {
     role: String,
 }
 
-/// Who is asking.
+/// The user or key that asks.
 #[utoipa::path(
     get, path = "/api/me", tag = "people",
     responses((status = 200, description = "You", body = MeRow)),
@@ -178,7 +178,7 @@ pub(crate) async fn set_password(
     Ok(Json(AccountRow { name: user.name.to_string(), role: user.role }))
 }
 
-/// What a user may do from now on. All of the user's logins end.
+/// A user's new role. All of the user's logins end.
 #[utoipa::path(
     post, path = "/api/users/{name}/role", tag = "people", request_body = RoleForm,
     params(("name" = String, Path, description = "The user")),

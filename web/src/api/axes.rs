@@ -1,4 +1,4 @@
-//! Axes of plain numbers: how they stand, raising one, and saying that what agents show of one is not true.
+//! Axes of plain numbers: their state, raising one, and saying that what agents show of one is not true.
 
 use super::{From, ProblemBody, Refused, Sent, body, caller, path, read_as};
 use crate::ask;
@@ -17,7 +17,7 @@ use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-/// Where an axis is raised to.
+/// The place that an axis is raised to.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RaiseForm {
@@ -70,7 +70,7 @@ pub(crate) async fn raise(
     change(&auth, &masters, caller, Change::Raise { name, to: to.0 }).await
 }
 
-/// What agents show of an axis that is not true.
+/// A place that agents show of an axis, though it is not true.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DismissForm {

@@ -1,4 +1,4 @@
-//! All settings as one file, and what is made of such a file.
+//! All settings as one file, and the import of such a file.
 
 use super::{From, ProblemBody, Refused, caller, query};
 use crate::ask;

@@ -1,4 +1,4 @@
-//! Layouts that are only being thought of: what would come of them.
+//! Layouts that are only being thought of, and what would come of them.
 
 use super::{ProblemBody, query};
 use crate::design::{Draft, Facts};
@@ -22,7 +22,7 @@ use utoipa::IntoParams;
 pub(crate) struct LayoutQuery {
     /// The name of one that people use: `snowflake`, `leaf`, `uuid7`, ..
     layout: Option<String>,
-    /// How wide the number is: 53, 63, 64, 96 or 128.
+    /// The width of the number: 53, 63, 64, 96 or 128.
     bits: Option<u32>,
     /// The instant that time counts from: RFC 3339, in milliseconds at most.
     epoch: Option<String>,
@@ -30,14 +30,14 @@ pub(crate) struct LayoutQuery {
     unit_ms: Option<u32>,
     /// The fields, the most significant first: `zero:1,time:41,token:10,serial:12`.
     fields: Option<String>,
-    /// How far the time in an ID may lie ahead of the clock: 0 to 10000.
+    /// The time, in milliseconds, that an ID may lie ahead of the clock at most: 0 to 10000.
     ahead_max_ms: Option<u32>,
     /// `decimal`, `hex`, `base32`, `base32hex`, `base62`, `uuid`, `ksuid` or `sqids`.
     encoding: Option<String>,
 }
 
-/// What a layout gives, or why it is refused. As `text/html` it is the part of the page `/designer` that follows what is typed: in
-/// the reader's language, and with status 200 also where the layout is refused.
+/// Describes what a layout gives, or why it is refused. As `text/html` it is the part of the page `/designer` that follows what is
+/// typed: in the reader's language, and with status 200 also where the layout is refused.
 #[utoipa::path(
     get, path = "/api/layout", tag = "settings", params(LayoutQuery),
     responses(

@@ -1,4 +1,4 @@
-//! `POST /api/leases/..`: what an operator can do about a lease.
+//! `POST /api/leases/..`: the commands of an operator about a lease.
 
 use super::{From, ProblemBody, Refused, caller, path};
 use crate::auth::{Auth, Role, Who};
@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 
 type Named = Result<Path<(String, String)>, PathRejection>;
 
-/// What a termination says again.
+/// The token that a termination says again.
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Termination {

@@ -33,7 +33,7 @@ use utoipa_axum::routes;
 /// The description, as it is served.
 static DESCRIPTION: OnceLock<String> = OnceLock::new();
 
-/// What every change may be refused with, whatever else its handler says.
+/// Reasons for which every change may be refused, whatever else its handler says.
 #[derive(IntoResponses)]
 #[allow(dead_code, reason = "it is only described")]
 pub(crate) enum Refused {
@@ -144,7 +144,6 @@ async fn no_body_to_read(request: Request, next: Next) -> Response {
     if request.method().is_safe() { no_body(request, next).await } else { next.run(request).await }
 }
 
-/// All of it.
 pub(crate) fn router() -> axum::Router<Shared> {
     let (router, api) = described().split_for_parts();
     DESCRIPTION.get_or_init(|| api.to_json().unwrap_or_default());
@@ -158,10 +157,10 @@ pub(crate) async fn description() -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "application/json")], json)
 }
 
-/// Where a request came from, for the audit.
+/// The source of a request, for the audit.
 type From = Option<Extension<Source>>;
 
-/// Who wants a change, once it is sure that it may.
+/// The actor of a change, once it is sure that it may.
 struct Caller {
     name: String,
     from: From,

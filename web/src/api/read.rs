@@ -1,4 +1,4 @@
-//! What can be read.
+//! Calls that only read.
 
 use super::{ProblemBody, path, query};
 use crate::agents::{AgentRow, SettingsRow};
@@ -77,7 +77,7 @@ pub(crate) async fn masters(State(masters): State<Arc<dyn Masters>>) -> Result<J
     Ok(Json(ask::within(masters.masters()).await?))
 }
 
-/// How many tokens of each type are free.
+/// Counts of the free tokens of each type.
 #[utoipa::path(
     get, path = "/api/pools", tag = "leases",
     responses((status = 200, description = "One row a token type", body = [PoolRow])),
@@ -97,7 +97,7 @@ pub(crate) async fn agents(State(masters): State<Arc<dyn Masters>>) -> Result<Js
     Ok(Json(ask::within(masters.agents()).await?))
 }
 
-/// What the cluster was made with, and how this master was started.
+/// The cluster's parameters, and the flags this master was started with.
 #[utoipa::path(
     get, path = "/api/settings", tag = "settings",
     responses((status = 200, description = "None of it changes while the master runs", body = SettingsRow)),
@@ -151,7 +151,7 @@ pub(crate) async fn audit(
     Ok(Json(ask::within(found).await?.rows))
 }
 
-/// Walks this master's whole audit: does every line follow from the one before it?
+/// Walks this master's whole audit, and tells whether every line follows from the one before it.
 #[utoipa::path(
     get, path = "/api/audit/verify", tag = "audit",
     responses(
@@ -164,13 +164,13 @@ pub(crate) async fn verify(State(auth): State<Arc<Auth>>) -> Result<Json<AuditCh
     Ok(Json(auth.commands().verify_audit().await?))
 }
 
-/// Whether this program is alive.
+/// Tells that this program is alive.
 #[utoipa::path(get, path = "/healthz", tag = "program", responses((status = 200, description = "It is")))]
 pub(crate) async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// Whether a new lease can be granted.
+/// Tells whether a new lease can be granted.
 #[utoipa::path(
     get, path = "/readyz", tag = "program",
     responses(
@@ -185,7 +185,7 @@ pub(crate) async fn readyz(State(masters): State<Arc<dyn Masters>>) -> Result<St
     said_of(&pools).map_err(not_ready)
 }
 
-/// What is said of pools by a master that can grant as far as it is concerned.
+/// Describes the pools of a master that can grant as far as it is concerned.
 fn said_of(pools: &[PoolRow]) -> Result<String, String> {
     let used_up: Vec<_> = pools.iter().filter(|pool| pool.free == 0).map(|pool| pool.token_type.name()).collect();
     if used_up.len() == pools.len() {

@@ -19,7 +19,7 @@ use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-/// Where a section goes.
+/// The agent that a section goes to.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MoveForm {
@@ -29,7 +29,7 @@ pub(crate) struct MoveForm {
     confirm: Option<String>,
 }
 
-/// Whether an agent is drained.
+/// The order to drain an agent, or to end that.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DrainForm {
@@ -39,8 +39,9 @@ pub(crate) struct DrainForm {
     confirm: Option<String>,
 }
 
-/// Who serves which sections, as the answering master knows it: those beside each other that have one owner and one state in one row.
-/// What is not in the list was never asked for. For the rest of a long list ask with `after`, NAME and the last section of the last row.
+/// The sections and who serves them, as the answering master knows it: those beside each other that have one owner and one state in one
+/// row. What is not in the list was never asked for. For the rest of a long list ask with `after`, NAME and the last section of the last
+/// row.
 #[utoipa::path(
     get, path = "/api/sections", tag = "sequences", params(SectionsQuery),
     responses(

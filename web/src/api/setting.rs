@@ -57,7 +57,7 @@ pub(crate) struct Removed {
     cut_off: CutOff,
 }
 
-/// What generators' names stand for, the predefined ones first.
+/// The generators' names and what they stand for, the predefined ones first.
 #[utoipa::path(
     get, path = "/api/namespaces", tag = "settings", params(NamespacesQuery),
     responses(
@@ -263,7 +263,7 @@ pub(crate) async fn retire(
     Ok(Json(row.unwrap_or(NamespaceRow { retired: true, ..before })))
 }
 
-/// Who may ask for leases.
+/// The networks that may ask for leases.
 #[utoipa::path(
     get, path = "/api/whitelist", tag = "settings",
     responses((status = 200, description = "All networks", body = [NetworkRow])),

@@ -1,4 +1,4 @@
-//! What every request passes first.
+//! The guard that every request passes first.
 
 use super::{Auth, Entry, Role, Who};
 use crate::problem::Problem;
@@ -14,17 +14,17 @@ use std::sync::Arc;
 use std::time::Duration;
 use subtle::ConstantTimeEq as _;
 
-/// Where the token stands that a change by cookie needs.
+/// Header of the token that a change by cookie needs.
 pub(crate) const CSRF_HEADER: &str = "x-csrf-token";
-/// How soon an event stream ends after its login did.
+/// Interval at which an event stream checks that its login goes on.
 const WATCH_AGAIN: Duration = Duration::from_secs(5);
 
-/// What needs no login: the way in, what machines watch, and what says how to speak to this program.
+/// Tells whether a path needs no login: the way in, what machines watch, and what says how to speak to this program.
 fn is_open(path: &str) -> bool {
     matches!(path, "/login" | "/healthz" | "/readyz" | "/metrics" | "/openapi.json") || path.starts_with("/assets/")
 }
 
-/// Changes that everybody who is logged in may ask for; the handler knows the rest.
+/// Tells whether everybody who is logged in may ask for a change; the handler knows the rest.
 fn is_own_affair(path: &str) -> bool {
     path == "/logout" || (path.starts_with("/api/users/") && path.ends_with("/password"))
 }
@@ -104,7 +104,7 @@ fn escaped(text: &str) -> String {
     text.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
 }
 
-/// Whether a browser says that one of our own pages asks. What sends neither header is not a browser.
+/// Tells whether a browser says that one of our own pages asks. A caller that sends neither header is not a browser.
 fn is_own_origin(headers: &HeaderMap) -> bool {
     let text = |name: header::HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     if text(header::HeaderName::from_static("sec-fetch-site"))
@@ -125,7 +125,7 @@ fn has_csrf_token(who: &Who, headers: &HeaderMap) -> bool {
     })
 }
 
-/// Whether `given` is the token; how long that takes says nothing of it.
+/// Tells whether `given` is the token; how long that takes says nothing of it.
 pub(crate) fn is_token(given: &[u8], token: &str) -> bool {
     given.ct_eq(token.as_bytes()).into()
 }

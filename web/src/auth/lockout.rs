@@ -1,6 +1,6 @@
 //! Counts failed logins, by name and by address. Pure: the time comes in.
 //!
-//! An attempt counts before its password is looked at, so that a hundred at once are not a hundred tries; one that
+//! An attempt counts before its password is checked, so that a hundred at once are not a hundred tries; one that
 //! succeeds is forgiven. Unknown names are counted like known ones: who is locked out learns nothing of who exists.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -8,9 +8,9 @@ use common::time::{SpanMs, WallMs};
 use core::net::IpAddr;
 use std::collections::{BTreeMap, VecDeque};
 
-/// So many failures in [`WINDOW`] lock out.
+/// Failures within [`WINDOW`] that lock out.
 pub(crate) const FAILURES_MAX: usize = 5;
-/// Failures older than this are forgotten.
+/// Time for which a failure counts.
 pub(crate) const WINDOW: SpanMs = SpanMs(15 * 60_000);
 /// Names and addresses that are remembered at most; then the one whose last failure is oldest is forgotten.
 pub(crate) const REMEMBERED_MAX: usize = 8_192;
@@ -54,7 +54,7 @@ impl Lockout {
         Ok(())
     }
 
-    /// It succeeded: the name's failures are forgotten, and this attempt at the address.
+    /// Forgets the name's failures, and this attempt at the address, because the attempt succeeded.
     pub(crate) fn forgive(&mut self, name: &str, address: IpAddr) {
         let [name, address] = both(name, address);
         self.0.remove(&name);
@@ -63,12 +63,12 @@ impl Lockout {
         }
     }
 
-    /// Whether this name is locked out now.
+    /// Tells whether this name is locked out now.
     pub(crate) fn has_locked(&mut self, name: &str, now: WallMs) -> bool {
         self.locked_until(&Whose::name(name), now).is_some()
     }
 
-    /// Whether this address is locked out now.
+    /// Tells whether this address is locked out now.
     pub(crate) fn has_locked_address(&mut self, address: IpAddr, now: WallMs) -> bool {
         let [_, address] = both("", address);
         self.locked_until(&address, now).is_some()
@@ -149,7 +149,7 @@ mod tests {
         for n in 0..5 {
             lockout.attempt("admin", ip(n), NOW + SpanMs(100 + i64::from(n))).unwrap();
         }
-        // The first one's password was looked at by then, and its clock was read before the others came.
+        // The first one's password was checked by then, and its clock was read before the others came.
         assert!(lockout.has_locked("admin", NOW));
         assert!(lockout.attempt("admin", ip(9), NOW + SpanMs(200)).is_err());
         // A clock that was set back locks nobody out for longer than the window.

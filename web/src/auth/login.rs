@@ -21,14 +21,14 @@ use utoipa::{IntoParams, ToSchema};
 
 /// The longest address that somebody is led back to.
 const NEXT_LEN_MAX: usize = 512;
-/// How long the browser keeps the cookie; the server ends the login earlier if it is not used.
+/// Seconds for which the browser keeps the cookie; the server ends the login earlier if it is not used.
 const COOKIE_S: i64 = super::logins::AGE_MAX.0 / SECOND_MS;
 
 /// The query of `GET /login`.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Next {
-    /// Where to go afterwards: an address of this console.
+    /// Address of this console to go to afterwards.
     #[serde(default)]
     next: String,
 }
@@ -145,7 +145,7 @@ pub(crate) async fn log_out(
     ([(header::SET_COOKIE, auth.set_cookie(&headers, "", 0))], Redirect::to("/login")).into_response()
 }
 
-/// Why somebody was not let in.
+/// The reason for which somebody was not let in.
 enum Refused {
     Wrong,
     LockedOut { minutes: i64 },

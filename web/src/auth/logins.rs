@@ -1,4 +1,4 @@
-//! Who is logged in. Pure: the time, and what is random, come in.
+//! Logins at one master. Pure: the time, and what is random, come in.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use common::account::{AccountName, Login, SecretHash};
@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 pub(crate) const LOGINS_MAX: usize = 1_024;
 /// Logins of one person at a time at most, in the same way.
 pub(crate) const LOGINS_OF_ONE_MAX: usize = 16;
-/// A login that is not used for this long ends.
+/// Time without use after which a login ends.
 pub(crate) const IDLE_MAX: SpanMs = SpanMs(2 * HOUR_MS);
-/// A login ends after this long even if it is used.
+/// Time after which a login ends even if it is used.
 pub(crate) const AGE_MAX: SpanMs = SpanMs(DAY_MS);
-/// How old the time of last use may be on the disk.
+/// The longest time by which the last use on the disk may be late.
 const USED_GRAIN: SpanMs = SpanMs(5 * 60_000);
 
-/// What has to be written down: `None` removes.
+/// A change to be written down: `None` removes.
 pub(crate) type Kept = (SecretHash, Option<Login>);
 
 /// All logins at this master.
@@ -24,12 +24,12 @@ pub(crate) type Kept = (SecretHash, Option<Login>);
 pub(crate) struct Logins(BTreeMap<SecretHash, Login>);
 
 impl Logins {
-    /// Those that were written down.
+    /// The logins that were written down.
     pub(crate) fn new(kept: Vec<(SecretHash, Login)>) -> Self {
         Self(kept.into_iter().collect())
     }
 
-    /// Somebody logs in. What has to be written down.
+    /// Takes in a new login. Returns what has to be written down.
     pub(crate) fn open(&mut self, hash: SecretHash, login: Login, now: WallMs) -> Vec<Kept> {
         let mut kept = self.purge(now);
         let own = |one: &Login| one.user == login.user;
@@ -54,12 +54,12 @@ impl Logins {
         Some((login.clone(), news.then(|| (hash, Some(login.clone())))))
     }
 
-    /// Somebody logs out, or may not stay.
+    /// Ends a login, because its user logs out or may not stay.
     pub(crate) fn close(&mut self, hash: SecretHash) -> Option<Kept> {
         self.0.remove(&hash).map(|_| (hash, None))
     }
 
-    /// All logins of somebody end, but for one.
+    /// Ends all logins of a user.
     pub(crate) fn close_all_of(&mut self, user: &AccountName) -> Vec<Kept> {
         self.drop_those(|login| login.user == *user)
     }

@@ -1,4 +1,4 @@
-//! Who may come in, and what for.
+//! Authentication: who may come in, and what for.
 //!
 //! Everything but the login itself, its assets and what machines watch ([`guard`]) needs a [`Who`]: somebody with a login
 //! at this master (a cookie), or a script with an API key. Whoever changes something by cookie must also show the login's
@@ -35,7 +35,7 @@ use sha2::{Digest as _, Sha256};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What every API key begins with, so that one that lies about is recognised.
+/// The first characters of every API key, so that one that lies about is recognised.
 const KEY_BEGIN: &str = "uniq_";
 
 /// Somebody who was let in. Every handler behind the guard can take it from the request's extensions.
@@ -43,9 +43,9 @@ const KEY_BEGIN: &str = "uniq_";
 pub struct Who {
     /// The user's name, or `key NAME`.
     pub name: String,
-    /// What it may do.
+    /// The role.
     pub role: Role,
-    /// What its pages must show to change anything; `None` for API keys.
+    /// The token that its pages must show to change anything; `None` for API keys.
     pub csrf: Option<String>,
 }
 
@@ -56,12 +56,12 @@ impl<S: Sync> FromRequestParts<S> for Who {
     }
 }
 
-/// From where a request came.
+/// The address that a request came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Source(pub(crate) IpAddr);
 
 impl Who {
-    /// It, as somebody who may do at least this.
+    /// Lets it go on, as somebody who may do at least this.
     pub(crate) fn at_least(self, role: Role) -> Result<Self, Problem> {
         if self.role >= role {
             return Ok(self);
@@ -71,7 +71,7 @@ impl Who {
     }
 }
 
-/// Where users, keys and logins are kept, and who carries out what is wanted.
+/// The store of users, keys and logins, and the one who carries out commands.
 pub trait Accounts: Commands {
     /// All users, by name.
     ///
@@ -96,22 +96,22 @@ pub trait Accounts: Commands {
     ) -> BoxFuture<'_, Result<(), Unavailable>>;
 }
 
-/// How a console authenticates.
+/// Settings of a console's authentication.
 #[derive(Clone, Debug)]
 pub struct AuthSettings {
     /// The cookie's name: two masters on one machine must not take each other's for their own.
     pub cookie: String,
     /// The console is reached by TLS.
     pub tls: bool,
-    /// It listens on loopback.
+    /// The console listens on loopback.
     pub loopback: bool,
-    /// Under which names it may be asked.
+    /// Host names by which the console may be asked.
     pub hosts: HostNames,
     /// The logins that were written down.
     pub logins: Vec<(SecretHash, Login)>,
 }
 
-/// Who may come in at one master's console.
+/// The authentication of one master's console.
 pub struct Auth {
     accounts: Arc<dyn Accounts>,
     settings: AuthSettings,
@@ -121,7 +121,7 @@ pub struct Auth {
     passwords: Passwords,
 }
 
-/// How somebody was recognised.
+/// The identity that a caller was recognised by.
 pub(crate) enum Entry {
     Key(Who),
     Login(Who, SecretHash),
@@ -129,7 +129,6 @@ pub(crate) enum Entry {
 }
 
 impl Auth {
-    /// For these accounts.
     pub fn new(accounts: Arc<dyn Accounts>, mut settings: AuthSettings) -> Arc<Self> {
         let logins = Mutex::new(Logins::new(std::mem::take(&mut settings.logins)));
         // A login's hours are real ones, whatever clock the leases run by.
@@ -137,17 +136,15 @@ impl Auth {
         Arc::new(Self { accounts, settings, clock, logins, lockout: Mutex::default(), passwords })
     }
 
-    /// Under which names the console may be asked.
+    /// Host names by which the console may be asked.
     pub(crate) fn hosts(&self) -> &HostNames {
         &self.settings.hosts
     }
 
-    /// Who carries out what is wanted.
     pub(crate) fn commands(&self) -> &dyn Commands {
         self.accounts.as_ref()
     }
 
-    /// Who may come in.
     pub(crate) fn accounts(&self) -> &dyn Accounts {
         self.accounts.as_ref()
     }
@@ -169,7 +166,7 @@ impl Auth {
         self.lockout.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Who sends these headers. A key that is none is an error: its owner would wonder about a login page.
+    /// Recognises who sends these headers. A key that is none is an error: its owner would wonder about a login page.
     pub(crate) async fn recognise(&self, headers: &HeaderMap) -> Result<Entry, Problem> {
         if let Some(given) = headers.get(header::AUTHORIZATION) {
             let given = given.to_str().ok().and_then(|text| text.split_once(' '));

@@ -20,7 +20,7 @@ const MEMORY_KIB_MAX: u32 = 64 * 1_024;
 const PASSES_MAX: u32 = 16;
 /// Hashes at a time: they bound the memory.
 const AT_ONCE_MAX: usize = 2;
-/// Those that wait for their turn; one more is refused as overload.
+/// Hashes that wait for their turn at most; one more is refused as overload.
 const WAITING_MAX: usize = 16;
 
 /// The one place where passwords are hashed.
@@ -42,7 +42,7 @@ impl Passwords {
         }
     }
 
-    /// Whether `password` is the one of `phc`. Takes as long if there is none.
+    /// Tells whether `password` is the one of `phc`. Takes as long if there is none.
     pub(crate) async fn verify(&self, password: String, phc: Option<String>) -> Result<bool, Unavailable> {
         let known = phc.is_some();
         let phc = phc.unwrap_or_else(|| self.dummy.clone());
@@ -80,14 +80,15 @@ pub fn hash(password: &[u8]) -> Option<String> {
     Some(argon2()?.hash_password(password, &salt).ok()?.to_string())
 }
 
-/// Whether this is the password of a hash in PHC's form; never of one that asks for more memory or passes than a hash may.
+/// Tells whether this is the password of a hash in PHC's form; never of one that asks for more memory or passes than a
+/// hash may.
 pub fn verify(password: &[u8], phc: &str) -> bool {
     let Some((argon2, phc)) = argon2().zip(PasswordHash::new(phc).ok()) else { return false };
     let bounded = Params::try_from(&phc).is_ok_and(|p| p.m_cost() <= MEMORY_KIB_MAX && p.t_cost() <= PASSES_MAX);
     bounded && password.len() <= PASSWORD_LEN_MAX && argon2.verify_password(password, &phc).is_ok()
 }
 
-/// Whether a password may be set.
+/// Checks that a password may be set.
 ///
 /// # Errors
 /// The sentence that says why not.

@@ -8,9 +8,9 @@ use common::layout::{
 
 /// Parameters that a query may have: those of [`ROWS_MAX`] rows and of the rest.
 const PAIRS_MAX: usize = 3 * ROWS_MAX + 16;
-/// Characters that one of them may have.
+/// Characters that one parameter may have.
 const TEXT_MAX: usize = 512;
-/// Rows that are kept: more than a layout may have, so that it can be seen what is too much.
+/// Rows that are kept: more than a layout may have, so that the excess can be shown.
 const ROWS_MAX: usize = 2 * FIELDS_MAX;
 /// The constant of a field that was made one just now.
 const CONST_FIRST: &str = "1";
@@ -20,7 +20,7 @@ const CONST_FIRST: &str = "1";
 pub(crate) struct Row {
     /// `zero`, `const`, `time`, `token`, `serial` or `random`.
     pub(crate) part: String,
-    /// How many bits.
+    /// The number of bits, as it was typed.
     pub(crate) width: String,
     /// The number, of a constant; else empty.
     pub(crate) value: String,
@@ -29,20 +29,20 @@ pub(crate) struct Row {
 /// A layout as it was typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Draft {
-    /// What it began as, if that has a name.
+    /// The preset that it began as, if it was one.
     pub(crate) preset: Option<Preset>,
     pub(crate) bits: String,
     pub(crate) epoch: String,
     pub(crate) unit_ms: String,
     /// The most significant field first.
     pub(crate) rows: Vec<Row>,
-    /// How far the time may lie ahead of the clock, in milliseconds; empty: as usual.
+    /// The time that IDs may lie ahead of the clock, in milliseconds; empty: as usual.
     pub(crate) ahead_max_ms: String,
     /// The name of an encoding; empty: as usual.
     pub(crate) encoding: String,
 }
 
-/// Where something is wrong.
+/// The place of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Preset,
@@ -57,7 +57,7 @@ pub(crate) enum Place {
     Row(usize),
 }
 
-/// What is wrong, and where.
+/// A fault, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) place: Place,
@@ -85,7 +85,7 @@ impl Row {
     }
 }
 
-/// What a query said, before it is known what that means.
+/// The texts of a query, before it is known what they mean.
 #[derive(Default)]
 struct Said {
     layout: Option<String>,
@@ -99,7 +99,7 @@ struct Said {
     parts: Vec<String>,
     widths: Vec<String>,
     values: Vec<String>,
-    /// What is to be done with which row.
+    /// The button that was pressed, and its row.
     action: Option<(Action, String)>,
 }
 
@@ -210,7 +210,7 @@ impl Draft {
         EncodingForm::Sqids,
     ];
 
-    /// What a query says; `None` if it says nothing. What it cannot mean is refused with the reason.
+    /// Reads a draft from a query; `None` if that says nothing. A query that cannot be meant is refused with the reason.
     ///
     /// A form sends the preset that it was made from as `was`: another `layout` then means that one, with nothing of the rest.
     pub(crate) fn read(pairs: Vec<(String, String)>) -> Result<Option<Self>, String> {
@@ -358,7 +358,7 @@ impl Draft {
         })
     }
 
-    /// What is wrong, beside what.
+    /// The fault for which a layout is refused, and its place.
     pub(crate) fn fault(&self, refused: &InvalidLayout) -> Fault {
         let row_of = |part: Part| {
             let name = part.to_string();

@@ -1,4 +1,4 @@
-//! What a layout gives: how many IDs, agents and years, and where its numbers fit.
+//! Facts about a layout: how many IDs, agents and years it gives, and where its numbers fit.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use common::calendar::UtcOffset;
@@ -11,24 +11,24 @@ use serde::Serialize;
 
 /// The token of an example.
 const EXAMPLE_TOKEN: TokenValue = TokenValue(1);
-/// A layout for fewer agents is worth a word.
+/// Agents below which a layout gets a warning.
 const AGENTS_FEW: u64 = 16;
-/// So is one that gives an agent fewer IDs a second.
+/// IDs a second of an agent below which a layout gets a warning.
 const RATE_SLOW: u64 = 1_000;
-/// And one whose time ends sooner.
+/// Time until its end below which a layout gets a warning.
 const LIFE_SHORT: SpanMs = SpanMs::days(10 * 365);
 /// Bits of a signed integer of a database.
 const BIGINT_BITS: u32 = 63;
 const UUID_BITS: u32 = 128;
 
-/// A field, and which bits it has.
+/// A field, and the bits it has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub(crate) struct FieldRow {
     /// As definitions say it: `time:41`.
     pub(crate) field: String,
     /// `zero`, `const`, `time`, `token`, `serial` or `random`.
     pub(crate) part: String,
-    /// How many.
+    /// The number of its bits.
     pub(crate) bits: u32,
     /// Its highest bit, counted from 0.
     pub(crate) high: u32,
@@ -52,7 +52,7 @@ pub(crate) struct Example {
     pub(crate) text: Option<String>,
 }
 
-/// What is worth knowing before a layout is used.
+/// A warning that is worth knowing before a layout is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Warning {
@@ -66,44 +66,44 @@ pub(crate) enum Warning {
     FewAgents,
     /// Few IDs a second.
     Slow,
-    /// It ends within ten years.
+    /// The time ends within ten years.
     EndsEarly,
 }
 
 /// All that there is to say of a layout.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub(crate) struct Facts {
-    /// What a name is registered with.
+    /// The definition that a name is registered with.
     pub(crate) definition: Definition,
     /// The preset that it is, perhaps with another epoch; `null` if it is none.
     pub(crate) preset: Option<&'static str>,
-    /// How wide its numbers are.
+    /// The width of its numbers, in bits.
     pub(crate) bits: u32,
-    /// When its time begins, RFC 3339.
+    /// The instant at which its time begins, RFC 3339.
     pub(crate) epoch: String,
     /// The length of a tick.
     pub(crate) unit_ms: i64,
     /// The most significant first.
     pub(crate) fields: Vec<FieldRow>,
-    /// How many agents can mint it at once.
+    /// The number of agents that can mint it at once.
     pub(crate) agents: u64,
     /// IDs that an agent has in a tick.
     pub(crate) per_tick: u64,
     /// IDs that an agent has in a second.
     pub(crate) per_second: u64,
-    /// The same of all agents; 2^64 - 1 if it is more.
+    /// IDs that all agents have in a second; 2^64 - 1 if it is more.
     pub(crate) per_second_all: u64,
     /// The last day on which its time fits, in UTC.
     pub(crate) last_day: String,
-    /// Whether a larger number is never an earlier tick.
+    /// True if a larger number is never an earlier tick.
     pub(crate) sorts_by_time: bool,
-    /// Whether all are below 2^53.
+    /// True if all numbers are below 2^53.
     pub(crate) safe_for_javascript: bool,
-    /// Whether all are below 2^63.
+    /// True if all numbers are below 2^63.
     pub(crate) fits_bigint: bool,
     /// `null` if its time has not come or is over.
     pub(crate) example: Option<Example>,
-    /// What is worth a word.
+    /// The warnings.
     pub(crate) warnings: Vec<Warning>,
 }
 

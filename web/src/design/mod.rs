@@ -1,5 +1,5 @@
-//! Layouts of numbers as somebody draws them: what was said, what comes of it, and what is wrong with it. Pure: what time it is
-//! comes in. What a layout is and why one is refused says `common::layout` alone.
+//! Layouts of numbers as somebody draws them: what was said, what comes of it, and what is wrong with it. Pure: the time comes
+//! in. The rules of layouts stand in `common::layout` alone.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod draft;

@@ -12,7 +12,7 @@ use crate::words::{Words, fill};
 use askama::Template;
 use serde::Deserialize;
 
-/// The longest text that is looked for, in characters.
+/// The longest text to search for, in characters.
 const SEARCH_CHARS_MAX: usize = 64;
 
 /// The query: a part of the name, a state, a page.
@@ -27,7 +27,7 @@ pub(crate) struct AgentsQuery {
     page: String,
 }
 
-/// Which agents.
+/// A filter of agents, and the page.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AgentsView {
     /// In lower case.

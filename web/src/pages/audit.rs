@@ -13,10 +13,9 @@ use common::audit::Action;
 use common::token::TokenType;
 use serde::Deserialize;
 
-/// The longest text that is looked for, in characters.
+/// The longest text to search for, in characters.
 const TEXT_CHARS_MAX: usize = 64;
 
-/// The query.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AuditViewQuery {
@@ -50,7 +49,7 @@ impl By {
     }
 }
 
-/// Which lines.
+/// A filter of lines, and their page.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AuditView {
     before: Option<u64>,
@@ -187,7 +186,7 @@ pub(super) fn page(frame: Frame, view: &AuditView, parts: &Parts) -> Result<Stri
             By::Machines => w.by_machines,
             By::All => w.by_all,
         };
-        // Not chosen, it is all that is looked for.
+        // Not chosen, it is all that is searched for.
         let value = if by == By::People { "" } else { value };
         Choice { value, name, chosen: view.by == by }
     });
@@ -244,10 +243,10 @@ pub(super) struct Line {
     pub(super) from: String,
     pub(super) code: &'static str,
     pub(super) action: &'static str,
-    /// How it is coloured.
+    /// The colour.
     pub(super) tone: &'static str,
     pub(super) subject: String,
-    /// The page of what it is about.
+    /// The page of its subject.
     pub(super) href: Option<String>,
     pub(super) detail: String,
     /// The same with long numbers cut short.
@@ -311,7 +310,7 @@ fn shortened(text: &str) -> String {
     text.split(' ').map(cut).collect::<Vec<_>>().join(" ")
 }
 
-/// Where the page of what a line is about is, if it has one.
+/// The address of the page of a line's subject, if it has one.
 fn href_of(action: Action, subject: &str) -> Option<String> {
     if !matches!(action, Action::Grant | Action::Deny | Action::Terminate | Action::End | Action::Renew) {
         return None;

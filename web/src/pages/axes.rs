@@ -10,7 +10,7 @@ use askama::Template;
 use common::kind::Kind;
 use common::time::DAY_MS;
 
-/// Beyond it days say nothing any more.
+/// Days beyond which a number of them says nothing any more.
 const DAYS_MAX: u64 = 36_500;
 
 #[derive(Template)]
@@ -51,7 +51,7 @@ pub(super) struct Shown {
     /// The number of a place, where it is not the place itself.
     pub(super) number: Option<String>,
     pub(super) granted: String,
-    /// Where it was raised to.
+    /// The place that it was raised to.
     pub(super) floor: Option<String>,
     pub(super) extent: Option<(String, String)>,
     pub(super) left: String,
@@ -62,11 +62,10 @@ pub(super) struct Shown {
     pub(super) ends_soon: bool,
     pub(super) other: &'static str,
     pub(super) retired: bool,
-    /// What agents show of it that the masters do not know.
+    /// The place that agents show of it though the masters do not know it.
     pub(super) forgotten: Option<String>,
-    /// How soon it can be used up, if that is soon.
+    /// The time within which it can be used up, if that is short.
     pub(super) hours: Option<String>,
-    /// As the dialog of raising says them.
     pub(super) raw: Raw,
 }
 
@@ -121,7 +120,7 @@ impl Shown {
     }
 }
 
-/// How long so many places last at so many a day; `None` if none are used.
+/// The time for which so many places last at so many a day; `None` if none are used.
 fn lasts(places: u64, per_day: u64, w: &'static Words) -> Option<String> {
     let ms = (u128::from(places) * u128::from(DAY_MS.unsigned_abs())).checked_div(u128::from(per_day))?;
     let days = ms / u128::from(DAY_MS.unsigned_abs());
@@ -131,7 +130,7 @@ fn lasts(places: u64, per_day: u64, w: &'static Words) -> Option<String> {
     })
 }
 
-/// What operators are told of an axis that ends soon, or of which the masters have forgotten something.
+/// The alarm about an axis that ends soon, or of which the masters have forgotten something.
 pub(super) fn alarm_of(row: &AxisRow, w: &'static Words) -> Option<(&'static str, String)> {
     if let Some(last) = row.shown {
         return Some(("bad", format!("{}: {}", row.name, fill(w.axis_shown, &[&grouped(last)]))));

@@ -1,4 +1,4 @@
-//! Pictures of numbers: which bits are what, each field as a coloured piece as long as it has bits.
+//! Pictures of numbers: each field as a coloured piece as long as it has bits.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use crate::words::{Words, fill};
@@ -6,17 +6,17 @@ use askama::Template;
 use common::kind::Kind;
 use common::layout::{Field, Layout, Part};
 
-/// Parts of a whole that positions are told in: 100 % with four digits behind the point.
+/// Units of a whole that positions are told in: 100 % with four digits behind the point.
 const WHOLE: u64 = 1_000_000;
-/// A piece shorter than this, in percent of the picture, has no room for its number of bits, ...
+/// The shortest piece, in percent of the picture, that has room for its number of bits.
 const NUMBER_PERCENT_MIN: u32 = 3;
-/// ... and one shorter than this none for its name.
+/// The shortest piece, in percent of the picture, that has room for its name.
 const NAME_PERCENT_MIN: u32 = 9;
 
 /// A field in the picture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
-    /// Which colour: `date`, `token`, `serial`, `literal`, `random`.
+    /// The colour: `date`, `token`, `serial`, `literal`, `random`.
     pub(super) kind: &'static str,
     pub(super) name: &'static str,
     pub(super) bits: u32,
@@ -49,7 +49,7 @@ impl Piece {
 pub(super) struct Picture {
     /// Its pieces side by side.
     pub(super) drawing: String,
-    /// What each is, how wide, and what stands there.
+    /// The legend: the name, width and value of each piece.
     pub(super) legend: String,
 }
 
@@ -75,7 +75,7 @@ struct Drawing {
 
 struct Slice {
     kind: &'static str,
-    /// Where it begins and how long it is, in percent.
+    /// Begin and length, in percent.
     at: String,
     length: String,
     name: &'static str,
@@ -110,7 +110,7 @@ pub(super) fn drawing(pieces: &[Piece], bits: u32, w: &'static Words) -> String 
     Drawing { label, slices }.render().unwrap_or_default()
 }
 
-/// So many bits, in words.
+/// A number of bits, in words.
 pub(super) fn bits_told(bits: u32, w: &'static Words) -> String {
     if bits == 1 { w.one_bit.to_owned() } else { fill(w.bits, &[&bits.to_string()]) }
 }

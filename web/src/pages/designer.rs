@@ -11,7 +11,7 @@ use common::layout::{AHEAD_MAX_LIMIT, Preset, WIDTHS};
 use common::namespace::Definition;
 use common::time::WallMs;
 
-/// What a new page begins with.
+/// The layout that a new page begins with.
 const FIRST: Preset = Preset::Snowflake;
 
 const _: () = assert!(common::namespace::GeneratorName::LEN_MAX == 63, "as the forms' maxlength and pattern say");
@@ -177,7 +177,7 @@ impl Part {
         }
     }
 
-    /// What is wrong at a place of the form.
+    /// The fault at a place of the form.
     fn fault_at(&self, place: &str) -> Option<&str> {
         let fault = self.fault.as_ref()?;
         let name = match fault.place {
@@ -202,7 +202,7 @@ fn presets(chosen: &str, w: &'static Words) -> Vec<Choice> {
     std::iter::once(own).chain(named).collect()
 }
 
-/// How wide a number may be, and what was said if it may not.
+/// Widths that a number may have, and what was said if it may not.
 fn widths(chosen: &str, w: &'static Words) -> Vec<Choice> {
     let choice = |bits: String| Choice { name: fill(w.bits, &[&bits]), chosen: bits == chosen, value: bits };
     let mut all: Vec<Choice> = WIDTHS.into_iter().map(|bits| choice(bits.to_string())).collect();
@@ -212,7 +212,7 @@ fn widths(chosen: &str, w: &'static Words) -> Vec<Choice> {
     all
 }
 
-/// How numbers can be written, and what was said if they cannot.
+/// Encodings of numbers, and what was said if they cannot be written so.
 fn encodings(draft: &Draft, w: &'static Words) -> Vec<Choice> {
     let said = draft.encoding.as_str();
     let usual = Choice { value: String::new(), name: w.encoding_usual.to_owned(), chosen: said.is_empty() };
@@ -222,7 +222,7 @@ fn encodings(draft: &Draft, w: &'static Words) -> Vec<Choice> {
     std::iter::once(usual).chain(named.into_iter().chain(unknown).map(choice)).collect()
 }
 
-/// What a field may be.
+/// Parts that a field may be.
 fn parts(chosen: &str, w: &'static Words) -> Vec<Choice> {
     let choice = |part: &str| {
         let name = Piece::of_part(part, 0, w).name.to_owned();

@@ -1,4 +1,4 @@
-//! What an ID says, and who held its token when it was made.
+//! The meaning of an ID, and who held its token when it was made.
 
 use super::bits::{self, bits_told, kind_drawing, layout_picture};
 use super::{Frame, lease_href, rows};
@@ -16,7 +16,7 @@ use common::template::PartKind;
 use common::time::WallMs;
 use common::token::{TokenFamily, TokenKey, TokenValue};
 
-/// Lines of the audit that are looked at for one token.
+/// Lines of the audit that are read for one token.
 const HISTORY_MAX: usize = 500;
 
 #[derive(Template)]
@@ -26,11 +26,11 @@ struct Page {
     id: String,
     problem: Option<String>,
     readings: Vec<Shown>,
-    /// What to do about names whose texts masters cannot read, if there are any that it might be of.
+    /// The remedy for names whose texts masters cannot read, if there are any that it might be of.
     elsewhere: Option<String>,
 }
 
-/// Readings for which the audit is looked through: it is long, and the likeliest come first.
+/// Readings for which the audit is searched: it is long, and the likeliest come first.
 const LOOKS_BACK_MAX: usize = 8;
 
 pub(super) async fn page(masters: &dyn Masters, frame: Frame, id: &str) -> Result<String, Problem> {
@@ -57,7 +57,7 @@ pub(super) async fn page(masters: &dyn Masters, frame: Frame, id: &str) -> Resul
     Ok(Page { frame, id: id.to_owned(), problem, readings, elsewhere }.render()?)
 }
 
-/// What an ID says, by all names that ever gave one. Masters have neither secrets nor strategies.
+/// Reads an ID by all names that ever gave one. Masters have neither secrets nor strategies.
 ///
 /// # Errors
 /// [`ExplainError`] if it is none.
@@ -93,7 +93,7 @@ fn drawing_of(reading: &Reading, w: &'static Words) -> Option<String> {
 struct Shown {
     title: String,
     names: Option<String>,
-    /// Whether its name gives its numbers in no other form.
+    /// True if its name gives its numbers in no other form.
     hides: bool,
     /// Of a number: its bits, drawn.
     drawing: Option<String>,
@@ -106,7 +106,7 @@ struct Shown {
     holder: Option<Holder>,
 }
 
-/// What an ID carries.
+/// The contents of an ID.
 struct Carried {
     time: String,
     offset: String,
@@ -120,11 +120,11 @@ struct Piece {
     kind: &'static str,
     name: &'static str,
     text: String,
-    /// How many bits it has; `None` in strings.
+    /// The number of its bits; `None` in strings.
     bits: Option<String>,
 }
 
-/// Who held the token.
+/// The holder of the token.
 struct Holder {
     agent: String,
     session: String,
@@ -245,7 +245,7 @@ fn key_of(token: &TokenText) -> Option<TokenKey> {
     }
 }
 
-/// Who held a token at an instant: by its record if that spans it, else by the audit, if that is to be looked at.
+/// The holder of a token at an instant: by its record if that spans it, else by the audit, if that is to be searched.
 async fn holder_at(
     masters: &dyn Masters,
     key: TokenKey,
@@ -304,7 +304,7 @@ fn day_of(at: WallMs) -> WallMs {
     UtcOffset::default().day_floor(at)
 }
 
-/// What a line about a lease tells: `g3 of edge-01, session .., until ..`.
+/// The contents of a line about a lease: `g3 of edge-01, session .., until ..`.
 struct GrantDetail {
     g: String,
     agent: String,

@@ -1,4 +1,4 @@
-//! What is around every page: the way to the others, who looks, how things are.
+//! The frame of every page: links to the others, the visitor, the state of the masters.
 
 use super::{Parts, Static, ViewKey, What};
 use crate::ask::Snapshot;
@@ -37,12 +37,12 @@ impl<S: Send + Sync> FromRequestParts<S> for Visitor {
 pub(crate) struct Link {
     pub(crate) href: &'static str,
     pub(crate) name: &'static str,
-    /// Which of the pictures in `icons.svg`.
+    /// The picture's name in `icons.svg`.
     pub(crate) icon: &'static str,
     pub(crate) here: bool,
 }
 
-/// What `base.html` needs.
+/// The values that `base.html` needs.
 pub(crate) struct Frame {
     pub(crate) w: &'static Words,
     pub(crate) lang: &'static str,
@@ -57,13 +57,13 @@ pub(crate) struct Frame {
     pub(crate) themes: Vec<Choice>,
     pub(crate) test_clock: Option<String>,
     pub(crate) status: String,
-    /// What the script says, as JSON.
+    /// Texts of the script, as JSON.
     pub(crate) script_words: String,
-    /// Whether it may change leases and namespaces.
+    /// True if the visitor may change leases and namespaces.
     pub(crate) operator: bool,
-    /// Whether it may change everything.
+    /// True if the visitor may change everything.
     pub(crate) admin: bool,
-    /// Whether changes have to wait for the other master.
+    /// True if changes have to wait for the other master.
     pub(crate) gated: bool,
 }
 

@@ -1,4 +1,4 @@
-//! One token: its lease, what may be done with it, and its history.
+//! One token: its lease, the commands for it, and its history.
 
 use super::audit::Line;
 use super::leases::stage_name;
@@ -57,7 +57,7 @@ struct Detail {
     stage_name: &'static str,
     explanation: &'static str,
     shown: Option<Shown>,
-    /// Whether this viewer may act on it, in its present stage.
+    /// True if this viewer may act on it, in its present stage.
     can_act: bool,
     gated: bool,
 }
@@ -73,7 +73,7 @@ struct Shown {
     reuse_at: When,
     reuse_date: When,
     renewed: Option<When>,
-    /// Where the lease ends and where now is, on the drawing.
+    /// Positions of the lease's end and of now, on the drawing.
     until_at: i64,
     now_at: i64,
     from_date: When,

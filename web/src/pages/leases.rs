@@ -30,7 +30,7 @@ pub(crate) struct LeasesQuery {
     page: String,
 }
 
-/// Which leases, in which order, and which page of them (1 is the first).
+/// A filter of leases, their order, and the page (1 is the first).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LeasesView {
     filter: LeaseFilter,
@@ -57,7 +57,7 @@ impl TryFrom<LeasesQuery> for LeasesView {
 }
 
 impl LeasesView {
-    /// How many rows come before this page.
+    /// Counts the rows before this page.
     fn skip(&self) -> usize {
         usize::try_from(self.page.saturating_sub(1)).unwrap_or(usize::MAX).saturating_mul(PAGE_ROWS)
     }
@@ -159,7 +159,7 @@ struct Rows {
     w: &'static Words,
     rows: Vec<Row>,
     filtered: bool,
-    /// Whether there are leases, on earlier pages.
+    /// True if there are leases, on earlier pages.
     beyond: bool,
 }
 
@@ -174,7 +174,7 @@ struct Row {
     address: String,
     session: String,
     until: When,
-    /// How much of its span is left, of 100.
+    /// The part of its span that is left, of 100.
     left: i64,
     renewed: Option<When>,
     reuse_at: When,
@@ -201,7 +201,7 @@ impl Row {
     }
 }
 
-/// How much is left of a lease since it was last renewed, of 100.
+/// The part of a lease that is left since it was last renewed, of 100.
 fn left(row: &LeaseRow, now: WallMs) -> i64 {
     let (whole, left) = ((row.until - row.renewed.unwrap_or(row.from)).0, (row.until - now).0);
     left.clamp(0, whole.max(0)).saturating_mul(100) / whole.max(1)

@@ -47,14 +47,14 @@ use common::token::{TokenKey, TokenType};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// Through whose eyes a page is looked at, as far as that makes a difference to its parts.
+/// The viewer of a page, as far as that makes a difference to its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ViewKey {
     pub(crate) lang: Lang,
     pub(crate) role: Role,
 }
 
-/// What somebody looks at.
+/// A page to be shown.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum What {
     Overview,
@@ -81,7 +81,7 @@ pub(crate) enum Static {
     Settings,
 }
 
-/// Somebody's look at something.
+/// A viewer's look at a page.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct View {
     pub(crate) key: ViewKey,
@@ -177,14 +177,14 @@ async fn still_frame(context: &Context<'_>, visitor: &Visitor, still: Static) ->
     Ok(Frame::new(visitor, &view.what, &snapshot, masters.test_clock(), &parts))
 }
 
-/// Whom pages ask.
+/// The services that pages ask.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
     pub(crate) masters: &'a dyn Masters,
     pub(crate) commands: &'a dyn Commands,
 }
 
-/// What a part is made from.
+/// The data that a part is made from.
 struct PageContext<'a> {
     masters: &'a dyn Masters,
     commands: &'a dyn Commands,
@@ -199,7 +199,7 @@ impl PageContext<'_> {
     }
 }
 
-/// The view that an address means. What its path or query cannot mean is refused.
+/// Reads the view that an address means. A path or query that cannot be meant is refused.
 impl<S: Send + Sync> FromRequestParts<S> for What {
     type Rejection = Problem;
     async fn from_request_parts(head: &mut Head, state: &S) -> Result<Self, Problem> {
@@ -278,7 +278,7 @@ fn widest(key: TokenKey) -> TokenType {
     }
 }
 
-/// Where a token's own page is.
+/// The address of a token's own page.
 fn lease_href(key: TokenKey) -> String {
     format!("/leases/{}/{}", widest(key).name(), key.text())
 }

@@ -1,4 +1,4 @@
-//! One name: what it stands for, what is noted about it, and who serves it.
+//! One name: its definition, the note about it, and who serves it.
 
 use super::agents::state_name;
 use super::axes;
@@ -19,7 +19,7 @@ use common::parameters::AgentId;
 use common::token::{TokenKey, TokenType};
 use std::collections::BTreeSet;
 
-/// Which name: `default` is there for more than one kind.
+/// A name with its kind: `default` is there for more than one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct NameView {
     kind: Kind,
@@ -39,7 +39,7 @@ impl NameView {
     }
 }
 
-/// Where a name's own page is.
+/// The address of a name's own page.
 pub(super) fn href(row: &NamespaceRow) -> String {
     format!("/namespaces/{}/{}", row.namespace.kind(), row.namespace.name())
 }
@@ -50,7 +50,7 @@ struct Page<'a> {
     frame: Frame,
     parts: &'a Parts,
     name: String,
-    /// What is noted, as far as it may be changed by whoever looks.
+    /// The note, as far as it may be changed by whoever looks.
     noted: Option<Noted>,
     /// Its kind, if its numbers can be raised and whoever looks may do that.
     raisable: Option<Kind>,
@@ -143,13 +143,13 @@ fn keyed(mut all: Vec<AgentRow>, allocators: &[AllocatorRow], row: &NamespaceRow
     all
 }
 
-/// What an agent says that it has left, if it is of this name.
+/// The capacity that an agent says it has left, if it is of this name.
 fn left<'a>(agent: &'a AgentRow, row: &NamespaceRow) -> Option<&'a CapacityRow> {
     let scarcest = agent.report.as_ref()?.scarcest.as_ref()?;
     (scarcest.name == row.namespace.name().as_str() && scarcest.kind == row.namespace.kind().name()).then_some(scarcest)
 }
 
-/// What an agent says of the use of this name.
+/// The use of this name that an agent reports.
 fn used<'a>(agent: &'a AgentRow, row: &NamespaceRow) -> Option<&'a NameUseRow> {
     let names = &agent.report.as_ref()?.names;
     names.iter().find(|used| used.name == row.namespace.name().as_str() && used.kind == row.namespace.kind().name())
@@ -168,7 +168,7 @@ struct Detail {
     figures: Figures,
     axis: Option<axes::Shown>,
     operator: bool,
-    /// Where the audit tells of it.
+    /// The address of its lines in the audit.
     audit: String,
     admin: bool,
     gated: bool,
@@ -177,11 +177,11 @@ struct Detail {
 struct Figures {
     agents: String,
     tokens: String,
-    /// What all of these tokens can give together.
+    /// The number of IDs that all of these tokens can give together.
     capacity: String,
     /// `None` if no agent tells of it.
     rate: Option<String>,
-    /// How many of all calls got their IDs, and the exact numbers.
+    /// The part of all calls that got their IDs, and the exact numbers.
     availability: Option<(String, String)>,
     /// The longest that any agent said.
     p99: Option<String>,
@@ -242,7 +242,7 @@ struct Server {
     not_ready: Option<String>,
     tokens: Vec<(String, String)>,
     rate: Option<String>,
-    /// How much is left of this name's capacity, and the exact numbers.
+    /// The part of this name's capacity that is left, and the exact numbers.
     left: Option<(String, String)>,
 }
 

@@ -1,4 +1,4 @@
-//! The generators' names: what they stand for, whose they are, and how they are found.
+//! The generators' names: their definitions, their owners, and how they are found.
 
 use super::bits::{kind_drawing, layout_picture};
 use super::name::{href, per};
@@ -99,7 +99,7 @@ struct Count {
     count: String,
 }
 
-/// What is noted about a name, as it is shown.
+/// The note about a name, as it is shown.
 pub(super) struct Noted {
     pub(super) description: String,
     pub(super) application: String,
@@ -147,7 +147,7 @@ pub(super) struct Shown {
     pub(super) step: String,
     /// Its plugins as the definition has them, in the order there.
     pub(super) plugins: Vec<String>,
-    /// How the numbers of a layout are written, as the definition has it; empty for other kinds.
+    /// The encoding of a layout's numbers, as the definition has it; empty for other kinds.
     pub(super) encoding: String,
     pub(super) example: String,
     /// The bits of its numbers.

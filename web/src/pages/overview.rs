@@ -1,4 +1,4 @@
-//! How the cluster is, at a glance.
+//! The state of the cluster, at a glance.
 
 use super::agents::state_name;
 use super::audit::Line;
@@ -26,9 +26,9 @@ const RECENT_OF_MACHINES: usize = 3;
 const BUSIEST: usize = 6;
 /// Alarms that are shown; the rest is counted.
 const ALARMS_MAX: usize = 6;
-/// An agent whose machine's clock is further off than this is an alarm, in milliseconds.
+/// The smallest difference of a machine's clock that is an alarm, in milliseconds.
 const OFFSET_ALARM_MS: u64 = 10_000;
-/// A generator with less than one in this many IDs left is an alarm.
+/// Divisor of a generator's IDs: less than that part of them left is an alarm.
 const SCARCE: u64 = 10;
 
 #[derive(Template)]

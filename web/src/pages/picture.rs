@@ -5,16 +5,16 @@ use std::fmt::Write as _;
 
 /// Values that fit into a line: as many as the masters keep.
 pub(super) const SPARK_SLOTS: usize = 60;
-/// A line of fewer values than this does not fill its drawing: it has only just begun.
+/// Values from which on a line fills its drawing: one of fewer has only just begun.
 const SPARK_SLOTS_MIN: usize = 12;
 /// The drawing's size, in its own units.
 const SPARK_WIDTH: usize = 118;
 const SPARK_HEIGHT: u64 = 26;
 /// The length of a pool's bar, in units of its drawing.
 pub(super) const BAR_UNITS: u64 = 1_000;
-/// The shortest piece of a bar that can be seen.
+/// The shortest piece of a bar that is visible.
 const BAR_PIECE_MIN: u64 = 6;
-/// What lies between two pieces, so that they can be told apart without their colours.
+/// The gap between two pieces, so that they can be told apart without their colours.
 const BAR_GAP: u64 = 4;
 
 /// A small line of how something went.

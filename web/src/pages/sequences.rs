@@ -1,4 +1,4 @@
-//! Sequences: which agent serves which sections of keys, what is on its way, and how much each agent has to do.
+//! Sequences: which agent serves which sections of keys, moves under way, and the load of each agent.
 
 use super::{Frame, PageContext, Parts, rows};
 use crate::auth::Role;
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 const BARS_MAX: usize = 12;
 /// Rows of sections on one page: on a phone each of them is a card of its own.
 const ROWS_MAX: usize = 20;
-/// What is drawn over the colours of the agents in bars, as paths in squares of 8: they are told apart without colour. With more agents some
+/// Patterns over the colours of the agents in bars, as paths in squares of 8: they are told apart without colour. With more agents some
 /// share one, and the table tells them apart.
 const PATTERNS: [&str; 8] = [
     "",
@@ -36,10 +36,10 @@ const PATTERNS: [&str; 8] = [
 const TOLD_MAX: usize = 12;
 /// Parts of a bar that positions are told in: 100 % with two digits behind the point.
 const BAR_UNITS: u64 = 10_000;
-/// No part of a bar is drawn narrower: it could not be seen.
+/// The narrowest part of a bar: a smaller one would be invisible.
 const BAR_UNITS_MIN: u64 = 20;
 
-/// Which sections.
+/// A filter of sections, and the page.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SequencesView {
     filter: SectionFilter,
@@ -148,9 +148,9 @@ struct Bar {
 /// A part of a bar as it is drawn.
 struct Piece {
     class: &'static str,
-    /// Whose pattern, where an agent serves it.
+    /// The number of its pattern, where an agent serves it.
     pattern: Option<usize>,
-    /// Where it begins and how long it is, in percent.
+    /// Begin and length, in percent.
     at: String,
     length: String,
     title: String,

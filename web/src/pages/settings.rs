@@ -1,4 +1,4 @@
-//! What the cluster was made with.
+//! The cluster's parameters, and this master's flags.
 
 use super::{Frame, rows};
 use crate::agents::FlagRow;

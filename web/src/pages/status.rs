@@ -1,4 +1,4 @@
-//! How the two masters are, in one sentence and in a card for each.
+//! The state of the two masters, in one sentence and in a card for each.
 
 use crate::ask::Snapshot;
 use crate::masters::{MasterMode, MasterRow};
@@ -8,7 +8,7 @@ use askama::Template;
 use common::rpc::lease::Mode;
 use common::time::WallMs;
 
-/// From this difference of the masters' clocks on the page warns, in milliseconds (`docs/understand/argument.md`: the alarm).
+/// The smallest difference of the masters' clocks that the page warns of, in milliseconds (`docs/understand/argument.md`: the alarm).
 pub(super) const SKEW_ALARM_MS: u64 = 10_000;
 
 /// The tone of what passes by itself.
@@ -21,7 +21,7 @@ pub(super) struct StatusPart {
     tone: &'static str,
     headline: String,
     detail: String,
-    /// What stands beside buttons that have to wait; empty if none has to.
+    /// The text beside buttons that have to wait; empty if none has to.
     gate: &'static str,
 }
 
@@ -59,7 +59,7 @@ fn sentence(text: &str) -> String {
 pub(super) struct MastersPart {
     w: &'static Words,
     cards: Vec<Card>,
-    /// Whether they hear each other.
+    /// True if they hear each other.
     linked: bool,
 }
 

@@ -40,7 +40,7 @@ struct Network {
     size: String,
 }
 
-/// How many addresses a network has: `16,777,216`, or `2^64` where that says more.
+/// The number of addresses of a network: `16,777,216`, or `2^64` where that says more.
 fn size_of(network: &str) -> String {
     let Some((address, length)) = network.split_once('/') else { return "1".to_owned() };
     let whole: u32 = if address.contains(':') { 128 } else { 32 };

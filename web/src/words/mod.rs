@@ -32,7 +32,7 @@ impl Lang {
         Self::ALL.into_iter().find(|lang| lang.tag() == tag)
     }
 
-    /// The first language of an `Accept-Language` that we speak. Weights are not looked at: browsers send them in order.
+    /// The first language of an `Accept-Language` that we speak. Weights are ignored: browsers send them in order.
     pub(crate) fn accepted(header: &str) -> Option<Self> {
         header.split(',').find_map(|part| match part.split([';', '-']).next().unwrap_or_default().trim() {
             "en" => Some(Self::En),

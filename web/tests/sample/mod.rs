@@ -24,9 +24,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use web::{
     Accounts, AgentRow, AgentState, AllocatorRow, AuditCheck, AuditFilter, AuditPart, AuditRow, Auth, AuthSettings,
-    AxisRow, CallsRow, CapacityRow, Commands, Drained, ExtentRow, FlagRow, HeldRow, KeyRaised, LeaseFilter, LeasePage,
-    LeaseRow, LeaseStage, MasterMode, MasterRow, Masters, NameUseRow, NamespaceRow, NetworkRow, Page, PoolRow,
-    ReportRow, Role, SectionFilter, SectionMoved, SectionPage, SectionRow, Seen, SequenceRow, SettingsRow, Unavailable,
+    AxisRow, CallsRow, CapacityRow, Commands, Drained, ExtentRow, FlagRow, HeldRow, KeyRaised, LeaseFields,
+    LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters, NameUseRow, NamespaceRow, NetworkRow,
+    Page, PoolRow, ReportRow, Role, SectionFilter, SectionMoved, SectionPage, SectionRow, SequenceRow, SettingsRow,
+    Unavailable,
 };
 
 /// 2026-11-20T13:05:06Z.
@@ -100,7 +101,7 @@ impl Masters for Sample {
     fn leases(&self, filter: LeaseFilter, page: Page) -> BoxFuture<'_, Result<LeasePage, Unavailable>> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         self.answer(|state| {
-            let seen = state.leases.iter().map(|row| (Seen::of_row(row), row));
+            let seen = state.leases.iter().map(|row| (LeaseFields::of_row(row), row));
             page.cut(seen.filter(|(seen, _)| filter.admits(seen)), |_, row| row.clone())
         })
     }

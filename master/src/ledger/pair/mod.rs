@@ -70,7 +70,7 @@ pub struct Pairwise {
     former_cursors: Vec<(MasterRun, GeneratorName)>,
     /// Time at which the other master was last told how much is used here.
     use_told_at: Option<BootMs>,
-    /// Since when, in this run, agents have had time to show what they hold.
+    /// The moment since which, in this run, agents have had time to show what they hold.
     quiet_since: BootMs,
 }
 
@@ -189,7 +189,7 @@ impl Ledger<Pairwise> {
         }
     }
 
-    /// For models, which open the ledger of a running master anew at each step: this start is in the store already.
+    /// Takes this start as written down, for models, which open the ledger of a running master anew at each step.
     #[must_use]
     pub fn already_begun(mut self) -> Self {
         self.agreement.begun = true;

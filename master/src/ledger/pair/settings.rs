@@ -91,7 +91,7 @@ impl Ledger<Pairwise> {
         }
         let Outcome::Becomes(value) = self.settings_table.outcome(change) else { return };
         if let (SettingValue::Free, Some(note)) = (&value, self.settings_table.note_to_remove(&key)) {
-            // First its note, which says nothing of what the name stands for next: once that is gone the wish is looked at again.
+            // First its note, which says nothing of what the name stands for next: once that is gone the wish is checked again.
             return self.want(now, &note, actor, fx);
         }
         let known = self.settings_table.get(&key);
