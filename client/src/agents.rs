@@ -1,4 +1,4 @@
-//! Which agent is asked, and who comes next when it fails.
+//! The order in which agents are asked, and who comes next when one fails.
 
 use crate::error::{Attempt, Cause, Error, Failure};
 use crate::http::Http;
@@ -16,16 +16,16 @@ use std::time::{Duration, Instant};
 /// Agents that wait one after the other for a section that nobody serves: each waits for as long as a section may be without service.
 const WAITED_MAX: usize = 2;
 
-/// What is asked of an agent.
+/// A question to an agent.
 #[derive(Clone, Debug)]
 pub(crate) enum Question {
-    /// Of a kind that has numbers; those of Uniq96 have no name.
+    /// Numbers of a kind; those of Uniq96 have no name.
     Numbers {
         kind: Kind,
         name: GeneratorName,
         n: u32,
     },
-    /// As the name's definition writes them; `kind` if they are to be of that one.
+    /// Texts as the name's definition writes them; `kind` if they are to be of that one.
     Texts {
         kind: Option<Kind>,
         name: GeneratorName,
@@ -43,7 +43,7 @@ pub(crate) enum Question {
         name: GeneratorName,
         keys: Vec<KeyAsked>,
         g: Generation,
-        /// Whose agents told the caller its routes.
+        /// The cluster whose agents told the caller its routes.
         cluster: Option<ClusterId>,
     },
     Routes {
@@ -52,7 +52,7 @@ pub(crate) enum Question {
     },
 }
 
-/// What it says.
+/// An agent's answer.
 #[derive(Debug)]
 pub(crate) enum Answer {
     Numbers(Numbers),
@@ -67,7 +67,7 @@ pub(crate) enum Answer {
 pub(crate) enum Numbers {
     /// Uniq64, and plain numbers.
     Narrow(Vec<u64>),
-    /// Of 96 bits, or of a layout.
+    /// Numbers of 96 bits, or of a layout.
     Wide(Vec<u128>),
 }
 
@@ -98,22 +98,22 @@ impl From<Numbers> for Vec<u64> {
     }
 }
 
-/// How long one agent may take.
+/// The longest times that one agent may take.
 #[derive(Clone, Copy)]
 pub(crate) struct Timeouts {
-    /// For an answer, and for a connection.
+    /// The longest time for an answer, and for a connection.
     usual: Duration,
-    /// For numbers of keys.
+    /// The longest time for numbers of keys.
     keys: Duration,
 }
 
 impl Timeouts {
-    /// For a connection.
+    /// The longest time for a connection.
     pub(crate) fn connect(self) -> Duration {
         self.usual
     }
 
-    /// For an answer to that question.
+    /// The longest time for an answer to that question.
     pub(crate) fn of(self, question: &Question) -> Duration {
         match question {
             Question::Keys { .. } => self.keys.max(self.usual),
@@ -139,7 +139,7 @@ impl Line {
 struct Agent {
     address: Address,
     line: Line,
-    /// It is asked last until then, in milliseconds since the beginning.
+    /// The time until which it is asked last, in milliseconds since the beginning.
     rests_until: AtomicU64,
 }
 
@@ -148,11 +148,12 @@ pub(crate) struct Agents {
     began: Instant,
     rest: Duration,
     timeouts: Timeouts,
-    /// Who answered last,
-    favourite: AtomicUsize,
-    /// and who is asked first for numbers of keys: who answered last, or the first that was not asked when others did so in vain.
-    favourite_for_keys: AtomicUsize,
-    /// What HTTP connections come from.
+    /// The agent that answered last.
+    preferred: AtomicUsize,
+    /// The agent that is asked first for numbers of keys: the one that answered last, or the first that was not asked when others
+    /// did so in vain.
+    preferred_for_keys: AtomicUsize,
+    /// The client that all HTTP connections come from.
     http: reqwest::Client,
 }
 
@@ -166,8 +167,8 @@ impl Agents {
             Agent { address, line, rests_until: AtomicU64::new(0) }
         });
         let agents = agents.collect();
-        let (favourite, favourite_for_keys) = Default::default();
-        Ok(Self { agents, began: Instant::now(), rest, timeouts, favourite, favourite_for_keys, http })
+        let (preferred, preferred_for_keys) = Default::default();
+        Ok(Self { agents, began: Instant::now(), rest, timeouts, preferred, preferred_for_keys, http })
     }
 
     /// A connection to an agent that need not be one of the settings'.
@@ -175,7 +176,7 @@ impl Agents {
         line(&self.http, address, self.timeouts)
     }
 
-    /// How to reach who serves a section: by what the first agent of the settings is reached.
+    /// The address of the agent that serves a section, for the protocol by which the first agent of the settings is reached.
     pub(crate) fn address_of(&self, served: &ServedAt) -> Address {
         match self.agents.first().map(|agent| &agent.address) {
             Some(Address::Rpc(_)) => Address::Rpc(served.rpc.clone()),
@@ -183,7 +184,7 @@ impl Agents {
         }
     }
 
-    /// What an agent says, or that it did not in time.
+    /// Asks an agent, and fails if it does not answer in time.
     pub(crate) async fn ask_line(&self, line: &Line, question: &Question) -> Result<Answer, Failure> {
         // Also counts the wait for a connection of another call.
         let answer = tokio::time::timeout(self.timeouts.of(question), line.ask(question)).await;
@@ -226,8 +227,8 @@ impl Agents {
         self.ask_after(Vec::new(), question, take).await
     }
 
-    /// The same after others were asked in vain. One that said why it gives nothing is not asked again, and nobody is when
-    /// [`WAITED_MAX`] agents have waited for a section.
+    /// Asks agents after others were asked in vain. One that said why it gives nothing is not asked again, and nobody is
+    /// when [`WAITED_MAX`] agents have waited for a section.
     pub(crate) async fn ask_after<T>(
         &self,
         mut attempts: Vec<Attempt>,
@@ -235,8 +236,8 @@ impl Agents {
         take: impl Fn(Answer) -> Option<T>,
     ) -> Result<T, Error> {
         let of_keys = matches!(question, Question::Keys { .. });
-        let favourite = if of_keys { &self.favourite_for_keys } else { &self.favourite };
-        for at in self.order(favourite) {
+        let preferred = if of_keys { &self.preferred_for_keys } else { &self.preferred };
+        for at in self.order(preferred) {
             let Some(agent) = self.agents.get(at) else { continue };
             if attempts.iter().any(|before| before.agent == agent.address && before.cause.code().is_some()) {
                 continue;
@@ -244,13 +245,13 @@ impl Agents {
             let waited = |before: &&Attempt| before.cause.code() == Some(MintCode::SegmentPending);
             if of_keys && attempts.iter().filter(waited).count() >= WAITED_MAX {
                 // The next call begins with those whom this one did not ask.
-                favourite.store(at, Ordering::Relaxed);
+                preferred.store(at, Ordering::Relaxed);
                 break;
             }
             let cause = match self.ask_line(&agent.line, &question).await {
                 Ok(answer) => match take(answer) {
                     Some(ids) => {
-                        favourite.store(at, Ordering::Relaxed);
+                        preferred.store(at, Ordering::Relaxed);
                         return Ok(ids);
                     }
                     None => Cause::Answer("another number of IDs than was asked for".to_owned()),
@@ -264,10 +265,10 @@ impl Agents {
         Err(Error::Unavailable(attempts))
     }
 
-    /// The favourite and those after it; those that rest come last, in the same order.
-    fn order(&self, favourite: &AtomicUsize) -> impl Iterator<Item = usize> + use<> {
-        let (count, favourite, now) = (self.agents.len(), favourite.load(Ordering::Relaxed), self.now_ms());
-        let circle = (0..count).map(|step| (favourite + step) % count);
+    /// The preferred and those after it; those that rest come last, in the same order.
+    fn order(&self, preferred: &AtomicUsize) -> impl Iterator<Item = usize> + use<> {
+        let (count, preferred, now) = (self.agents.len(), preferred.load(Ordering::Relaxed), self.now_ms());
+        let circle = (0..count).map(|step| (preferred + step) % count);
         let rests = |at: &usize| self.agents.get(*at).is_some_and(|a| a.rests_until.load(Ordering::Relaxed) > now);
         let (resting, fresh): (Vec<usize>, Vec<usize>) = circle.partition(rests);
         fresh.into_iter().chain(resting)

@@ -1,23 +1,23 @@
-//! Why no ID came.
+//! Errors: the reasons for which no ID came.
 
 use crate::settings::Address;
 use common::rpc::mint::MintCode;
 use std::fmt;
 use std::time::Duration;
 
-/// Why no ID came.
+/// The reason for which no ID came.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// What no agent would answer differently: the question has to change.
+    /// The question was refused as any agent would refuse it: it has to change.
     #[error("{code}: {detail}")]
     Refused {
         /// [`MintCode::BadParameter`], [`MintCode::UnknownGenerator`] or [`MintCode::GeneratorExists`].
         code: MintCode,
-        /// For a person.
+        /// The reason, for a person.
         detail: String,
     },
-    /// No agent could; asking again later may help.
+    /// No agent could give an ID; asking again later may help.
     #[error("no agent gave an ID: {}", list(.0))]
     Unavailable(Vec<Attempt>),
     /// This process was forked from the one that made the client.
@@ -29,33 +29,33 @@ pub enum Error {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Attempt {
-    /// Which one.
+    /// The agent.
     pub agent: Address,
-    /// Why it gave nothing.
+    /// The reason for which it gave nothing.
     pub cause: Cause,
 }
 
-/// Why one agent gave nothing.
+/// The reason for which one agent gave nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Cause {
-    /// It cannot mint now.
+    /// The agent cannot mint now.
     #[error("{code}: {detail}")]
     Cannot {
         /// The same codes as over HTTP.
         code: MintCode,
-        /// For a person.
+        /// The reason, for a person.
         detail: String,
-        /// When it may work again, if it is known.
+        /// Time after which it may work again, if it is known.
         retry_after: Option<Duration>,
     },
-    /// It could not be reached, or the connection failed.
+    /// The agent could not be reached, or the connection failed.
     #[error("{0}")]
     Connection(String),
-    /// It did not answer in time.
+    /// The agent did not answer in time.
     #[error("no answer in time")]
     Timeout,
-    /// What came was not an answer of an agent.
+    /// The reply was not an answer of an agent.
     #[error("an answer that makes no sense: {0}")]
     Answer(String),
 }
@@ -65,7 +65,7 @@ impl Error {
         Self::Refused { code: MintCode::BadParameter, detail }
     }
 
-    /// When asking again may help: the earliest that one of the agents named, if one did.
+    /// Time after which asking again may help: the earliest that one of the agents named, if one did.
     pub fn retry_after(&self) -> Option<Duration> {
         let Self::Unavailable(attempts) = self else { return None };
         let each = attempts.iter().filter_map(|attempt| match &attempt.cause {
@@ -97,7 +97,7 @@ fn list(attempts: &[Attempt]) -> String {
     each.join(", ")
 }
 
-/// What an agent said, sorted by who can act on it.
+/// Sorts an agent's refusal by who can act on it.
 pub(crate) fn refused(code: MintCode, detail: String, retry_after: Option<Duration>) -> Failure {
     match code {
         MintCode::BadParameter | MintCode::UnknownGenerator | MintCode::GeneratorExists => {
@@ -107,11 +107,11 @@ pub(crate) fn refused(code: MintCode, detail: String, retry_after: Option<Durati
     }
 }
 
-/// Why one agent gave nothing, and whether another one may.
+/// The reason for which one agent gave nothing, and whether another one may give it.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// Another one may.
     Here(Cause),
-    /// None will.
+    /// No other agent will.
     Final(Error),
 }

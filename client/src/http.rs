@@ -78,7 +78,7 @@ pub(crate) struct Http {
 }
 
 impl Http {
-    /// What all agents' connections come from. No proxy: it could answer a question twice with the same IDs.
+    /// The client that all agents' connections come from. No proxy: it could answer a question twice with the same IDs.
     pub(crate) fn shared(timeouts: Timeouts) -> Result<reqwest::Client, String> {
         let builder = reqwest::Client::builder().no_proxy().tcp_nodelay(true).connect_timeout(timeouts.connect());
         builder.redirect(reqwest::redirect::Policy::none()).build().map_err(|e| e.to_string())
@@ -189,7 +189,7 @@ impl Http {
         Ok(Answer::Keys(outcomes, said.routes.into_iter().map(Route::from).collect()))
     }
 
-    /// By POST: nothing on the way may answer it from a cache, or ask again on its own.
+    /// Sends a POST: nothing on the way may answer it from a cache, or ask again on its own.
     async fn mint(&self, path: &str, accept: &str) -> Result<Vec<u8>, Failure> {
         let request = self.client.request(Method::POST, format!("{}/{path}", self.base)).header(ACCEPT, accept);
         let response = self.send(request).await?;

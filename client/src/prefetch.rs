@@ -15,7 +15,7 @@ use tokio::sync::Mutex as Turn;
 /// Names of one kind that are prefetched at most; the IDs of others are fetched one by one.
 const NAMES_MAX: usize = 64;
 
-/// A batch that is too large for a generator is tried again as this part of it.
+/// Divisor by which a batch that is too large for a generator is made smaller.
 const SMALLER: u32 = 8;
 
 /// Numbers of one batch.

@@ -24,7 +24,7 @@ const PAGES_MAX: usize = 64;
 /// All routes of a name that nobody knew anything of are not asked for again before this has passed.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
 
-/// What is known of a name.
+/// The routes that are known of a name.
 #[derive(Default)]
 struct Known {
     keys_per_section: Option<u32>,
@@ -36,11 +36,11 @@ struct Known {
 pub(crate) struct Sequences {
     names: Mutex<BTreeMap<GeneratorName, Known>>,
     lines: Mutex<BTreeMap<Address, Arc<Line>>>,
-    /// Whose agents say the routes: the first that said any. Numbers of the same keys in another cluster are others.
+    /// The cluster whose agents say the routes: the first that said any. Numbers of the same keys in another cluster are others.
     cluster: OnceLock<ClusterId>,
 }
 
-/// Where a key is asked for.
+/// The agent that a key is asked for at.
 type Owner = Option<(Address, Generation)>;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -58,7 +58,7 @@ impl Sequences {
         }
     }
 
-    /// What came of each key, in the order asked for.
+    /// The outcome of each key, in the order asked for.
     pub(crate) async fn many(
         &self,
         agents: &Agents,
@@ -246,7 +246,7 @@ impl Known {
     }
 }
 
-/// What a code means to a caller of one key.
+/// The error that a code means to a caller of one key.
 fn refused(code: MintCode) -> Error {
     let detail = match code {
         MintCode::SerialExhausted => "the numbers of this key are used up",

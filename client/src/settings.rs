@@ -1,4 +1,4 @@
-//! Which agents to ask, and how patiently.
+//! Settings of a client: which agents to ask, and how patiently.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Agents of one client at most.
 pub const AGENTS_MAX: usize = 64;
 
-/// How an agent is reached.
+/// The address of an agent, with its protocol.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Address {
@@ -51,7 +51,7 @@ impl fmt::Display for Address {
 pub struct Prefetch {
     /// IDs of one batch, 2 to [`BATCH_MAX`](crate::BATCH_MAX).
     pub batch: u32,
-    /// What is older is not handed out any more.
+    /// Age beyond which IDs are not handed out any more.
     pub max_age: Duration,
 }
 
@@ -69,26 +69,26 @@ impl Default for Prefetch {
     }
 }
 
-/// What a client is made from: [`Settings::new`], and what shall differ.
+/// Settings of a client: [`Settings::new`], and what shall differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Settings {
-    /// Whom to ask, 1 to [`AGENTS_MAX`]; the first one first.
+    /// Agents to ask, 1 to [`AGENTS_MAX`]; the first one first.
     pub agents: Vec<Address>,
-    /// How long one agent may take for one answer, and for a connection.
+    /// The longest time that one agent may take for one answer, and for a connection.
     pub timeout: Duration,
-    /// How long it may take for numbers of keys, if that is longer: while a section moves, or its agent is lost, calls wait at the agent
-    /// up to one and a half `--sequence-lease` of the masters (7.5 s if they do not say otherwise) before it refuses.
+    /// The longest time that one may take for numbers of keys, if that is longer: while a section moves, or its agent is lost, calls
+    /// wait at the agent up to one and a half `--sequence-lease` of the masters (7.5 s if they do not say otherwise) before it refuses.
     pub key_timeout: Duration,
-    /// How long an agent that failed is asked last.
+    /// Time for which an agent that failed is asked last.
     pub rest: Duration,
     /// `None`: nothing is fetched before it is asked for.
     pub prefetch: Option<Prefetch>,
 }
 
 impl Settings {
-    /// These agents, each with two seconds for an answer, and ten for numbers of keys; one that failed is asked last for a second; no
-    /// prefetching.
+    /// Settings for these agents, each with two seconds for an answer, and ten for numbers of keys; one that failed is asked last for
+    /// a second; no prefetching.
     ///
     /// # Errors
     /// [`SettingsError::Address`].
@@ -116,7 +116,7 @@ impl Settings {
     }
 }
 
-/// Why there is no client.
+/// The reason for which there is no client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingsError {

@@ -1,5 +1,5 @@
-//! What people note about a generator's name: what it is for, which application uses it, who is asked about it, and labels to
-//! find it by. It says nothing about IDs, so unlike what a name stands for it may change.
+//! The note that people keep about a generator's name: what it is for, which application uses it, who is asked about it, and
+//! labels to find it by. It says nothing about IDs, so unlike what a name stands for it may change.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use crate::digits::shown;
@@ -11,13 +11,13 @@ use std::collections::BTreeMap;
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct AboutSource {
-    /// What the name is for: at most 256 characters.
+    /// The purpose of the name: at most 256 characters.
     pub description: String,
-    /// Which application uses it: at most 64 characters.
+    /// The application that uses it: at most 64 characters.
     pub application: String,
-    /// Who is asked about it, a person or a team: at most 64 characters.
+    /// The owner, a person or a team to ask about it: at most 64 characters.
     pub owner: String,
-    /// At most 16. A key is 1 to 63 of a-z 0-9 - and begins and ends with a letter or a digit; a value has at most 64 characters.
+    /// Labels, at most 16. A key is 1 to 63 of a-z 0-9 - and begins and ends with a letter or a digit; a value has at most 64 characters.
     pub labels: BTreeMap<String, String>,
 }
 
@@ -26,24 +26,24 @@ pub struct AboutSource {
 #[serde(try_from = "AboutSource", into = "AboutSource")]
 pub struct About(AboutSource);
 
-/// Why a note is refused.
+/// The reason for which a note is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AboutError {
     /// A text is too long.
     #[error("{what} has {found} characters: shorten it to {max}")]
     TooLong {
-        /// Which part.
+        /// The part of the note.
         what: &'static str,
-        /// How many characters it has.
+        /// The number of its characters.
         found: usize,
-        /// How many it may have.
+        /// The largest number of them.
         max: usize,
     },
     /// A line feed, a tab or the like.
     #[error("{what} has a control character, such as a line feed or a tab: write it in one line without")]
     Control {
-        /// Which part.
+        /// The part of the note.
         what: &'static str,
     },
     /// A character that turns the direction of what is around it.
@@ -51,7 +51,7 @@ pub enum AboutError {
         "{what} has a character that turns the direction of writing without being seen (U+202E or the like): leave it out"
     )]
     Bidirectional {
-        /// Which part.
+        /// The part of the note.
         what: &'static str,
     },
     /// Not a key of a label.
@@ -60,7 +60,7 @@ pub enum AboutError {
     /// Too many labels.
     #[error("there are {found} labels: leave out some, {max} is the most", max = About::LABELS_MAX)]
     Labels {
-        /// How many there are.
+        /// The number of labels.
         found: usize,
     },
 }
@@ -98,17 +98,17 @@ impl About {
         }))
     }
 
-    /// What the name is for; empty if nobody said.
+    /// The purpose of the name; empty if nobody said.
     pub fn description(&self) -> &str {
         &self.0.description
     }
 
-    /// Which application uses it; empty if nobody said.
+    /// The application that uses it; empty if nobody said.
     pub fn application(&self) -> &str {
         &self.0.application
     }
 
-    /// Who is asked about it; empty if nobody said.
+    /// The owner; empty if nobody said.
     pub fn owner(&self) -> &str {
         &self.0.owner
     }
@@ -118,12 +118,12 @@ impl About {
         &self.0.labels
     }
 
-    /// Whether nothing is said.
+    /// Tells whether nothing is said.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// How long all its texts are together, in bytes.
+    /// The length of all its texts together, in bytes.
     pub fn len(&self) -> usize {
         let AboutSource { description, application, owner, labels } = &self.0;
         let labels = labels.iter().map(|(key, value)| key.len() + value.len() + LABEL_EXTRA);
@@ -134,7 +134,7 @@ impl About {
 /// Bytes that a label costs beside its texts when it is sent: the lengths of both, which are below 2^16.
 const LABEL_EXTRA: usize = 2 * 3;
 
-/// Whether it is what a part of a name in DNS is (RFC 1123, section 2.1), in lower case.
+/// Tells whether a text is what a part of a name in DNS is (RFC 1123, section 2.1), in lower case.
 pub fn is_label_key(text: &str) -> bool {
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let ends = [text.bytes().next(), text.bytes().next_back()];
@@ -143,7 +143,8 @@ pub fn is_label_key(text: &str) -> bool {
         && text.bytes().all(|b| plain(b) || b == b'-')
 }
 
-/// Whether it changes the direction of what is around it without being seen (Unicode 16, UAX #9): a note could then look like another one.
+/// Tells whether a character changes the direction of what is around it without being visible (Unicode 16, UAX #9): a note could then look
+/// like another one.
 fn is_bidirectional_control(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

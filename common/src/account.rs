@@ -1,5 +1,5 @@
-//! Who may use the console: people with passwords, and keys for scripts. Both masters confirm each change of them, as of
-//! any [setting](crate::setting).
+//! The accounts of the console: people with passwords, and keys for scripts. Both masters confirm each change of them,
+//! as of any [setting](crate::setting).
 //!
 //! No password and no key is ever in here, only what they can be checked against.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -15,10 +15,10 @@ pub const ACCOUNTS_MAX: usize = 256;
 pub const NAME_LEN_MAX: usize = 32;
 /// The longest password hash in PHC's form, in bytes.
 pub const PHC_LEN_MAX: usize = 192;
-/// What every password hash begins with.
+/// The beginning of every password hash.
 const PHC_BEGIN: &str = "$argon2id$";
 
-/// What somebody may do. Each may do what those before it may.
+/// The rights of an account. Each role may do what those before it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -97,19 +97,19 @@ impl<'de> Deserialize<'de> for AccountName {
     }
 }
 
-/// A person.
+/// A person who may use the console.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct User {
     /// The name.
     pub name: AccountName,
-    /// What it may do.
+    /// The role.
     pub role: Role,
     /// The password's hash in PHC's form, argon2id.
     pub phc: String,
 }
 
 impl User {
-    /// Whether a master can have written it.
+    /// Tells whether a master can have written it.
     pub fn plausible(&self) -> bool {
         self.phc.len() <= PHC_LEN_MAX
             && self.phc.starts_with(PHC_BEGIN)
@@ -146,7 +146,7 @@ impl fmt::Debug for SecretHash {
 pub struct ApiKey {
     /// The name.
     pub name: AccountName,
-    /// What it may do.
+    /// The role.
     pub role: Role,
     /// Its SHA-256.
     pub hash: SecretHash,
@@ -156,15 +156,15 @@ pub struct ApiKey {
 /// browser holds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Login {
-    /// Who.
+    /// The user.
     pub user: AccountName,
     /// The SHA-256 of the user's record as it was: another password or role, or another user of that name, ends it.
     pub proof: SecretHash,
-    /// What a page must show to change anything.
+    /// The token that a page must show to change anything.
     pub csrf: SecretHash,
-    /// When it began, by the system's calendar.
+    /// Time of the login, by the system's calendar.
     pub began: WallMs,
-    /// When it was last used, to within some minutes.
+    /// Time of the last use, to within some minutes.
     pub used: WallMs,
 }
 

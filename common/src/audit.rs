@@ -1,4 +1,5 @@
-//! What the masters write down about every change of ownership and every command of an operator: who, from where, when, what.
+//! The audit: the lines that the masters write about every change of ownership and every command of an operator: who, from
+//! where, when, what.
 //!
 //! A line is made durable in the same commit as its effect, so no effect is ever seen without it.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -43,12 +44,12 @@ impl Actor {
     }
 }
 
-/// Whose doing a change of a lease is.
+/// The cause of a change of a lease.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Cause {
-    /// Who, for the audit.
+    /// The actor, for the audit.
     pub actor: Actor,
-    /// Whether an operator commanded it; otherwise it follows from what agents and masters did.
+    /// True if an operator commanded it; otherwise it follows from what agents and masters did.
     pub commanded: bool,
 }
 
@@ -58,7 +59,7 @@ impl Cause {
         Self { actor, commanded: true }
     }
 
-    /// What an agent did, or what was seen of it.
+    /// The cause of something that an agent did, or that was noticed of it.
     pub fn event(actor: Actor) -> Self {
         Self { actor, commanded: false }
     }
@@ -69,7 +70,7 @@ fn cleared(text: &str, chars_max: usize) -> String {
     text.chars().filter(|c| !c.is_control()).take(chars_max).collect()
 }
 
-/// What was done.
+/// The action that a line is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Action {
     /// `lease.grant`: a token has a new holder.
@@ -179,18 +180,18 @@ impl fmt::Display for Action {
     }
 }
 
-/// One change.
+/// A line of the audit.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Entry {
-    /// When, by the calendar of the master that wrote it down.
+    /// Time of the action, by the calendar of the master that wrote it down.
     pub at: WallMs,
-    /// Who.
+    /// The actor.
     pub actor: Actor,
-    /// What.
+    /// The action.
     pub action: Action,
-    /// To what: a token, a name.
+    /// The subject: a token, a name.
     pub subject: String,
-    /// How: the rest a reader wants to know.
+    /// Details: the rest a reader wants to know.
     pub detail: String,
 }
 

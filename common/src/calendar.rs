@@ -32,17 +32,17 @@ pub struct HourBucket(pub u32);
 pub struct Civil {
     /// Years of the Common Era, e.g. 2026.
     pub year: i32,
-    /// 1..=12.
+    /// Month of the year, 1..=12.
     pub month: u8,
-    /// 1..=31.
+    /// Day of the month, 1..=31.
     pub day: u8,
-    /// 0..=23.
+    /// Hour of the day, 0..=23.
     pub hour: u8,
-    /// 0..=59.
+    /// Minute of the hour, 0..=59.
     pub minute: u8,
     /// 0..=59; leap seconds do not exist on this axis.
     pub second: u8,
-    /// 0..=999.
+    /// Millisecond of the second, 0..=999.
     pub millisecond: u16,
 }
 
@@ -61,7 +61,7 @@ pub struct CalendarError {
 /// Year, month and day as they stand in the bits, whether they exist or not; prints as 2026-11-20.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ymd {
-    /// Of the Common Era.
+    /// Year of the Common Era.
     pub year: i32,
     /// 1..=12 if it exists.
     pub month: u8,
@@ -69,7 +69,7 @@ pub struct Ymd {
     pub day: u8,
 }
 
-/// Why a text is not a UTC offset.
+/// The reason for which a text is not a UTC offset.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is not a UTC offset: write it as +08:00 or -03:30, at most 23:59")]
 pub struct OffsetError(String);
@@ -128,8 +128,8 @@ impl UtcOffset {
         HourBucket(self.bucket(t, SpanMs(HOUR_MS)))
     }
 
-    /// Which `unit`, at least 1 ms, counted from 1970-01-01 in this offset, `t` lies in; instants before 1970 count as the
-    /// first one, those past the field as the last.
+    /// The number of the `unit`, at least 1 ms, in which `t` lies, counted from 1970-01-01 in this offset; instants before
+    /// 1970 count as the first one, those past the field as the last.
     pub fn bucket(self, t: WallMs, unit: SpanMs) -> u32 {
         let n = t.0.saturating_add(self.ms()).div_euclid(unit.0.max(1));
         u32::try_from(n.max(0)).unwrap_or(u32::MAX)

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Time that runs faster than it is, for tests of rules that speak of days.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TestClock {
-    /// How many times faster, 1..=1,000,000.
+    /// Factor by which the clock is faster, 1..=1,000,000.
     pub scale: u32,
     /// The instant from which on it runs faster; before it time is as it is.
     pub epoch: WallMs,
@@ -131,7 +131,7 @@ impl Clock {
         Now { wall: self.wall(), boot: os_boot() }
     }
 
-    /// How long to sleep, in real time, for `span` to pass on this clock.
+    /// Real time to sleep for `span` to pass on this clock.
     pub fn real(&self, span: Duration) -> Duration {
         match self.test {
             Some(test) if os_wall() > test.epoch => span / test.scale,

@@ -37,7 +37,7 @@ pub(crate) fn fill_decimal(field: &mut [u8], value: u64) {
 
 /// Decimal digits of the largest `u64`.
 pub(crate) const U64_DIGITS: usize = 20;
-/// Those of the largest `u32`.
+/// Digits of the largest `u32`.
 pub(crate) const U32_DIGITS: usize = 10;
 
 /// The last `WIDTH` decimal digits of `value`, zero-padded.

@@ -16,7 +16,7 @@ const CODEC_BINCODE1_FIXINT: u16 = 1;
 /// The place at which a record says how long its payload is.
 const PAYLOAD_LEN_AT: std::ops::Range<usize> = 8..12;
 
-/// What a record is: four letters and a version, e.g. `LEAS` 1.
+/// The kind of a record: four letters and a version, e.g. `LEAS` 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
     /// Four ASCII letters.
@@ -25,7 +25,7 @@ pub struct Kind {
     pub version: u16,
 }
 
-/// Why bytes are not a record of the kind asked for.
+/// The reason for which bytes are not a record of the kind asked for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EnvelopeError {
     /// Fewer bytes than a header, or another length than it says.

@@ -21,7 +21,7 @@ pub struct HostNames {
     names: BTreeSet<String>,
 }
 
-/// Why a request is not answered.
+/// The reason for which a request is not answered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
     /// HTTP/1.1 without a `Host`, or with more than one (RFC 9112, section 3.2).
@@ -33,13 +33,13 @@ pub enum HostError {
 }
 
 impl HostNames {
-    /// These names (`*`: all), in any case, without ports.
+    /// Host names (`*`: all), in any case, without ports.
     pub fn new(names: impl IntoIterator<Item = String>) -> Self {
         let names: BTreeSet<String> = names.into_iter().map(|name| name.trim().to_ascii_lowercase()).collect();
         Self { any: names.contains(ANY), names }
     }
 
-    /// Whether a request for `host`, the value of a `Host` header, may be answered.
+    /// Tells whether a request for `host`, the value of a `Host` header, may be answered.
     pub fn accept(&self, host: &[u8]) -> bool {
         let Ok(host) = std::str::from_utf8(host) else { return false };
         let Some(name) = without_port(host) else { return false };
@@ -48,11 +48,11 @@ impl HostNames {
         self.any || is_address(name) || known(&name.trim_end_matches('.').to_ascii_lowercase())
     }
 
-    /// Whether a request with these `Host` headers, and this authority in its target if it has one, may be answered.
-    /// `needed`: the request is one of HTTP/1.1, which has to have the header.
+    /// Checks that a request with these `Host` headers, and this authority in its target if it has one, may be
+    /// answered. `needed`: the request is one of HTTP/1.1, which has to have the header.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason for which it may not.
     pub fn check<'a>(
         &self,
         needed: bool,

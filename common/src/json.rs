@@ -11,7 +11,7 @@ use std::fmt;
 /// say something. A field that is there twice is refused too, also where a type would take the last one.
 ///
 /// # Errors
-/// Where it is not what was asked for, and why.
+/// The place where the body is not what was asked for, and why.
 pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     whole_text::<Said>(bytes)?;
     whole_text(bytes)

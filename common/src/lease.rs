@@ -1,4 +1,4 @@
-//! What is promised: the lease as an agent sees it, and the record the masters keep of it.
+//! Leases: the promise as an agent sees it, and the record the masters keep of it.
 //!
 //! A lease is a rectangle on the IDs' own time axis: one token, the instants `[from, until)`. An agent may write a time
 //! into an ID only if it lies in there, so uniqueness is a matter of sets, not of clocks.
@@ -10,7 +10,7 @@ use crate::token::{TokenKey, TokenType, TokenValue};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How often a value was granted; 1 is the first time. Grows with each grant, on both masters or not at all.
+/// Counts the grants of a value; 1 is the first one. Grows with each grant, on both masters or not at all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Generation(pub u64);
 
@@ -34,7 +34,7 @@ pub struct Grant {
     pub token_type: TokenType,
     /// The token.
     pub key: TokenKey,
-    /// Which grant of this value it is.
+    /// The number of this grant of the value.
     pub g: Generation,
     /// The first instant that may be written into an ID.
     pub from: WallMs,
@@ -59,27 +59,26 @@ pub struct Receipt {
 /// Nothing that may be out in the world from a ledger that is lost is granted again before it is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Floor {
-    /// From this day's first instant on everything may be granted.
+    /// The day from whose first instant on everything may be granted.
     pub until: WallMs,
-    /// Until then only values above this one, of each family; `None`: none at all.
+    /// The value above which others may be granted until then, in each family; `None`: none at all.
     pub above: Option<TokenValue>,
 }
 
 impl Floor {
-    /// Whether a grant of `value` that begins at `from` cannot meet anything from before.
+    /// Tells whether a grant of `value` that begins at `from` cannot meet anything from before.
     pub fn allows(&self, value: TokenValue, from: WallMs) -> bool {
         from >= self.until || self.above.is_some_and(|above| value > above)
     }
 
-    /// What both allow.
+    /// The floor that allows only what both allow.
     #[must_use]
     pub fn stricter(self, other: Self) -> Self {
         Self { until: self.until.max(other.until), above: self.above.zip(other.above).map(|(a, b)| a.max(b)) }
     }
 }
 
-/// What keeps a master from promising, across restarts, until something has happened. Not counted as a change of its
-/// ledger.
+/// Restraints that keep a master from promising, across restarts, until something has happened. Not counted as a change of its ledger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Caution {
     /// Neither store was proven when the two met: both may have forgotten the same. Until the agents have had time to show what
@@ -87,22 +86,22 @@ pub struct Caution {
     pub quiet: bool,
     /// An agent has proved that both ledgers were put back: nothing is granted until an operator says how to go on.
     pub reverted: bool,
-    /// What a ledger before this one may have promised.
+    /// The bound of what a ledger before this one may have promised.
     pub floor: Option<Floor>,
 }
 
-/// How long a first grant is from the start of its day on, to a network many of whose leases were never renewed: to the end of
+/// Length of a first grant from the start of its day on, to a network many of whose leases were never renewed: to the end of
 /// the next day. The first renewal makes it as long as any other, so one that nobody follows up ends by itself, and early.
 pub const UNPROVED_SPAN: SpanMs = SpanMs::days(2);
 
 impl Grant {
-    /// Whether it is such a short first grant, and better renewed at once.
+    /// Tells whether it is such a short first grant, and better renewed at once.
     pub fn is_unproved(&self) -> bool {
         self.until - self.from == UNPROVED_SPAN
     }
 }
 
-/// Where a lease is between its grant and the next one of its value.
+/// The state of a lease between its grant and the next one of its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum LeaseState {
     /// Granted; may be renewed.
@@ -119,17 +118,17 @@ pub enum LeaseState {
 pub struct Prep {
     /// The token.
     pub key: TokenKey,
-    /// Which grant of it this would be.
+    /// The number that this grant of it would have.
     pub g: Generation,
     /// The type it was asked for under.
     pub token_type: TokenType,
-    /// Who asked.
+    /// The agent that asked.
     pub agent_id: AgentId,
-    /// In which session.
+    /// The session.
     pub session: SessionId,
-    /// From where on, as text for the operator; empty if unknown.
+    /// The address that it asked from, as text for the operator; empty if unknown.
     pub address: String,
-    /// When it was proposed.
+    /// Time of the proposal.
     pub granted: WallMs,
     /// The first instant that may be written into an ID.
     pub from: WallMs,
@@ -137,30 +136,30 @@ pub struct Prep {
     pub until: WallMs,
 }
 
-/// What a master knows of the newest grant of a value.
+/// A master's record of the newest grant of a value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Lease {
-    /// Which grant of the value.
+    /// The number of this grant of the value.
     pub g: Generation,
-    /// Where it is in its life.
+    /// The state of the lease.
     pub state: LeaseState,
     /// The type it was asked for under.
     pub token_type: TokenType,
-    /// Who holds it.
+    /// The agent that holds it.
     pub agent_id: AgentId,
-    /// In which session.
+    /// The session.
     pub session: SessionId,
-    /// From where it was asked for, as text for the operator; empty if unknown.
+    /// The address that it was asked for from, as text for the operator; empty if unknown.
     pub address: String,
-    /// When it was proposed.
+    /// Time of the proposal.
     pub granted: WallMs,
-    /// When this master, or the other as far as known, last renewed it; `granted` if never.
+    /// Time at which this master, or the other as far as known, last renewed it; `granted` if never.
     pub renewed: WallMs,
     /// The first instant that may be written into an ID.
     pub from: WallMs,
     /// The first instant that may not. Only grows within one `g`.
     pub until: WallMs,
-    /// No renewal any more: released by its holder or terminated by an operator. Nothing frees the value early.
+    /// True if it is not renewed any more: released by its holder or terminated by an operator. Nothing frees the value early.
     pub deny: bool,
     /// The number of the holder's newest renewal.
     pub rseq: u64,
@@ -188,13 +187,13 @@ impl Lease {
         }
     }
 
-    /// Whether it is this session's, asked for under this name. A session alone is not enough: who learned of one, and not under
-    /// which name it is known, has no claim to what it holds.
+    /// Tells whether it is this session's, asked for under this name. A session alone is not enough: who learned of one, and not
+    /// under which name it is known, has no claim to what it holds.
     pub fn is_of(&self, agent_id: &AgentId, session: SessionId) -> bool {
         self.session == session && self.agent_id == *agent_id
     }
 
-    /// What its holder is told.
+    /// The grant that its holder is told.
     pub fn grant(&self, key: TokenKey) -> Grant {
         Grant { token_type: self.token_type, key, g: self.g, from: self.from, until: self.until, receipt: None }
     }

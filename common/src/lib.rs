@@ -1,7 +1,7 @@
-//! What every room of UniqGenerator shares: ids and their layouts, tokens, leases, time, and the wire.
+//! The parts that every room of UniqGenerator shares: ids and their layouts, tokens, leases, time, and the wire.
 //!
-//! Everything here but [`attachment`], [`clock`], [`mod@file`], [`net`], [`rpc`] and [`process`] is pure: no IO, no clock, no randomness, no
-//! locks. Time comes in as an argument ([`time::Now`]).
+//! Everything here but [`attachment`], [`clock`], [`mod@file`], [`net`], [`rpc`] and [`process`] is pure: no IO, no clock, no randomness,
+//! no locks. Time comes in as an argument ([`time::Now`]).
 #![warn(missing_docs)]
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 

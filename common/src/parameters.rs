@@ -32,7 +32,7 @@ struct RawParameters {
 /// Parameters that no cluster may have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParametersError {
-    /// Outside 1..=30.
+    /// Days outside 1..=30.
     #[error("a lease lasts 1 to 30 days, not {0}")]
     LeaseDays(u8),
     /// Made by a program with other constants.
@@ -47,7 +47,7 @@ impl ClusterParameters {
     pub const LEASE_DAYS_DEFAULT: u8 = 7;
     /// Days of rest, in whole calendar days, before anyone else may have a value.
     pub const GRACE_DAYS: u8 = 1;
-    /// How far, in days, a master allows the other to extend leases alone. At least the longest lease.
+    /// Days for which a master allows the other to extend leases alone. At least the longest lease.
     pub const SOLO_DAYS: u8 = 30;
     /// Open leases that one agent may have of one token type: a crash loop that loses its file each time ends here,
     /// not in an empty pool.
@@ -107,7 +107,7 @@ impl ClusterParameters {
 }
 
 impl Default for ClusterParameters {
-    /// Those of a cluster of which nothing else is said.
+    /// The parameters of a cluster of which nothing else is said.
     fn default() -> Self {
         let (lease_days, uint2_max) = (Self::LEASE_DAYS_DEFAULT, Self::UINT2_MAX_DEFAULT);
         Self { lease_days, utc_offset: UtcOffset::default(), uint2_max }
@@ -150,9 +150,9 @@ impl fmt::Display for ClusterParameters {
 /// One of the two masters. The odd values are at home with master 1, the even ones with master 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum MasterId {
-    /// `--id 1`.
+    /// The master that is started with `--id 1`.
     One,
-    /// `--id 2`.
+    /// The master that is started with `--id 2`.
     Two,
 }
 
@@ -232,7 +232,7 @@ impl ClusterId {
         Self(FOR_TRYING | random as u128)
     }
 
-    /// Whether it is a cluster for trying.
+    /// Tells whether it is a cluster for trying.
     pub const fn is_for_trying(self) -> bool {
         self.0 >> 64 == FOR_TRYING >> 64
     }
@@ -245,7 +245,7 @@ pub struct ClusterIdError;
 
 impl FromStr for ClusterId {
     type Err = ClusterIdError;
-    /// As it is displayed: 32 hexadecimal digits.
+    /// Reads the form that is displayed: 32 hexadecimal digits.
     fn from_str(text: &str) -> Result<Self, ClusterIdError> {
         if text.len() != 32 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
             return Err(ClusterIdError);
@@ -255,11 +255,11 @@ impl FromStr for ClusterId {
 }
 
 impl SessionId {
-    /// Of its 32 digits, how many people are shown.
+    /// The number of its 32 digits that people are shown.
     pub const SHOWN_DIGITS: usize = 12;
 
-    /// How it is shown and logged: its first [`Self::SHOWN_DIGITS`] digits, enough to tell two of them apart. The other 80
-    /// bits are what proves to a master who holds a lease, so no page, list or answer tells them.
+    /// The form in which it is shown and logged: its first [`Self::SHOWN_DIGITS`] digits, enough to tell two of them
+    /// apart. The other 80 bits are what proves to a master who holds a lease, so no page, list or answer tells them.
     pub fn shown(self) -> String {
         let mut digits = self.to_string();
         digits.truncate(Self::SHOWN_DIGITS);

@@ -18,41 +18,41 @@ use std::collections::BTreeMap;
 pub const PLUGINS_MAX: usize = 8;
 /// Bytes that the plugins of one name take at most, as JSON: a definition is kept by masters and agents, and sent with others.
 pub const PLUGINS_LEN_MAX: usize = 384;
-/// What `order` may be.
+/// The range of `order`.
 pub const ORDERS: RangeInclusive<i32> = -1_000..=1_000;
-/// Parameters that one plugin may have,
+/// Parameters that one plugin may have.
 const PARAMETERS_MAX: usize = 16;
-/// bytes of one's name,
+/// Bytes that a parameter's name may have.
 const KEY_LEN_MAX: usize = 32;
-/// bytes of a text,
+/// Bytes that a text may have.
 const TEXT_LEN_MAX: usize = 256;
-/// and texts of a list.
+/// Texts that a list may have.
 const LIST_LEN_MAX: usize = 16;
-/// What a quota may be.
+/// The range of a quota's numbers.
 const LIMITS: RangeInclusive<u64> = 1..=1_000_000_000;
-/// Callers that a quota may tell apart,
+/// The range of the number of callers that a quota tells apart.
 const CALLERS: RangeInclusive<u32> = 1..=65_536;
-/// and does unless it says otherwise.
+/// Callers that a quota tells apart unless it says otherwise.
 const CALLERS_DEFAULT: u32 = 4_096;
 
-/// What is wrong with a list of plugins.
+/// The fault of a list of plugins.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("plugins: {0}")]
 pub struct SpecError(String);
 
 impl SpecError {
-    /// With that reason.
+    /// An error with that reason.
     pub fn new(why: impl Into<String>) -> Self {
         Self(why.into())
     }
 
-    /// With that reason, about one plugin.
+    /// An error with that reason, about one plugin.
     pub fn of(plugin: &PluginName, why: impl fmt::Display) -> Self {
         Self(format!("{plugin}: {why}"))
     }
 }
 
-/// What a plugin is called in definitions: 1 to 32 of a-z 0-9 _ -.
+/// The name of a plugin in definitions: 1 to 32 of a-z 0-9 _ -.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PluginName(String);
 
@@ -84,7 +84,7 @@ impl fmt::Display for PluginName {
     }
 }
 
-/// What a parameter says.
+/// The value of a parameter.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(untagged)]
 pub enum Parameter {
@@ -94,7 +94,7 @@ pub enum Parameter {
     Whole(i64),
     /// A text of at most 256 bytes.
     Text(String),
-    /// At most 16 such texts.
+    /// A list of at most 16 such texts.
     List(Vec<String>),
 }
 
@@ -197,17 +197,17 @@ impl<'de> Deserializer<'de> for Parameter {
     }
 }
 
-/// What a definition says to one plugin, beside its name and order.
+/// The parameters that a definition gives to one plugin, beside its name and order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Parameters(BTreeMap<String, Parameter>);
 
 impl Parameters {
-    /// What one of them says.
+    /// The value of one of them.
     pub fn get(&self, key: &str) -> Option<&Parameter> {
         self.0.get(key)
     }
 
-    /// With this one, too.
+    /// Adds a parameter.
     #[must_use]
     pub fn with(mut self, key: impl Into<String>, parameter: Parameter) -> Self {
         self.0.insert(key.into(), parameter);
@@ -226,7 +226,8 @@ impl Parameters {
         Ok(twice)
     }
 
-    /// All of them as a type with fields of those names; `#[serde(deny_unknown_fields)]` refuses what it does not know.
+    /// Reads all of them as a type with fields of those names; `#[serde(deny_unknown_fields)]` refuses what it does not
+    /// know.
     ///
     /// # Errors
     /// [`SpecError`], worded for whoever wrote the definition.
@@ -272,27 +273,27 @@ impl<'de> Deserialize<'de> for Parameters {
 /// One plugin of a name, as a person writes it in JSON. As a record of bincode it does not read back: keep the JSON.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PluginSpec {
-    /// Which one.
+    /// The plugin's name.
     pub plugin: PluginName,
-    /// When it runs: lower ones first. Left out, the plugin's own default.
+    /// The place among the plugins: lower ones run first. Left out, the plugin's own default.
     pub order: Option<i32>,
-    /// The rest.
+    /// The plugin's parameters.
     pub parameters: Parameters,
 }
 
 impl PluginSpec {
-    /// That plugin, of which nothing else is said.
+    /// A plugin of which nothing else is said.
     pub fn new(plugin: PluginName) -> Self {
         Self { plugin, order: None, parameters: Parameters::default() }
     }
 
-    /// With this order, within [`ORDERS`]; definitions with others are refused.
+    /// Sets the order, within [`ORDERS`]; definitions with others are refused.
     #[must_use]
     pub fn order(self, order: i32) -> Self {
         Self { order: Some(order), ..self }
     }
 
-    /// With this parameter.
+    /// Adds a parameter.
     #[must_use]
     pub fn with(self, key: impl Into<String>, parameter: Parameter) -> Self {
         Self { parameters: self.parameters.with(key, parameter), ..self }
@@ -349,11 +350,11 @@ impl Serialize for PluginSpec {
     }
 }
 
-/// Whose calls draw from one account.
+/// The callers that draw from one account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum By {
-    /// Those of everybody.
+    /// One account for the calls of everybody.
     #[default]
     Name,
     /// Each caller's: an address, of IPv6 the network of 64 bits.
@@ -414,7 +415,7 @@ impl QuotaSpec {
         self.per_day
     }
 
-    /// Whose calls draw from one account.
+    /// The callers that draw from one account.
     pub fn by(&self) -> By {
         self.by
     }
@@ -425,11 +426,11 @@ impl QuotaSpec {
     }
 }
 
-/// What `history` does with a call that it cannot write down.
+/// The way in which `history` treats a call that it cannot write down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// Refuses it.
+    /// Refuses the call.
     #[default]
     Required,
     /// Lets it pass, and counts it.
@@ -440,7 +441,7 @@ pub enum Mode {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HistorySpec {
-    /// What becomes of a call that cannot be written down.
+    /// The way in which it treats a call that cannot be written down.
     #[serde(default)]
     pub mode: Mode,
 }
@@ -450,7 +451,7 @@ pub struct HistorySpec {
 #[serde(deny_unknown_fields)]
 pub struct StatsSpec {}
 
-/// What a list of plugins has to be, whatever the plugins are.
+/// Checks a list of plugins, whatever the plugins are.
 ///
 /// # Errors
 /// [`SpecError`] if there are more than [`PLUGINS_MAX`], or they are longer than [`PLUGINS_LEN_MAX`].

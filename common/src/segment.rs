@@ -18,16 +18,16 @@ pub const NUMBER_MAX: u64 = i64::MAX as u64;
 pub const STEP_DEFAULT: u32 = 1_000;
 /// The largest step that may be said.
 pub const STEP_LIMIT: u32 = 1_000_000_000;
-/// How much of a segment is used before the next one is asked for when nothing else is said, in hundredths.
+/// The part of a segment that is used before the next one is asked for when nothing else is said, in hundredths.
 pub const THRESHOLD_DEFAULT: u8 = 20;
-/// The most that may be said for that.
+/// The largest such part that may be said, in hundredths.
 pub const THRESHOLD_LIMIT: u8 = 90;
-/// What one session is granted of an axis by one master within an hour, as a part of it: two masters together let a network, which gets
-/// twice as much, use an axis up in a day at the soonest.
+/// Divisor of an axis: one session is granted this part of it by one master within an hour at most. Two masters together let a network,
+/// which gets twice as much, use an axis up in a day at the soonest.
 const SESSION_PART: u64 = 96;
-/// So many steps are granted to a session within an hour at least, however short the axis is.
+/// Steps that are granted to a session within an hour at least, however short the axis is.
 const SESSION_STEPS_MIN: u64 = 1_024;
-/// What a network gets, in sessions.
+/// Sessions' worth of places that a network gets.
 const NETWORK_SESSIONS: u64 = 2;
 /// Masters that grant places, each of which counts for itself.
 const MASTERS: u64 = 2;
@@ -40,19 +40,19 @@ const STEP_SHRINKAGE: u32 = 10;
 /// Places on an axis, from the first to before the last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Span {
-    /// The first.
+    /// The first place.
     pub from: u64,
-    /// After the last.
+    /// The place after the last one.
     pub to: u64,
 }
 
 impl Span {
-    /// How many there are; 0 if it is no span.
+    /// Counts its places; 0 if it is no span.
     pub const fn len(self) -> u64 {
         self.to.saturating_sub(self.from)
     }
 
-    /// Whether there are none.
+    /// Tells whether it has none.
     pub const fn is_empty(self) -> bool {
         self.len() == 0
     }
@@ -66,10 +66,10 @@ impl Span {
     }
 }
 
-/// How far a session was granted places of an axis, with the word of the master that granted the last ones.
+/// The part of an axis that a session was granted, with the word of the master that granted the last places.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Shown {
-    /// After the last place; 0: none.
+    /// The place after the last one; 0: none.
     pub to: u64,
     /// The proof, which only the two masters can make or read; without one a master does not believe it.
     pub proof: Option<[u8; 32]>,
@@ -144,7 +144,7 @@ pub struct SegmentDefinition {
     offset: u64,
 }
 
-/// Why there is no such definition.
+/// The reason for which there is no such definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidSegment {
@@ -188,19 +188,19 @@ pub enum InvalidSegment {
     /// A step that cannot be had.
     #[error("{what} {step}: 1 to {STEP_LIMIT}")]
     Step {
-        /// Which one.
+        /// The name of the step.
         what: &'static str,
-        /// It.
+        /// Its value.
         step: u32,
     },
     /// Steps that are not in order.
     #[error("step_min {min}, step {step} and step_max {max} have to be in this order")]
     Steps {
-        /// The fewest.
+        /// The smallest step.
         min: u32,
-        /// To begin with.
+        /// The first step.
         step: u32,
-        /// The most.
+        /// The largest step.
         max: u32,
     },
     /// A threshold that cannot be had.
@@ -209,7 +209,7 @@ pub enum InvalidSegment {
 }
 
 impl SegmentDefinition {
-    /// What was said, with all that is left out.
+    /// The definition that was given, completed with what is left out.
     ///
     /// # Errors
     /// [`InvalidSegment`], with the reason.
@@ -252,7 +252,7 @@ impl SegmentDefinition {
         Ok(Self { axis, step, step_min, step_max, threshold, increment, offset })
     }
 
-    /// The same as a person says it, with nothing left out but encoding, scope and plugins.
+    /// The definition as a person says it, with nothing left out but encoding, scope and plugins.
     pub fn spec(&self) -> SegmentSpec {
         SegmentSpec {
             first: Some(self.axis.from),
@@ -267,7 +267,7 @@ impl SegmentDefinition {
         }
     }
 
-    /// Whether both give the same numbers: steps and threshold say how they are fetched, not which ones come.
+    /// Tells whether both give the same numbers: steps and threshold say how they are fetched, not which ones come.
     pub fn same_ids(&self, other: &Self) -> bool {
         (self.axis, self.increment, self.offset) == (other.axis, other.increment, other.offset)
     }
@@ -297,18 +297,18 @@ impl SegmentDefinition {
         self.session_quota().saturating_mul(NETWORK_SESSIONS)
     }
 
-    /// In how many hours one network can use up all of it, if that is less than a day.
+    /// Counts the hours in which one network can use up all of it, if that is less than a day.
     pub fn hours_at_least(&self) -> Option<u64> {
         let hours = self.axis.len() / self.network_quota().saturating_mul(MASTERS).max(1);
         (hours < DAY_HOURS).then_some(hours)
     }
 
-    /// How much of a segment is used before the next one is asked for, in hundredths.
+    /// The part of a segment that is used before the next one is asked for, in hundredths.
     pub const fn threshold(&self) -> u8 {
         self.threshold
     }
 
-    /// How far the numbers of two places beside each other are from each other.
+    /// The distance between the numbers of two places beside each other.
     pub const fn increment(&self) -> u64 {
         self.increment
     }
@@ -325,7 +325,7 @@ impl SegmentDefinition {
         self.number(self.axis.to.saturating_sub(1))
     }
 
-    /// Whether a place on the axis has that number.
+    /// Tells whether a place on the axis has that number.
     pub fn has(&self, number: u64) -> bool {
         let place = number.checked_sub(self.offset).filter(|from| from.is_multiple_of(self.increment));
         place.is_some_and(|from| (self.axis.from..self.axis.to).contains(&(from / self.increment)))
@@ -339,15 +339,15 @@ pub struct MasterRun(pub u128);
 /// A part of an axis that one run of one master may grant segments of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Extent {
-    /// Whose it is.
+    /// The master that it belongs to.
     pub master: MasterId,
-    /// In which of its runs.
+    /// The run of that master.
     pub run: MasterRun,
-    /// Which places.
+    /// The places.
     pub span: Span,
 }
 
-/// What both masters hold of an axis: a setting, so each change of it is a later version. Both numbers only grow.
+/// The state of an axis that both masters hold: a setting, so each change of it is a later version. Both numbers only grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Axis {
     /// An operator wants no place below to be granted or used any more; the first place of the axis if none ever did.
@@ -361,12 +361,12 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// That of a new name.
+    /// The state of a new name's axis.
     pub const fn new(definition: &SegmentDefinition) -> Self {
         Self { floor: definition.axis.from, granted: definition.axis.from, dismissed: 0, last: None }
     }
 
-    /// What it becomes when a run gets up to `wanted` places; `None` at the end of the axis.
+    /// The axis after a run gets up to `wanted` places; `None` at the end of the axis.
     pub fn extended(
         &self,
         definition: &SegmentDefinition,
@@ -380,22 +380,22 @@ impl Axis {
         (!span.is_empty()).then_some(Self { granted: left.from, last, ..*self })
     }
 
-    /// What it becomes when everything below `to` belongs to nobody; `None` if something from there on is granted already, or the axis
-    /// has ended before: it is never lowered.
+    /// The axis after everything below `to` belongs to nobody; `None` if something from there on is granted already, or the axis has
+    /// ended before: it is never lowered.
     pub fn raised(&self, definition: &SegmentDefinition, to: u64) -> Option<Self> {
         let rises = to > self.floor && (self.granted..definition.axis.to).contains(&to);
         rises.then_some(Self { floor: to, granted: to, last: None, ..*self })
     }
 
-    /// What it becomes when an operator says that no agent was granted the places before `below`, whatever agents show; `None` if they are
+    /// The axis after an operator says that no agent was granted the places before `below`, whatever agents show; `None` if they are
     /// granted, or lie beyond its end.
     pub fn dismissing(&self, definition: &SegmentDefinition, below: u64) -> Option<Self> {
         let news = below > self.dismissed && below > self.granted && below <= definition.axis.to;
         news.then_some(Self { dismissed: below, last: None, ..*self })
     }
 
-    /// Whether this can come after `known`, whatever lies between the two: what is granted never shrinks, and its extent was
-    /// nobody's before. What cannot is never confirmed or merged.
+    /// Tells whether this can come after `known`, whatever lies between the two: what is granted never shrinks, and its
+    /// extent was nobody's before. A state that cannot is never confirmed or merged.
     pub fn may_follow(&self, known: &Self, definition: &SegmentDefinition) -> bool {
         let fresh = |extent: &Extent| {
             extent.span.from >= known.granted && !extent.span.is_empty() && extent.span.to == self.granted

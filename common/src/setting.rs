@@ -30,34 +30,34 @@ pub const NAMESPACES_MAX: usize = 16_384;
 pub const RETIRED_MAX: usize = 131_072;
 /// Names at most that were taken back before anybody used them, and were not registered again since.
 pub const FREE_MAX: usize = 131_072;
-/// What the notes about all names may be long together, in bytes ([`About::len`]): 256 for each of [`NAMESPACES_MAX`].
+/// The largest length of the notes about all names together, in bytes ([`About::len`]): 256 for each of [`NAMESPACES_MAX`].
 pub const ABOUTS_LEN_MAX: usize = 256 * NAMESPACES_MAX;
 
 /// Names that one caller of an agent may register at once.
 pub const CALLER_NAMES_AT_ONCE: u32 = 30;
-/// How long it takes until that one may register another.
+/// Time after which a caller that has registered [`CALLER_NAMES_AT_ONCE`] may register another.
 pub const CALLER_NAME_EACH: SpanMs = SpanMs::seconds(30);
 /// Callers that may register as much together as their agent may for all: one alone leaves something to the others.
 const NAME_CALLERS: u32 = 3;
 /// Names that one network may register at a master at once, and so an agent for all of its callers.
 pub const NAMES_AT_ONCE: u32 = CALLER_NAMES_AT_ONCE * NAME_CALLERS;
-/// How long it takes until one of those may be registered again.
+/// Time after which a network that has registered [`NAMES_AT_ONCE`] may register another.
 pub const NAME_EACH: SpanMs = SpanMs(CALLER_NAME_EACH.0 / NAME_CALLERS as i64);
 
-/// What a setting is about.
+/// The subject of a setting.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum SettingKey {
-    /// Who may ask for leases.
+    /// The networks that may ask for leases.
     Whitelist,
-    /// What a generator's name stands for.
+    /// The definition of a generator's name.
     Namespace(GeneratorName),
-    /// Who may log in.
+    /// The users of the console.
     Users,
-    /// Which keys scripts may use.
+    /// The keys of scripts.
     Keys,
-    /// What is noted about a generator's name.
+    /// The note about a generator's name.
     About(GeneratorName),
-    /// How far a segment's axis is granted.
+    /// The state of a segment's axis.
     Axis(GeneratorName),
     /// A part of the names that are retired and known by their digests alone. Behind all others: whoever has the same is not sent them.
     RetiredNames(u16),
@@ -100,7 +100,7 @@ impl fmt::Display for SettingKey {
     }
 }
 
-/// What it is.
+/// The value of a setting.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SettingValue {
     /// The networks, ascending, each once.
@@ -111,11 +111,11 @@ pub enum SettingValue {
     Users(Vec<User>),
     /// All API keys, ascending by name, each once.
     Keys(Vec<ApiKey>),
-    /// What the name stood for: it gives no more IDs, and stands for nothing else, ever.
+    /// The definition that a name had until it was retired: it gives no more IDs, and stands for nothing else, ever.
     Retired(Box<Namespace>),
-    /// What is noted about a name; empty if it is again as if nothing ever was.
+    /// The note about a name; empty if it is again as if nothing ever was.
     About(Box<About>),
-    /// How far an axis is granted, and to whom last.
+    /// The state of an axis: how far it is granted, and to whom last.
     Axis(Box<Axis>),
     /// The definition of a name by which nobody has given an ID: none is given before both masters hold that it is in use.
     Unused(Box<Namespace>),
@@ -126,7 +126,7 @@ pub enum SettingValue {
 }
 
 impl SettingValue {
-    /// What a name stands for, or stood for until it was retired.
+    /// The definition that a name has, or had until it was retired.
     pub fn namespace(&self) -> Option<&Namespace> {
         match self {
             Self::Namespace(namespace) | Self::Retired(namespace) | Self::Unused(namespace) => Some(namespace),
@@ -153,20 +153,20 @@ impl SettingValue {
 /// A setting as both masters hold it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Setting {
-    /// What it is about.
+    /// The subject.
     pub key: SettingKey,
     /// Grows by one with each change.
     pub version: u64,
-    /// What it is since then.
+    /// The value since then.
     pub value: SettingValue,
-    /// Who changed it.
+    /// The actor who changed it.
     pub actor: Actor,
-    /// When, by the calendar of the master that proposed it.
+    /// Time of the change, by the calendar of the master that proposed it.
     pub at: WallMs,
 }
 
 impl Setting {
-    /// Whether a master can have written it: the key fits the value, and nothing is larger than it may be.
+    /// Tells whether a master can have written it: the key fits the value, and nothing is larger than it may be.
     pub fn plausible(&self) -> bool {
         match (&self.key, &self.value) {
             (SettingKey::Whitelist, SettingValue::Whitelist(networks)) => {
@@ -195,12 +195,12 @@ impl Setting {
     }
 }
 
-/// What somebody wants changed. Wanting it twice is wanting it once.
+/// A change that somebody wants. Wanting it twice is wanting it once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Change {
-    /// This network may ask for leases.
+    /// The network may ask for leases.
     Allow(IpNet),
-    /// It may not any more.
+    /// The network may not any more.
     Disallow(IpNet),
     /// A name stands for this.
     Define(Box<Namespace>),
@@ -210,29 +210,29 @@ pub enum Change {
     AddUser(User),
     /// A user's new password, as its hash.
     SetPassword {
-        /// Whose.
+        /// The user's name.
         name: AccountName,
         /// The hash in PHC's form.
         phc: String,
     },
-    /// What a user may do from now on.
+    /// A user gets another role.
     SetRole {
-        /// Whose.
+        /// The user's name.
         name: AccountName,
-        /// What.
+        /// The role.
         role: Role,
     },
-    /// No such user any more.
+    /// A user is removed.
     RemoveUser(AccountName),
     /// A new key for scripts.
     AddKey(ApiKey),
-    /// No such key any more.
+    /// A key is removed.
     RemoveKey(AccountName),
-    /// No more IDs by this name, which is never used again if any were given.
+    /// A name gives no more IDs, and is never used again if any were given.
     Retire(GeneratorName),
-    /// Of a retired name no more than a digest is to be kept.
+    /// A retired name is reduced to a digest.
     Shorten(GeneratorName),
-    /// This is to be noted about a name, instead of what was.
+    /// A name gets another note.
     About {
         /// The name.
         name: GeneratorName,
@@ -241,27 +241,27 @@ pub enum Change {
     },
     /// A run of a master is to be granted a further part of an axis.
     Extend {
-        /// Of which name.
+        /// The name.
         name: GeneratorName,
-        /// How far it is granted as the one who asks knows it: what was granted meanwhile answers the question.
+        /// The place before which all is granted as the one who asks knows it: what was granted meanwhile answers the question.
         granted: u64,
-        /// To which master.
+        /// The master.
         master: MasterId,
-        /// In which of its runs.
+        /// The run of that master.
         run: MasterRun,
-        /// How many places.
+        /// The number of places.
         wanted: u64,
     },
-    /// No agent was granted the places of an axis below, whatever agents show.
+    /// An operator says that no agent was granted the places of an axis below one, whatever agents show.
     Dismiss {
-        /// Of which name.
+        /// The name.
         name: GeneratorName,
-        /// After the last place that is shown.
+        /// The place after the last one that is shown.
         below: u64,
     },
-    /// No place of an axis below is to be granted or used any more.
+    /// The places of an axis below one are not granted or used any more.
     Raise {
-        /// Of which name.
+        /// The name.
         name: GeneratorName,
         /// The first place that may be used.
         to: u64,
@@ -282,7 +282,7 @@ pub enum Change {
 /// A text that is not a network, or one that would not mean what it seems to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NetworkError {
-    /// No network.
+    /// Text that is no network.
     #[error("write a network as 10.0.0.0/8 or fd00::/8, or one address")]
     Malformed,
     /// An octet that some read as decimal and others as octal.
@@ -297,7 +297,7 @@ pub enum NetworkError {
 /// IPv6 becomes what it stands for, because callers do.
 ///
 /// # Errors
-/// What would never match, or not what it seems to.
+/// Text that would never match, or would match what it does not seem to.
 pub fn network(text: &str) -> Result<IpNet, NetworkError> {
     let address = text.split('/').next().unwrap_or_default();
     let octets = address.rsplit(':').next().unwrap_or_default();
@@ -309,7 +309,7 @@ pub fn network(text: &str) -> Result<IpNet, NetworkError> {
     canonical(network.map_err(|_| NetworkError::Malformed)?)
 }
 
-/// The same network as callers' addresses are compared with it.
+/// The network in the form that callers' addresses are compared with.
 ///
 /// # Errors
 /// [`NetworkError::Mapped`].
@@ -324,12 +324,12 @@ pub fn canonical(network: IpNet) -> Result<IpNet, NetworkError> {
     network.map(|network| network.trunc()).ok_or(NetworkError::Mapped)
 }
 
-/// What a change would make of a setting.
+/// The outcome of a change of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is so already.
+    /// The setting is so already.
     AlreadySo,
-    /// This.
+    /// The setting becomes this.
     Becomes(SettingValue),
     /// The name stands for something else, for ever.
     Taken,
@@ -347,12 +347,12 @@ pub enum Outcome {
     AboutsFull,
     /// An axis is raised to where something is granted already, or beyond its end.
     NotRaised {
-        /// How far it is granted.
+        /// The place before which all is granted.
         granted: u64,
         /// Its last place.
         last: u64,
     },
-    /// It cannot be proved that the strings of both names differ.
+    /// The strings of both names cannot be proved to differ.
     Collides {
         /// The other name.
         name: GeneratorName,
@@ -364,7 +364,7 @@ pub enum Outcome {
 }
 
 impl Change {
-    /// Which setting it is about.
+    /// The setting that it is about.
     pub fn key(&self) -> SettingKey {
         match self {
             Self::Allow(_) | Self::Disallow(_) => SettingKey::Whitelist,
@@ -400,7 +400,7 @@ impl Change {
         }
     }
 
-    /// How many there may be of what it is about; of notes about names, how many bytes.
+    /// The largest number of what it is about; of notes about names, of bytes.
     pub fn bound(&self) -> usize {
         match self.key() {
             SettingKey::Whitelist => NETWORKS_MAX,
@@ -414,8 +414,8 @@ impl Change {
         }
     }
 
-    /// What it makes of `known`. `first` is the whitelist as long as none was ever written down. What other settings have to do
-    /// with it, whoever knows them all has to say: whether there is such a name, and room.
+    /// The outcome for a setting that is `known` now. `first` is the whitelist as long as none was ever written down. Whoever
+    /// knows all settings has to check the rest: whether there is such a name, and room.
     pub fn outcome(&self, known: Option<&SettingValue>, first: &[IpNet]) -> Outcome {
         let networks = match known {
             Some(SettingValue::Whitelist(networks)) => networks,

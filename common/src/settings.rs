@@ -18,7 +18,7 @@ use std::str::FromStr;
 
 /// The largest configuration file, in bytes.
 pub const FILE_LEN_MAX: u64 = 1 << 20;
-/// What a level of the log is called.
+/// The names of the log's levels.
 const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
 /// The flag that names the file.
 const CONFIG: &str = "config";
@@ -49,7 +49,7 @@ pub fn one_line(error: &clap::Error, program: &str) -> String {
     format!("{} (see {program} --help)", cause(error))
 }
 
-/// What a usage error says, without where to read more.
+/// The cause of a usage error, without where to read more.
 fn cause(error: &clap::Error) -> String {
     let text = error.to_string();
     let cause = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
@@ -107,7 +107,7 @@ pub fn host_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// Whether a text can be the name of a host, or an IPv4 address.
+/// Tells whether a text can be the name of a host, or an IPv4 address.
 fn is_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
 }
@@ -136,7 +136,7 @@ pub fn switch(text: &str) -> Result<bool, String> {
     }
 }
 
-/// What is logged: a level, or a filter with levels for parts of the program, without blanks.
+/// Checks a level of the log, or a filter with levels for parts of the program, without blanks.
 ///
 /// # Errors
 /// A text that says how to write it. The log's library takes a word that is no level for the name of a part that nobody has, and then
@@ -156,13 +156,13 @@ pub fn log_filter(text: &str) -> Result<String, String> {
 /// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
-    /// For people.
+    /// Lines for people.
     Text,
     /// One JSON object a line.
     Json,
 }
 
-/// Whether a flag acts once: those alone have no environment variable.
+/// Tells whether a flag acts once: those alone have no environment variable.
 fn acts_once(arg: &Arg) -> bool {
     arg.get_long().is_some() && arg.get_env().is_none() && ![CONFIG, "help", "version"].contains(&arg.get_id().as_str())
 }

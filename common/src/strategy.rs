@@ -17,7 +17,7 @@
 //! does wrong (an error, a panic, too few texts, a text that is too long or has a character that JSON would escape) is a
 //! refusal, and the numbers are a gap.
 //!
-//! What `read` gives for a text must never change: it is asked again when the ID is minted and when somebody explains it, by every
+//! The number that `read` gives for a text must never change: it is asked again when the ID is minted and when somebody explains it, by every
 //! program that knows the name. So take another name for another way to write.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -44,18 +44,18 @@ const REASON_LEN_MAX: usize = 256;
 
 /// A way to make texts of numbers, known by a name; see the [module](self).
 pub trait Strategy: Send + Sync {
-    /// What has to be leased and kept for it: numbers of this layout. It stands in for a definition that names none.
+    /// The layout whose numbers have to be leased and kept for it. It stands in for a definition that names none.
     fn needs(&self) -> LayoutSpec;
 
     /// Makes it ready for a name. Called twice for each, once to generate and once to read, and again in programs that take IDs
     /// apart. It may take its time: nothing else waits for it.
     ///
     /// # Errors
-    /// Why its IDs cannot be made, worded for whoever wrote the definition. The name then gives no IDs here.
+    /// The reason for which its IDs cannot be made, worded for whoever wrote the definition. The name then gives no IDs here.
     fn init(&self, of: Defined<'_>) -> Result<Box<dyn Generate>, String>;
 }
 
-/// What a definition says to its strategy.
+/// The definition that a strategy is made ready for.
 #[derive(Clone, Copy, Debug)]
 pub struct Defined<'a> {
     /// The layout of the numbers; it may be another one than [`Strategy::needs`] says.
@@ -71,7 +71,7 @@ pub trait Generate: Send + Sync {
     /// Equal numbers have equal texts.
     ///
     /// # Errors
-    /// Why there are none. The caller is told, and the numbers are a gap.
+    /// The reason for which there are none. The caller is told, and the numbers are a gap.
     fn generate(&self, ids: &[Minted]) -> Result<Vec<String>, String>;
 
     /// The number whose text this is, told from the text alone and for ever; `None` if it is none of its texts. It is asked for
@@ -89,11 +89,11 @@ pub struct Minted {
     pub time: WallMs,
     /// The leased token.
     pub token: TokenValue,
-    /// What counts within tick and token.
+    /// The count within tick and token.
     pub serial: u32,
 }
 
-/// What a strategy did wrong.
+/// A fault of a strategy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the strategy '{name}' {what}")]
 pub struct Fault {
@@ -103,7 +103,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// Whether it panicked.
+    /// Tells whether it panicked.
     pub fn is_panic(&self) -> bool {
         self.panicked
     }
@@ -113,7 +113,7 @@ impl Fault {
 #[derive(Clone, Default)]
 pub struct Strategies(BTreeMap<String, Arc<dyn Strategy>>);
 
-/// Why a strategy is not registered.
+/// The reason for which a strategy is not registered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegisterError {
@@ -153,7 +153,7 @@ impl Strategies {
         self.0.keys().map(String::as_str)
     }
 
-    /// What the strategy of that name needs; `None` if there is none, or it panics.
+    /// The layout that the strategy of that name needs; `None` if there is none, or it panics.
     pub fn needs(&self, name: &str) -> Option<LayoutSpec> {
         let strategy = self.0.get(name)?;
         caught(|| strategy.needs()).ok()
@@ -186,20 +186,20 @@ impl fmt::Debug for Strategies {
     }
 }
 
-/// Why a name's strategy cannot be used by a program.
+/// The reason for which a name's strategy cannot be used by a program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unready {
-    /// It has no such strategy.
+    /// The program has no such strategy.
     #[error(
         "this program has no strategy '{name}' (it has {known}): ask an agent of the application that registers it"
     )]
     Unknown {
         /// The strategy.
         name: String,
-        /// Those that there are.
+        /// The strategies that there are.
         known: String,
     },
-    /// It does not do what the definition says.
+    /// The strategy does not do what the definition says.
     #[error("the strategy '{name}' does not take this definition: {why}")]
     Refused {
         /// The strategy.
@@ -209,17 +209,17 @@ pub enum Unready {
     },
 }
 
-/// `name` if it may be a strategy's.
+/// Returns `name` if it may be a strategy's.
 ///
 /// # Errors
-/// What it says, shown so that it fits a line.
+/// The name, shown so that it fits a line.
 pub fn check_name(name: &str) -> Result<String, String> {
     let parsed: Result<PluginName, _> = name.parse();
     let shown = || name.chars().take(PluginName::LEN_MAX).flat_map(char::escape_default).collect();
     parsed.map(|name| name.as_str().to_owned()).map_err(|_| shown())
 }
 
-/// As much of a reason as is repeated.
+/// Cuts a reason to what is repeated of it.
 fn cut(why: &str) -> String {
     why.chars().take(REASON_LEN_MAX).collect()
 }
@@ -242,7 +242,7 @@ impl fmt::Debug for Own {
 }
 
 impl Own {
-    /// What it is called.
+    /// The strategy's name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -301,7 +301,7 @@ impl Own {
     }
 }
 
-/// Whether a text may leave: it has no character that would have to be escaped in an answer, and an end.
+/// Tells whether a text may leave: it has no character that would have to be escaped in an answer, and an end.
 pub(crate) fn may_leave(text: &str) -> bool {
     let fits = |b: u8| b.is_ascii_graphic() && b != b'"' && b != b'\\';
     (1..=STRATEGY_TEXT_LEN_MAX).contains(&text.len()) && text.bytes().all(fits)
@@ -313,7 +313,7 @@ mod tests {
     use crate::plugin::Parameter;
     use proptest::prelude::{prop, prop_assert_eq, proptest};
 
-    /// What a strategy of this test does.
+    /// The behaviours of a strategy of this test.
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum Does {
         Right,

@@ -30,9 +30,9 @@ pub struct SpanMs(pub i64);
 /// One reading of both axes; the only form in which time enters the pure core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Now {
-    /// What the calendar says.
+    /// The calendar's reading.
     pub wall: WallMs,
-    /// What the machine's own clock says.
+    /// The reading of the machine's own clock.
     pub boot: BootMs,
 }
 
@@ -47,7 +47,7 @@ impl SpanMs {
         Self(seconds.saturating_mul(SECOND_MS))
     }
 
-    /// For timers: the same span as the standard library's; a negative one is zero.
+    /// Converts it for timers to the standard library's span; a negative one is zero.
     pub fn to_std(self) -> std::time::Duration {
         std::time::Duration::from_millis(u64::try_from(self.0).unwrap_or(0))
     }

@@ -43,11 +43,11 @@ pub enum TokenType {
 /// A space of values in which one value has one holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum TokenFamily {
-    /// `string2-*`.
+    /// The types `string2-*`.
     String2,
-    /// `string3-*`.
+    /// The types `string3-*`.
     String3,
-    /// `uint*`.
+    /// The types `uint*`.
     Uint,
 }
 
@@ -55,7 +55,7 @@ pub enum TokenFamily {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TokenValue(pub u32);
 
-/// What a lease is about: one value of one family.
+/// The subject of a lease: one value of one family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TokenKey {
     /// The space of values.
@@ -71,7 +71,7 @@ pub struct UnknownTokenType(String);
 
 const RADIX: u32 = 36;
 
-/// With this part of a pool in use, in percent, operators are warned.
+/// Part of a pool in use, in percent, from which on operators are warned.
 pub const POOL_LOW_PERCENT: u32 = 80;
 
 impl TokenType {
@@ -102,7 +102,7 @@ impl TokenType {
         Self::Uint13Bit.name(),
     ];
 
-    /// Those that are a part of `uint2`, the narrowest first.
+    /// The types that are a part of `uint2`, the narrowest first.
     const PARTS_OF_UINT2: [Self; 5] = [Self::Uint5Bit, Self::Uint1, Self::Uint10Bit, Self::Uint12Bit, Self::Uint13Bit];
 
     /// The number on the wire and on disk (seed design).
@@ -153,7 +153,7 @@ impl TokenType {
         }
     }
 
-    /// Whether an agent asks for one when a name needs it, beside the types that it was told to lease: a part of `uint2`.
+    /// Tells whether an agent asks for one when a name needs it, beside the types that it was told to lease: a part of `uint2`.
     pub fn is_on_demand(self) -> bool {
         Self::PARTS_OF_UINT2.contains(&self)
     }
@@ -168,7 +168,7 @@ impl TokenType {
         Self::PARTS_OF_UINT2.into_iter().rfind(|kind| kind.bits().is_some_and(|own| own <= bits))
     }
 
-    /// Whether `value` may be granted under this type in a cluster whose largest `uint2` is `uint2_max`.
+    /// Tells whether `value` may be granted under this type in a cluster whose largest `uint2` is `uint2_max`.
     pub fn admits(self, value: TokenValue, uint2_max: u16) -> bool {
         let digits_only =
             |width: u32| value.0 < RADIX.pow(width) && (0..width).all(|place| value.0 / RADIX.pow(place) % RADIX < 10);
@@ -183,7 +183,7 @@ impl TokenType {
         }
     }
 
-    /// How many values it admits in a cluster whose largest `uint2` is `uint2_max`.
+    /// Counts the values it admits in a cluster whose largest `uint2` is `uint2_max`.
     pub fn size(self, uint2_max: u16) -> u32 {
         match self {
             Self::String2OnlyNumber => 100,
@@ -225,7 +225,7 @@ impl TokenFamily {
         }
     }
 
-    /// How many values the family has in a cluster whose largest `uint2` is `uint2_max`.
+    /// Counts the values of the family in a cluster whose largest `uint2` is `uint2_max`.
     pub fn size(self, uint2_max: u16) -> u32 {
         match self.width() {
             Some(width) => RADIX.pow(width),
@@ -240,7 +240,7 @@ impl TokenFamily {
 /// of 11 and 12 bits go first, then ever smaller ones, and at last those that not even Uniq64 can write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tier {
-    /// Of which space.
+    /// The family of its values.
     pub family: TokenFamily,
     /// The first value.
     pub first: u32,

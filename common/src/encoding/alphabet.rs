@@ -11,7 +11,7 @@ pub struct Alphabet {
     characters: Vec<u8>,
 }
 
-/// Why a text is not an alphabet.
+/// The reason for which a text is not an alphabet.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "'{0}' is not an alphabet: write two or more characters of printable ASCII, each once, without space, quotes and backslash"
@@ -19,22 +19,22 @@ pub struct Alphabet {
 pub struct InvalidAlphabet(String);
 
 impl Alphabet {
-    /// 0-9.
+    /// The digits 0-9.
     pub fn decimal() -> Self {
         Self { characters: b"0123456789".to_vec() }
     }
 
-    /// 0-9 a-f.
+    /// The digits 0-9 a-f.
     pub fn hex() -> Self {
         Self { characters: b"0123456789abcdef".to_vec() }
     }
 
-    /// Douglas Crockford's.
+    /// Douglas Crockford's alphabet.
     pub fn crockford() -> Self {
         Self { characters: b"0123456789ABCDEFGHJKMNPQRSTVWXYZ".to_vec() }
     }
 
-    /// The same in small or in capital letters.
+    /// The alphabet in small or in capital letters.
     #[must_use]
     pub(super) fn in_case(mut self, case: Option<Case>) -> Self {
         match case {
@@ -50,7 +50,7 @@ impl Alphabet {
         Self { characters: b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz".to_vec() }
     }
 
-    /// How many characters.
+    /// Counts the characters.
     #[expect(clippy::len_without_is_empty, reason = "there is no empty one")]
     pub fn len(&self) -> usize {
         self.characters.len()
@@ -96,10 +96,10 @@ impl FromStr for Alphabet {
 pub(super) struct Digits {
     alphabet: Alphabet,
     len: u32,
-    /// As many digits as a word holds, and what they count to: a division of 128 bits is slow.
+    /// The number of digits that a word holds, and what they count to: a division of 128 bits is slow.
     chunk: u32,
     chunk_size: u64,
-    /// What each character is worth; [`NONE`] if nothing.
+    /// The value of each character; [`NONE`] if it has none.
     values: Vec<u8>,
 }
 
@@ -191,7 +191,7 @@ impl Digits {
         if text.len() == self.len() { self.read_any(text) } else { None }
     }
 
-    /// The same of any number of digits.
+    /// Reads any number of digits.
     pub(super) fn read_any(&self, text: &[u8]) -> Option<u128> {
         text.iter().try_fold(0u128, |number, character| {
             number.checked_mul(self.radix().into())?.checked_add(self.value(*character)?.into())

@@ -14,7 +14,7 @@ pub(super) struct Base32hex {
 }
 
 impl Base32hex {
-    /// Of numbers of up to 128 bits, in small letters unless something else is said.
+    /// An encoding of numbers of up to 128 bits, in small letters unless something else is said.
     pub(super) fn new(bits: u32, case: Option<Case>) -> Self {
         Self { bits: bits.next_multiple_of(u8::BITS), case: case.unwrap_or(Case::Lower) }
     }

@@ -86,7 +86,7 @@ pub enum InvalidEncoding {
     /// Parameters of a strategy that cannot be kept.
     #[error("the parameters of a strategy cannot be kept: {0}")]
     UnreadableParameters(String),
-    /// This program cannot use it.
+    /// The strategy cannot be used by this program.
     #[error(transparent)]
     Strategy(#[from] Unready),
     /// The library refuses it.

@@ -14,7 +14,7 @@ const HALF_MAX: u128 = 1 << 120;
 /// Bytes of a word.
 const WORD_LEN: usize = 16;
 
-/// What `ff1` encrypts with. It is never shown.
+/// The key that `ff1` encrypts with. It is never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key([u8; Key::LEN]);
 
@@ -126,12 +126,12 @@ impl NumeralString for Numerals {
     }
 }
 
-/// How many numbers have so many digits.
+/// Counts the numbers of so many digits.
 fn size(radix: u32, len: usize) -> u128 {
     u128::from(radix).saturating_pow(u32::try_from(len).unwrap_or(u32::MAX)).min(HALF_MAX)
 }
 
-/// What bytes spell, the most significant first, modulo `size`.
+/// The number that bytes spell, the most significant first, modulo `size`.
 fn modulo(mut bytes: impl Iterator<Item = u8>, size: u128) -> u128 {
     let first = bytes.by_ref().take(WORD_LEN).fold(0u128, |word, byte| word << 8 | u128::from(byte));
     bytes.fold(first % size, |rest, byte| (rest << 8 | u128::from(byte)) % size)

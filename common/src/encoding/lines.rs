@@ -13,7 +13,7 @@ const BLOCK: u64 = 10_000;
 const PACKED_BLOCK: usize = 256;
 /// Lines that are copied at once: few enough for the processor's nearest cache.
 const LINES: usize = 128;
-/// Fewer lines than this are written digit by digit.
+/// The number of lines below which they are written digit by digit.
 const FEW: u64 = 8;
 /// Bytes of the longest line: the digits of a Uniq96 and what stands between two of them in JSON.
 const LINE_MAX: usize = 40;
@@ -66,7 +66,7 @@ impl Encoding {
         }
     }
 
-    /// Of digits that stand side by side mostly the last one changes, and the rest is copied.
+    /// Writes lines with digits side by side: mostly the last one changes, and the rest is copied.
     fn write_by_last_digit(&self, run: Stretch, after: &[u8], out: &mut Vec<u8>) {
         let Way::Fixed(digits) = &self.way else { return };
         // The line before, how long it is, and what its last digit is worth.

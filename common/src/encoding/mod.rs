@@ -1,4 +1,4 @@
-//! How numbers are written: as digits of fixed length, or so that nobody reads from them how many there are.
+//! Encodings of numbers: as digits of fixed length, or so that nobody reads from them how many there are.
 //!
 //! | form | 64 bits | what it is |
 //! |---|---|---|
@@ -62,26 +62,26 @@ const UUID_GROUPS: [(usize, usize, usize); 4] = [(20, 24, 12), (16, 19, 4), (12,
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EncodingForm {
-    /// Digits.
+    /// Decimal digits.
     #[default]
     Decimal,
-    /// 0-9 a-f.
+    /// Hexadecimal digits, 0-9 a-f.
     Hex,
-    /// Crockford's.
+    /// Crockford's base32.
     Base32,
     /// RFC 4648's, of the bytes.
     Base32hex,
     /// 0-9 A-Z a-z.
     Base62,
-    /// As RFC 9562 writes it.
+    /// The form of RFC 9562.
     Uuid,
-    /// As segmentio's.
+    /// The form of segmentio's KSUIDs.
     Ksuid,
     /// Short, not secret.
     Sqids,
-    /// Encrypted.
+    /// Encrypted digits.
     Ff1,
-    /// By a strategy of an application's own.
+    /// The texts of an application's own strategy.
     Strategy,
 }
 
@@ -89,9 +89,9 @@ pub enum EncodingForm {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum EncodingSource {
-    /// `"base62"`
+    /// A form without parameters: `"base62"`
     Name(EncodingForm),
-    /// `{"form":"ff1","length":10,"alphabet":"0123456789"}`
+    /// A form with parameters: `{"form":"ff1","length":10,"alphabet":"0123456789"}`
     Parameters(EncodingParameters),
 }
 
@@ -99,7 +99,7 @@ pub enum EncodingSource {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EncodingParameters {
-    /// The sections.
+    /// The form that numbers are written in.
     pub form: EncodingForm,
     /// Characters: of all texts behind the prefix (`decimal`, `hex`, `base32`, `base62`, `ff1`), or of the shortest (`sqids`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -113,13 +113,13 @@ pub struct EncodingParameters {
     /// The characters, each once (`sqids`, `ff1`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alphabet: Option<String>,
-    /// Which secret the key follows from (`ff1`).
+    /// The secret that the key follows from (`ff1`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<SecretMark>,
-    /// Which strategy (`strategy`).
+    /// The strategy (`strategy`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<String>,
-    /// What is said to the strategy (`strategy`): at most 128 bytes as JSON.
+    /// The parameters of the strategy (`strategy`): at most 128 bytes as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<Parameters>,
 }
@@ -128,9 +128,9 @@ pub struct EncodingParameters {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Case {
-    /// a-z.
+    /// Small letters, a-z.
     Lower,
-    /// A-Z.
+    /// Capital letters, A-Z.
     Upper,
 }
 
@@ -162,7 +162,7 @@ impl EncodingSource {
         })
     }
 
-    /// The same without what says nothing: an object with a form alone is that form's name.
+    /// The source without what says nothing: an object with a form alone is that form's name.
     #[must_use]
     pub fn shortened(self) -> Self {
         let Self::Parameters(mut parameters) = self else { return self };
@@ -171,7 +171,7 @@ impl EncodingSource {
         if parameters == bare { Self::Name(bare.form) } else { Self::Parameters(parameters) }
     }
 
-    /// By which strategy its texts are made, if by one.
+    /// The strategy by which its texts are made, if there is one.
     pub fn by_strategy(&self) -> Option<&str> {
         match self {
             Self::Parameters(EncodingParameters { form: EncodingForm::Strategy, strategy, .. }) => strategy.as_deref(),
@@ -179,7 +179,7 @@ impl EncodingSource {
         }
     }
 
-    /// Which encoding.
+    /// The form.
     pub const fn form(&self) -> EncodingForm {
         match self {
             Self::Name(form) => *form,
@@ -194,7 +194,7 @@ impl EncodingSource {
         Some(u128::from(alphabet.radix()).checked_pow(length).map_or(u128::MAX, |numbers| numbers - 1))
     }
 
-    /// Which secret it goes with, if it says one.
+    /// The secret that it goes with, if it says one.
     pub const fn secret(&self) -> Option<SecretMark> {
         match self {
             Self::Name(_) => None,
@@ -240,7 +240,7 @@ impl EncodingForm {
         }
     }
 
-    /// Whether the texts sort as the numbers do, byte by byte, if they are as long as each other.
+    /// Tells whether the texts sort as the numbers do, byte by byte, if they are as long as each other.
     pub const fn sorts(self) -> bool {
         !matches!(self, Self::Sqids | Self::Ff1 | Self::Strategy)
     }
@@ -250,7 +250,7 @@ impl EncodingForm {
         !matches!(self, Self::Uuid | Self::Ksuid | Self::Base32hex)
     }
 
-    /// By what it hides its numbers, which then leave in no other form, and who reads its texts; `None` if it hides none.
+    /// The means by which it hides its numbers, which then leave in no other form, and who reads its texts; `None` if it hides none.
     pub const fn hides(self) -> Option<&'static str> {
         match self {
             Self::Decimal | Self::Hex | Self::Base32 | Self::Base32hex | Self::Base62 | Self::Uuid | Self::Ksuid => {
@@ -286,15 +286,15 @@ pub struct Encoding {
 
 #[derive(Debug)]
 enum Way {
-    /// As few digits as there are.
+    /// Decimal with as few digits as there are.
     Decimal,
     Fixed(Digits),
-    /// In decimal the upper 64 bits, and then the lower 32. No definition can say it.
+    /// Decimal of the upper 64 bits, and then of the lower 32. No definition can say it.
     Split,
     Base32hex(Base32hex),
     Uuid(Digits),
     Ksuid,
-    /// With the characters of its longest text.
+    /// Sqids, with the characters of the longest text.
     Sqids(Box<Sqids>, u32),
     Ff1(Box<Ff1>),
     Own(Box<Own>),
@@ -303,11 +303,11 @@ enum Way {
 /// Numbers of 64 bits as they are.
 pub static DECIMAL64: LazyLock<Arc<Encoding>> = LazyLock::new(|| Arc::new(Encoding::in_form(64, TextForm::Decimal)));
 
-/// Whether the words that sqids leaves out are looked at, which takes milliseconds.
+/// The treatment of the words that sqids leaves out: checking for them takes milliseconds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Words {
     LeftOut,
-    /// To see whether there is such an encoding, and not to write by it.
+    /// The words are ignored, to see whether there is such an encoding, and not to write by it.
     NotLookedAt,
 }
 
@@ -406,8 +406,8 @@ impl Encoding {
         }
     }
 
-    /// Whether its texts are there instead of the numbers, which then leave in no other form: to hide them, or because the texts
-    /// are an application's own.
+    /// Tells whether its texts are there instead of the numbers, which then leave in no other form: to hide them, or because the
+    /// texts are an application's own.
     pub fn hides(&self) -> bool {
         matches!(self.way, Way::Sqids(..) | Way::Ff1(_) | Way::Own(_))
     }

@@ -83,7 +83,7 @@ impl Encoding {
         Self::in_form(self.bits, form)
     }
 
-    /// The same of numbers of `bits` bits.
+    /// An encoding of numbers of `bits` bits in a form.
     pub(crate) fn in_form(bits: u32, form: TextForm) -> Self {
         let fixed = |alphabet: Alphabet| {
             let needed = alphabet.digits_for(ones(bits));

@@ -1,4 +1,4 @@
-//! What `ff1` encrypts under: secrets that operators give to the programs in a file. A secret is kept by nobody else: no record, no
+//! Secrets that `ff1` encrypts under, that operators give to the programs in a file. A secret is kept by nobody else: no record, no
 //! serial file and no frame has it. A definition names the one that it goes with by its [`SecretMark`], so that two agents never
 //! write one name's numbers under different keys, which could give equal texts for different numbers.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -19,7 +19,7 @@ pub const SECRETS_MAX: usize = 16;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret([u8; Secret::LEN]);
 
-/// Which secret it is: 8 bytes that follow from it and do not lead back, as 16 digits of 0-9 a-f.
+/// The mark of a secret: 8 bytes that follow from it and do not lead back, as 16 digits of 0-9 a-f.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct SecretMark([u8; SecretMark::LEN]);
@@ -28,19 +28,19 @@ pub struct SecretMark([u8; SecretMark::LEN]);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Secrets(Vec<Secret>);
 
-/// Why a text is not a list of secrets.
+/// The reason for which a text is not a list of secrets.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidSecrets {
     /// A line that is none. It is not repeated here.
     #[error("line {line} is no secret, which is 64 digits of 0-9 a-f: make one with `openssl rand -hex 32`")]
     Line {
-        /// Which one, from 1 on.
+        /// The number of the line, from 1 on.
         line: usize,
     },
     /// None at all.
     #[error("there is no secret in it: make one with `openssl rand -hex 32`")]
     Empty,
-    /// Too many.
+    /// More secrets than there may be.
     #[error("there are more than {SECRETS_MAX} secrets in it")]
     TooMany,
 }
@@ -67,7 +67,7 @@ impl Secret {
         mac.finalize().into_bytes().into()
     }
 
-    /// What it is known by.
+    /// The mark that it is known by.
     pub fn mark(&self) -> SecretMark {
         let mut mark = [0; SecretMark::LEN];
         mark.iter_mut().zip(self.derive(b"uniq secret mark 1")).for_each(|(to, from)| *to = from);

@@ -6,7 +6,7 @@ use crate::strategy::{Unready, may_leave};
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
-/// How numbers of so many bits are written by a definition. Built only by checks.
+/// The way in which a definition writes numbers of so many bits. Built only by checks.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WrittenAs {
     source: EncodingSource,
@@ -34,7 +34,7 @@ impl Hash for Built {
 }
 
 impl WrittenAs {
-    /// That encoding, of all numbers of `bits` bits.
+    /// An encoding of all numbers of `bits` bits.
     ///
     /// # Errors
     /// As of [`up_to`](Self::up_to).
@@ -42,7 +42,7 @@ impl WrittenAs {
         Self::up_to(source, bits, ones(bits))
     }
 
-    /// That encoding, of numbers of `bits` bits up to `last`.
+    /// An encoding of numbers of `bits` bits up to `last`.
     ///
     /// # Errors
     /// [`InvalidEncoding`], with the reason; of `ff1` also if it does not say its secret.
@@ -59,7 +59,7 @@ impl WrittenAs {
         Self { source: EncodingSource::default(), bits, last: ones(bits), built: Built::default() }
     }
 
-    /// As a person writes it.
+    /// The encoding as a person writes it.
     pub fn source(&self) -> &EncodingSource {
         &self.source
     }
@@ -107,7 +107,7 @@ impl WrittenAs {
         })
     }
 
-    /// The same of numbers that have no layout, so no strategy.
+    /// The encoding of numbers that have no layout, so no strategy.
     ///
     /// # Errors
     /// As of [`encoding`](Self::encoding).

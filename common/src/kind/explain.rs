@@ -34,7 +34,7 @@ const READINGS_MAX: usize = 64;
 const NAMES_MAX: usize = 16;
 /// The greatest age of an ID that is likelier than one without a time.
 const YOUNG_MAX: SpanMs = SpanMs::days(366);
-/// How far an ID may seem to lie ahead: by the cluster's UTC offset, which is not known here, and by names that may run ahead.
+/// The largest lead that an ID may seem to have: by the cluster's UTC offset, which is not known here, and by names that may run ahead.
 const AHEAD_MAX: SpanMs = SpanMs::days(1);
 
 /// All that an ID tells.
@@ -53,23 +53,23 @@ pub struct Explained {
 /// One way in which a text is an ID.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Reading {
-    /// What it is.
+    /// The kind.
     pub kind: Kind,
     /// The names that may have given it, the first few of them; empty for Uniq96, which has none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<GeneratorName>,
-    /// How many names there are beside these.
+    /// The number of names beside these.
     #[serde(skip_serializing_if = "is_zero")]
     pub more_names: usize,
     /// The form it is written in; `None` for strings and encodings of a name's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub form: Option<TextForm>,
-    /// By what its text hides the number, and who can read it, if it does.
+    /// The means by which its text hides the number, and who can read it, if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hidden: Option<&'static str>,
-    /// The time it carries, as far as `bucket` goes: `2026-11-20`, `2026-11-20T13:00:00` or `2026-11-20T13:05:06.999`.
-    /// It is the time in the cluster's UTC offset, which an ID does not carry. `None` of plain numbers and of what cannot be
-    /// read here, like token and serial.
+    /// The time it carries, as far as `bucket` goes: `2026-11-20`, `2026-11-20T13:00:00` or `2026-11-20T13:05:06.999`. Its
+    /// calendar is that of the cluster's UTC offset, which an ID does not carry. `None` of plain numbers and of what cannot
+    /// be read here, like token and serial.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
     /// The unit of that time: in it, token and serial are unique.
@@ -80,13 +80,13 @@ pub struct Reading {
     /// The serial. That of a wide template may exceed 2^53, where some readers of JSON round; `parts` has its digits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub serial: Option<u64>,
-    /// The same ID in all text forms; `None` for strings.
+    /// The ID in all text forms; `None` for strings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub texts: Option<TextForms>,
     /// The template by which it reads; `None` for integers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<String>,
-    /// What it consists of; empty for integers.
+    /// The parts it consists of; empty for integers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Part>,
     /// The layout by which it reads; `None` for other kinds.
@@ -99,14 +99,14 @@ const fn is_zero(n: &usize) -> bool {
     *n == 0
 }
 
-/// What a text is read by.
+/// The means by which a text is read.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'a> {
-    /// What names stand for, in the order in which their readings are given.
+    /// The names with their definitions, in the order in which their readings are given.
     pub names: &'a [&'a Namespace],
-    /// What texts of `ff1` can be turned back by.
+    /// The secrets that texts of `ff1` can be turned back by.
     pub secrets: &'a Secrets,
-    /// What texts of strategies can be read by.
+    /// The strategies that texts of theirs can be read by.
     pub strategies: &'a Strategies,
     /// The time: no ID of a later one has been minted.
     pub now: WallMs,
@@ -115,15 +115,15 @@ pub struct Known<'a> {
 /// Ages of readings, the likeliest first: people ask about young IDs, and an ID of a time to come is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Age {
-    /// Of the last [`YOUNG_MAX`].
+    /// A time within the last [`YOUNG_MAX`].
     Young,
     /// Older, or without a time.
     Old,
-    /// Of a time to come.
+    /// A time to come.
     ToCome,
 }
 
-/// What a text reads by, what asks most of a text first.
+/// The ways to read a text, what asks most of a text first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum By {
     /// A date that exists, in its place.
@@ -141,27 +141,27 @@ enum By {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum TokenText {
-    /// Of a `uint` type.
+    /// A token of a `uint` type.
     Number(u32),
-    /// Of a string type.
+    /// A token of a string type.
     Characters(String),
 }
 
 /// One integer ID in all forms.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TextForms {
-    /// [`TextForm::Decimal`].
+    /// The form [`TextForm::Decimal`].
     pub decimal: String,
-    /// [`TextForm::Hex`].
+    /// The form [`TextForm::Hex`].
     pub hex: String,
-    /// [`TextForm::Base32`].
+    /// The form [`TextForm::Base32`].
     pub base32: String,
     /// [`TextForm::Uri`]; empty for layouts, which have none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uri: String,
 }
 
-/// Why a text tells nothing.
+/// The reason for which a text tells nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExplainError {
     /// Longer than any ID: [`TEXT_LEN_MAX`].
@@ -170,12 +170,12 @@ pub enum ExplainError {
         /// Bytes there are.
         bytes: usize,
     },
-    /// It is nearly an integer.
+    /// The text is nearly an integer.
     #[error("{error}; and it is not a string by any of the {templates} templates known here")]
     Nearly {
-        /// What is wrong with it.
+        /// The fault in it.
         error: ParseError,
-        /// How many templates were tried.
+        /// The number of templates that were tried.
         templates: usize,
     },
     /// A whole number that no kind with a time has.
@@ -187,10 +187,10 @@ pub enum ExplainError {
     Plain {
         /// The number.
         text: String,
-        /// How many templates were tried.
+        /// The number of templates that were tried.
         templates: usize,
     },
-    /// Nothing fits.
+    /// The text fits nothing.
     #[error(
         "'{text}' is not an ID: no {numbers} in decimal, hex, base32 or uri, and no string by any of the {templates} \
          templates known here",
@@ -199,7 +199,7 @@ pub enum ExplainError {
     Nothing {
         /// The text, cut to a bounded length.
         text: String,
-        /// How many templates were tried.
+        /// The number of templates that were tried.
         templates: usize,
     },
 }
@@ -286,7 +286,7 @@ fn reason(text: &str, templates: usize) -> ExplainError {
 }
 
 impl Explained {
-    /// The same with the readings first whose token was leased for the time that they say: by those the ID can have been minted.
+    /// Puts the readings first whose token was leased for the time that they say: by those the ID can have been minted.
     #[must_use]
     pub fn leased_first(self, leased: impl Fn(&Reading) -> bool) -> Self {
         let Self { id, reading, also } = self;
@@ -376,13 +376,13 @@ impl Reading {
         }
     }
 
-    /// That of a number, in none of its forms.
+    /// The reading of a number, in none of its forms.
     pub(super) fn of_number(kind: Kind, parts: &Parts, time: String, texts: TextForms) -> Self {
         let (token, serial) = (Some(TokenText::Number(parts.token.0)), Some(parts.serial.into()));
         Self { time: Some(time), token, serial, texts: Some(texts), ..Self::of(kind) }
     }
 
-    /// That of a text which may be one of that name's, and cannot be read here.
+    /// The reading of a text which may be one of that name's, and cannot be read here.
     pub(super) fn unread(namespace: &Namespace, written: &WrittenAs, text: &str) -> Option<Self> {
         let (names, hidden) = (vec![namespace.name().clone()], written.source().form().hides());
         written.may_be(text).then(|| Self { names, hidden, ..Self::of(namespace.kind()) })

@@ -31,7 +31,7 @@ pub(super) const SPEC: Spec = Spec {
     readings: |text, known| known.of(Kind::Layout).flat_map(|namespace| readings(text, namespace, known)).collect(),
 };
 
-/// What a number of a layout says beyond time, token and serial.
+/// The contents of a layout's number beyond time, token and serial.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LayoutReading {
     /// The preset that it is, if it is one.

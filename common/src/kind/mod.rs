@@ -1,6 +1,6 @@
 //! The kinds of IDs: what each of them is, how it is written, and how it is taken apart again.
 //!
-//! What differs from kind to kind stands in a module of the kind's own, as a constant [`Spec`] and the functions in it:
+//! The differences from kind to kind stand in a module of the kind's own, as a constant [`Spec`] and the functions in it:
 //! others ask [`Kind::spec`]. A further kind of numbers ([`Numbers`]) is a layout with a calendar, and a line in each of the
 //! lists here: HTTP, metrics, `explain` and the console know it by that. What is typed for each kind (calls by RPC, of clients,
 //! and in process) is written for it, and so is how a kind is minted that is neither numbers of 64 bits, nor a template, nor
@@ -71,22 +71,22 @@ pub enum Kind {
     Uniq96,
 }
 
-/// What a kind is.
+/// The properties of a kind.
 #[derive(Debug)]
 pub struct Spec {
     /// The name in URLs, JSON and metrics.
     pub name: &'static str,
-    /// What its IDs are called in sentences.
+    /// The name of its IDs in sentences.
     pub title: &'static str,
     /// The token that an agent has to lease to mint it; `None`: it takes a range of numbers, and no token.
     pub right: Option<Right>,
     /// The unit of time that an ID carries: in it, token and serial are unique.
     pub unit: Bucket,
-    /// What the serial file keeps of it.
+    /// The state that the serial file keeps of it.
     pub durable: Durable,
-    /// How an ID is written.
+    /// The form of an ID.
     pub form: Form,
-    /// What a definition may say; `None`: there are no names of this kind.
+    /// The contents that a definition may have; `None`: there are no names of this kind.
     pub definition: Option<Definable>,
     /// Every way in which a text is an ID of this kind, by one of the names if it takes one.
     pub(crate) readings: fn(&str, &Known<'_>) -> Vec<Reading>,
@@ -99,54 +99,54 @@ pub struct Right {
     pub token_type: TokenType,
     /// The types that will do.
     pub token_types: &'static [TokenType],
-    /// The same in words.
+    /// The token types in words.
     pub wanted: &'static str,
 }
 
-/// What is durable of a kind before its IDs are used.
+/// The state of a kind that is durable before its IDs are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durable {
     /// Serials: a block for each series, with this number of the kind in its flags.
     Block {
-        /// Not 0.
+        /// The number of the kind in blocks; not 0.
         number: u8,
     },
     /// Time: the mark in the header.
     Mark,
     /// Ranges that masters granted: with the leases, in the lineage file.
     Ranges {
-        /// That of the kind, which no block has.
+        /// The number of the kind, which no block has.
         number: u8,
     },
 }
 
-/// How the IDs of a kind are written.
+/// The form of the IDs of a kind.
 #[derive(Debug)]
 pub enum Form {
-    /// As numbers.
+    /// Numbers of a layout with a calendar.
     Number(fn() -> &'static Numbers),
-    /// As a template says, which has a capacity of its own.
+    /// Strings of a template, which has a capacity of its own.
     Template {
         /// The template of `default`.
         default: &'static str,
     },
-    /// As a layout says, which has a capacity and an end of its own. There is no `default`.
+    /// Numbers of a layout, which has a capacity and an end of its own. There is no `default`.
     Layout {
         /// A layout that will do.
         example: Preset,
     },
-    /// As whole numbers in decimal that carry neither time nor token, as many as the name's axis has. There is no `default`.
+    /// Whole numbers in decimal that carry neither time nor token, as many as the name's axis has. There is no `default`.
     Plain,
     /// The same, a sequence for each key. A request names the key.
     Keyed,
 }
 
-/// What a definition of a kind may say.
+/// The contents that a definition of a kind may have.
 #[derive(Debug)]
 pub struct Definable {
-    /// Whether the serial starts anew each day when nothing else is said.
+    /// True if the serial starts anew each day when nothing else is said.
     pub everyday_reset: bool,
-    /// Whether all names whose scope is the kind draw from one series of serials.
+    /// True if all names whose scope is the kind draw from one series of serials.
     pub shared_serials: bool,
 }
 
@@ -158,12 +158,12 @@ pub struct UnknownKind(String);
 impl Kind {
     /// All of them, in the order in which they are shown.
     pub const ALL: [Self; 6] = [Self::Uniq64, Self::Uniq96, Self::String, Self::Layout, Self::Segment, Self::Sequence];
-    /// Those that have names.
+    /// Kinds that have names.
     pub const NAMED: [Self; 5] = [Self::Uniq64, Self::String, Self::Layout, Self::Segment, Self::Sequence];
-    /// Those of which there is a generator that nobody has to register: `default` where there are names.
+    /// Kinds of which there is a generator that nobody has to register: `default` where there are names.
     pub const PREDEFINED: [Self; 3] = [Self::Uniq64, Self::String, Self::Uniq96];
 
-    /// What it is.
+    /// The properties of the kind.
     pub const fn spec(self) -> &'static Spec {
         match self {
             Self::Uniq64 => &uniq::UNIQ64_SPEC,
@@ -196,7 +196,7 @@ impl Kind {
         }
     }
 
-    /// Whether the serial file has blocks of it.
+    /// Tells whether the serial file has blocks of it.
     pub const fn has_blocks(self) -> bool {
         matches!(self.spec().durable, Durable::Block { .. })
     }
@@ -209,7 +209,7 @@ impl Kind {
 
 impl TryFrom<u8> for Kind {
     type Error = UnknownKind;
-    /// That of a block of the serial file.
+    /// Reads the number in a block of the serial file.
     fn try_from(number: u8) -> Result<Self, UnknownKind> {
         let mut blocks = Self::NAMED.into_iter().filter(|kind| kind.has_blocks());
         blocks.find(|kind| kind.number() == number).ok_or_else(|| UnknownKind(number.to_string()))
@@ -234,11 +234,11 @@ impl fmt::Display for Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Bucket {
-    /// Strings.
+    /// The unit of strings.
     Day,
-    /// Uniq64.
+    /// The unit of Uniq64.
     Hour,
-    /// Uniq96.
+    /// The unit of Uniq96.
     Millisecond,
     /// Layouts: as long as the definition says.
     Tick,

@@ -93,7 +93,7 @@ pub enum ParseError {
     Form {
         /// The kind expected.
         kind: Kind,
-        /// In which form.
+        /// The form.
         form: TextForm,
         /// A description of that form.
         wanted: &'static str,
@@ -113,7 +113,7 @@ pub enum ParseError {
     Calendar {
         /// The kind expected.
         kind: Kind,
-        /// In which form.
+        /// The form.
         form: TextForm,
         /// The part that does not exist.
         error: CalendarError,
@@ -127,7 +127,7 @@ pub enum ParseError {
         kind: Kind,
         /// One form.
         first: TextForm,
-        /// The other.
+        /// The other form.
         second: TextForm,
         /// The text, cut to a bounded length.
         text: String,
@@ -135,12 +135,12 @@ pub enum ParseError {
 }
 
 impl Numbers {
-    /// Their layout; the serial stands in its lowest bits.
+    /// The layout; the serial stands in its lowest bits.
     pub fn layout(&self) -> &Layout {
         self.definition.layout()
     }
 
-    /// The same as what a name of kind layout stands for.
+    /// The numbers as the definition of a name of kind layout.
     pub fn definition(&self) -> &Arc<LayoutDefinition> {
         &self.definition
     }

@@ -13,19 +13,19 @@ pub const YEAR_FIRST: i32 = 2000;
 /// A field of a calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Unit {
-    /// Of the Common Era, less [`YEAR_FIRST`].
+    /// Year of the Common Era, less [`YEAR_FIRST`].
     Year,
-    /// 1..=12.
+    /// Month of the year, 1..=12.
     Month,
-    /// Of the month, from 1 on.
+    /// Day of the month, from 1 on.
     Day,
-    /// Of the day.
+    /// Hour of the day.
     Hour,
-    /// Of the hour.
+    /// Minute of the hour.
     Minute,
-    /// Of the minute.
+    /// Second of the minute.
     Second,
-    /// Of the second.
+    /// Millisecond of the second.
     Millisecond,
 }
 
@@ -83,7 +83,7 @@ impl Calendar {
         self.unit
     }
 
-    /// The same as fields of a layout.
+    /// The fields of a layout with this calendar.
     pub(super) fn fields(&self) -> impl Iterator<Item = Field> + use<> {
         let unit = self.unit.0;
         let fields = UNITS.into_iter().filter(move |(.., span)| *span >= unit).map(|(unit, bits, _)| (unit, bits));

@@ -1,4 +1,4 @@
-//! What a name of kind `layout` stands for: a layout, how far it may run ahead of the clock, and how its numbers are written.
+//! Definitions of names of kind `layout`: a layout, how far it may run ahead of the clock, and how its numbers are written.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{InvalidLayout, Layout, LayoutSpec, Mark, Part, Preset, Spread};
@@ -16,21 +16,21 @@ pub const TICK_MAX: SpanMs = SpanMs::seconds(10);
 const LONG_TICK_MAX: SpanMs = SpanMs(HOUR_MS);
 /// The furthest that a name may be told to run ahead of the clock.
 pub const AHEAD_MAX_LIMIT: SpanMs = SpanMs::seconds(10);
-/// How far a name may run ahead of the clock when nothing else is said, or one tick if that is longer.
+/// Time that a name may run ahead of the clock when nothing else is said, or one tick if that is longer.
 pub const AHEAD_MAX_DEFAULT: SpanMs = SpanMs(SECOND_MS);
 
 /// See the module. Built only by checks.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LayoutDefinition {
     layout: Layout,
-    /// By which name it was asked for.
+    /// The name that it was asked for by.
     preset: Option<Preset>,
     ahead_max: SpanMs,
     spread: Spread,
     written: WrittenAs,
 }
 
-/// Why there is no such definition.
+/// The reason for which there is no such definition.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidDefinition {
@@ -134,7 +134,7 @@ impl LayoutDefinition {
         self.ahead_max
     }
 
-    /// How its numbers are written when nobody asks for another form.
+    /// The encoding of its numbers when nobody asks for another form.
     pub fn encoding(&self) -> &EncodingSource {
         self.written.source()
     }
@@ -146,7 +146,7 @@ impl LayoutDefinition {
         self.layout.serials_per_tick().saturating_mul(ticks) - self.spread.passed_over()
     }
 
-    /// Whether both give the same numbers: however they were asked for.
+    /// Tells whether both give the same numbers, however they were asked for.
     pub fn same_ids(&self, other: &Self) -> bool {
         Self { preset: None, ..self.clone() } == Self { preset: None, ..other.clone() }
     }
@@ -171,7 +171,8 @@ impl LayoutDefinition {
         &self.written
     }
 
-    /// The same as a person says it, with nothing left out but token type, scope and plugins: the preset and its epoch, or all of the layout.
+    /// The definition as a person says it, with nothing left out but token type, scope and plugins: the preset and its epoch, or all of the
+    /// layout.
     pub fn spec(&self) -> LayoutSpec {
         let said = self.checked();
         match self.preset {
@@ -182,7 +183,7 @@ impl LayoutDefinition {
         }
     }
 
-    /// What people call it: the preset, or its fields.
+    /// The name that people call it by: the preset, or its fields.
     pub fn title(&self) -> String {
         match self.preset {
             Some(preset) => preset.name().to_owned(),

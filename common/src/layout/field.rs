@@ -6,7 +6,7 @@ use crate::digits::shown;
 use std::fmt;
 use std::str::FromStr;
 
-/// What stands in a field.
+/// The contents of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Part {
     /// Always this number; 0 is written as `zero`.
@@ -17,7 +17,7 @@ pub enum Part {
     Calendar(Unit),
     /// The leased token.
     Token,
-    /// What counts within tick and token.
+    /// The count within tick and token.
     Serial,
     /// Bits that say nothing.
     Random,
@@ -26,13 +26,13 @@ pub enum Part {
 /// Bits of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Field {
-    /// What stands there.
+    /// The contents.
     pub part: Part,
-    /// How many: 1 to 128.
+    /// The number of bits: 1 to 128.
     pub bits: u32,
 }
 
-/// Why a text is not a field.
+/// The reason for which a text is not a field.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FieldError {
     /// Not written like one.
@@ -40,7 +40,7 @@ pub enum FieldError {
         "'{0}' is not a field: write zero:N, const:N=V, time:N, token:N, serial:N, random:N, or year:N and what follows it in a calendar"
     )]
     Form(String),
-    /// No such width.
+    /// A width that cannot be.
     #[error("'{0}' has no width that fits: 1 to {BITS_MAX} bits")]
     Bits(String),
     /// A constant that its bits do not hold.
@@ -111,8 +111,8 @@ impl FromStr for Field {
     }
 }
 
-/// The same bits in as few fields as there can be: pieces that continue each other are one field, and so are constants side by side.
-/// Layouts that write every number alike have the same joined fields.
+/// The fields' bits in as few fields as there can be: pieces that continue each other are one field, and so are constants side by
+/// side. Layouts that write every number alike have the same joined fields.
 pub(super) fn joined(fields: &[Field]) -> Vec<Field> {
     let mut joined: Vec<Field> = Vec::with_capacity(fields.len());
     let mut constant = Constant::default();
@@ -144,7 +144,7 @@ impl Constant {
         self.bits += bits;
     }
 
-    /// As one field; as two if its number needs more bits than a field's constant has.
+    /// Adds it as one field; as two if its number needs more bits than a field's constant has.
     fn put_into(self, fields: &mut Vec<Field>) {
         let Self { value, bits } = self;
         let low = value & mask(CONST_BITS_MAX);
@@ -157,10 +157,10 @@ impl Constant {
     }
 }
 
-/// Where the bits of one number stand in an ID.
+/// The places of the bits of one number in an ID.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Placement {
-    /// In all pieces.
+    /// Bits in all pieces.
     bits: u32,
     /// The least significant first.
     pieces: Vec<Piece>,
@@ -189,7 +189,7 @@ impl Placement {
         }
     }
 
-    /// In all pieces.
+    /// Counts the bits in all pieces.
     pub(super) fn bits(&self) -> u32 {
         self.bits
     }
@@ -204,7 +204,7 @@ impl Placement {
         self.pieces.last().map_or(0, |piece| u128::BITS - piece.mask.leading_zeros())
     }
 
-    /// Where it begins in the ID, if it stands there in one piece.
+    /// The bit at which it begins in the ID, if it stands there in one piece.
     pub(super) fn shift(&self) -> Option<u32> {
         match self.pieces[..] {
             [Piece { up, .. }] => Some(up),

@@ -61,9 +61,9 @@ pub const TOKEN_BITS_MAX: u32 = 32;
 pub const SERIAL_BITS_MAX: u32 = 32;
 /// The most bits that a time has: in milliseconds beyond the calendar's end.
 pub const TIME_BITS_MAX: u32 = 48;
-/// A layout that gives fewer IDs a second with one token is of no use.
+/// IDs a second that a layout gives with one token at least.
 pub const SERIALS_PER_SECOND_MIN: u64 = 100;
-/// A layout whose time ends sooner is of no use.
+/// Time until the end of a layout at least.
 pub const LIFE_MIN: SpanMs = SpanMs::days(365);
 
 /// A definition of a layout as a person writes it: the name of a preset, perhaps with an epoch of one's own, or all of the fields; what is
@@ -124,10 +124,10 @@ impl LayoutSpec {
     }
 }
 
-/// Why a layout is refused.
+/// The reason for which a layout is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidLayout {
-    /// No such preset.
+    /// A preset that does not exist.
     #[error("'{0}' is not a layout; there are {names}", names = Preset::ALL.map(Preset::name).join(", "))]
     UnknownPreset(String),
     /// A preset with more than an epoch.
@@ -176,9 +176,9 @@ pub enum InvalidLayout {
     /// More bits than there may be.
     #[error("{part} has {bits} bits: at most {max}")]
     TooWide {
-        /// Which.
+        /// The part.
         part: Part,
-        /// In all its pieces.
+        /// Bits in all its pieces.
         bits: u32,
         /// The most that it may have.
         max: u32,
@@ -193,16 +193,16 @@ pub enum InvalidLayout {
         bits: u32,
         /// The unit.
         unit_ms: i64,
-        /// What a token gives.
+        /// The number of IDs that a token gives in a second.
         per_second: u64,
     },
-    /// It begins in the future.
+    /// The time begins in the future.
     #[error("the epoch {epoch} has not come yet, and a time before it cannot be written")]
     NotYet {
         /// The epoch.
         epoch: WallMs,
     },
-    /// It has ended, or does within a year.
+    /// The time has ended, or does within a year.
     #[error("its time ends at {end}: give it more bits, a longer unit or a later epoch; a year from now is the least")]
     EndsSoon {
         /// The first instant that does not fit.
@@ -216,14 +216,14 @@ pub struct Layout {
     bits: u32,
     epoch: WallMs,
     unit: SpanMs,
-    /// The forms that can be written.
+    /// The ticks that can be written.
     ticks: Range<u64>,
     /// The calendar that they are written by, if they are not numbers.
     calendar: Option<Calendar>,
     fields: Vec<Field>,
-    /// What is constant.
+    /// The bits of the constants.
     fixed: u128,
-    /// Where something constant stands, 0 or not.
+    /// The places of the constants' bits, 0 or not.
     fixed_mask: u128,
     time: Placement,
     token: Placement,
@@ -236,9 +236,9 @@ pub struct Layout {
 pub struct Parts {
     /// Ticks since the epoch.
     pub tick: u64,
-    /// When the tick began; by a calendar [the local instant](crate::calendar::UtcOffset::to_local).
+    /// Begin of the tick; by a calendar [the local instant](crate::calendar::UtcOffset::to_local).
     pub time: WallMs,
-    /// Whose it is.
+    /// The token.
     pub token: TokenValue,
     /// Its number within tick and token.
     pub serial: u32,
@@ -355,7 +355,7 @@ impl Layout {
         Self { bits, epoch, unit, ticks, calendar: None, fields, fixed, fixed_mask, time, token, serial, random }
     }
 
-    /// Whether its time has begun, and goes on for a year from `now` at least.
+    /// Checks that its time has begun, and goes on for a year from `now` at least.
     ///
     /// # Errors
     /// [`InvalidLayout::NotYet`], [`InvalidLayout::EndsSoon`].
@@ -369,7 +369,7 @@ impl Layout {
         Ok(())
     }
 
-    /// How wide its numbers are.
+    /// The width of its numbers, in bits.
     pub fn bits(&self) -> u32 {
         self.bits
     }
@@ -401,7 +401,7 @@ impl Layout {
         self.serials_per_tick().saturating_mul(second) / unit
     }
 
-    /// How many tokens there are: as many agents can mint it at once.
+    /// Counts the tokens: as many agents can mint it at once.
     pub fn tokens(&self) -> u64 {
         1 << self.token.bits()
     }
@@ -411,7 +411,7 @@ impl Layout {
         self.token.bits()
     }
 
-    /// Random bits.
+    /// Counts the random bits.
     pub fn random_bits(&self) -> u32 {
         self.random.bits()
     }
@@ -431,12 +431,12 @@ impl Layout {
         self.serial.bits()
     }
 
-    /// Whether a larger number is never an earlier tick: everything above the last bit of the time is constant.
+    /// Tells whether a larger number is never an earlier tick: everything above the last bit of the time is constant.
     pub fn sorts_by_time(&self) -> bool {
         [&self.token, &self.serial, &self.random].iter().all(|other| other.end() <= self.time.lowest())
     }
 
-    /// Whether every number is below 2^53, where JavaScript still counts exactly.
+    /// Tells whether every number is below 2^53, where JavaScript still counts exactly.
     pub fn is_safe_for_javascript(&self) -> bool {
         let all = |placement: &Placement| placement.put(u128::MAX);
         let ones = self.fixed | all(&self.time) | all(&self.token) | all(&self.serial) | all(&self.random);
@@ -452,12 +452,12 @@ impl Layout {
         self.ticks.contains(&tick).then_some(tick)
     }
 
-    /// When a tick begins.
+    /// The instant at which a tick begins.
     pub fn starts_at(&self, tick: u64) -> WallMs {
         self.epoch + SpanMs(self.unit.0.saturating_mul(i64::try_from(tick).unwrap_or(i64::MAX)))
     }
 
-    /// Whether that token can be written.
+    /// Tells whether that token can be written.
     #[inline]
     pub fn admits(&self, token: TokenValue) -> bool {
         u64::from(token.0) < self.tokens()
@@ -476,7 +476,7 @@ impl Layout {
         Some(self.fixed | self.time.put(time.into()) | self.token.put(token.0.into()))
     }
 
-    /// The same of the tick in which an instant lies, in a cluster of that offset.
+    /// The [`prefix`](Self::prefix) of the tick in which an instant lies, in a cluster of that offset.
     #[inline]
     pub fn prefix_at(&self, offset: UtcOffset, at: WallMs, token: TokenValue) -> Option<u128> {
         self.prefix(self.ticks(offset).number(at)?, token)
@@ -526,7 +526,7 @@ impl Layout {
         text
     }
 
-    /// As a person writes it, with nothing left out.
+    /// The layout as a person writes it, with nothing left out.
     pub fn spec(&self) -> LayoutSpec {
         LayoutSpec {
             bits: Some(self.bits),

@@ -9,11 +9,11 @@ use std::sync::Arc;
 /// calendar, and in ticks so long that the serials have a mark, there are none behind them, and the serial begins at 0 again.
 #[derive(Clone, Debug)]
 pub enum Numbers {
-    /// Of at most 64 bits, with time and serial in one piece each.
+    /// Numbers of at most 64 bits, with time and serial in one piece each.
     Narrow(Narrow),
-    /// Of more bits, also in one piece each.
+    /// Numbers of more bits, also in one piece each.
     Wide(Wide),
-    /// With time or serial in several pieces, or with random bits.
+    /// Numbers with time or serial in several pieces, or with random bits.
     Mixed {
         /// The tick.
         tick: u64,
@@ -140,7 +140,7 @@ impl Numbers {
         }
     }
 
-    /// The same from a later tick on; `None` where a counter does not go on to it, and the layout has to be asked for each tick.
+    /// The numbers of a later tick; `None` where a counter does not go on to it, and the layout has to be asked for each tick.
     #[inline]
     pub fn later(&self, ticks: u64) -> Option<Self> {
         if ticks == 0 {
@@ -186,7 +186,7 @@ impl Stretch {
         (0..self.n).map(move |nth| self.first.wrapping_add(u128::from(self.step) * u128::from(nth)))
     }
 
-    /// The same of numbers that have at most 64 bits.
+    /// The numbers, if they have at most 64 bits.
     #[inline]
     pub fn narrow(self) -> impl ExactSizeIterator<Item = u64> {
         let first = self.first as u64;

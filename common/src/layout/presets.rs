@@ -112,12 +112,12 @@ impl Preset {
     /// The layout.
     ///
     /// # Errors
-    /// None of those that there are is refused, which a test shows.
+    /// The layout's, if it were refused; a test shows that no preset is.
     pub fn layout(self) -> Result<Layout, InvalidLayout> {
         self.layout_since(self.epoch())
     }
 
-    /// The same with that epoch.
+    /// The layout with that epoch.
     pub(super) fn layout_since(self, epoch: WallMs) -> Result<Layout, InvalidLayout> {
         let Row { bits, unit_ms, fields, .. } = self.row();
         let fields = fields.iter().map(|field| field.parse::<Field>()).collect::<Result<Vec<_>, _>>()?;

@@ -13,7 +13,7 @@ pub const RANDOM_KEY_LEN: usize = 16;
 pub struct RandomBits(Aes128);
 
 impl RandomBits {
-    /// By that key.
+    /// A source with that key.
     pub fn new(key: [u8; RANDOM_KEY_LEN]) -> Self {
         Self(Aes128::new(&key.into()))
     }
@@ -28,7 +28,7 @@ impl RandomBits {
 }
 
 impl Default for RandomBits {
-    /// By a key that everybody knows: for tests and simulations.
+    /// A source with a key that everybody knows, for tests and simulations.
     fn default() -> Self {
         Self::new([0; RANDOM_KEY_LEN])
     }

@@ -14,7 +14,7 @@ impl Default for Spread {
 }
 
 impl Spread {
-    /// So many places, for that layout.
+    /// A spread over so many places, for that layout.
     ///
     /// # Errors
     /// [`InvalidDefinition::Spread`], [`InvalidDefinition::SpreadOf`].

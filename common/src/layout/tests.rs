@@ -279,7 +279,7 @@ fn any_preset() -> impl Strategy<Value = Layout> {
     proptest::sample::select(&Preset::ALL[..]).prop_map(|preset| preset.layout().unwrap())
 }
 
-/// The same layout with each field of more than one bit in two pieces, as far as there may be fields.
+/// Splits each field of more than one bit into two pieces, as far as there may be fields.
 fn respelled(layout: &Layout) -> Layout {
     let mut fields = Vec::new();
     for field in layout.fields() {

@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 
 /// A definition as a person writes it in JSON; what is left out is as usual for its kind.
 ///
-/// It may be one that no name can have, or that still lacks the mark of a secret ([`completed`](Self::completed)):
+/// The definition may be one that no name can have, or that still lacks the mark of a secret ([`completed`](Self::completed)):
 /// [`Namespace::define`] checks it. Of a field that is there twice its reader takes the last one, so what strangers send is read by
 /// [`json::read`](crate::json::read).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -59,8 +59,8 @@ pub struct Uniq64Spec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<serde_json::Value>))]
     pub encoding: Option<EncodingSource>,
-    /// What stands around minting by this name: at most 8 objects with `plugin`, perhaps `order`, and what the plugin takes, such
-    /// as `{"plugin":"quota","per_second":100}`.
+    /// Plugins around minting by this name: at most 8 objects with `plugin`, perhaps `order`, and what the plugin takes, such as
+    /// `{"plugin":"quota","per_second":100}`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<serde_json::Value>))]
     pub plugins: Vec<PluginSpec>,
@@ -156,14 +156,14 @@ impl Definition {
         }
     }
 
-    /// The same with this scope.
+    /// The definition with this scope.
     #[must_use]
     pub fn with_scope(mut self, scope: Scope) -> Self {
         *self.common_mut().0 = Some(scope);
         self
     }
 
-    /// The same with these plugins.
+    /// The definition with these plugins.
     #[must_use]
     pub fn with_plugins(mut self, plugins: Vec<PluginSpec>) -> Self {
         *self.common_mut().1 = plugins;
@@ -181,7 +181,7 @@ impl Definition {
         }
     }
 
-    /// The same with the mark of the secret that its encoding needs, if it needs one and does not say which: of those in
+    /// The definition with the mark of the secret that its encoding needs, if it needs one and does not say which: of those in
     /// `secrets`, that by which the name is `known`, or the first. And with the layout that its strategy needs, if it says none.
     #[must_use]
     pub fn completed(mut self, secrets: &Secrets, strategies: &Strategies, known: Option<&Namespace>) -> Self {
@@ -280,7 +280,7 @@ mod schema {
     }
 }
 
-/// Why a definition is refused.
+/// The reason for which a definition is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NamespaceError {
@@ -290,10 +290,10 @@ pub enum NamespaceError {
     /// The layout, or what goes with it, is refused.
     #[error(transparent)]
     Layout(#[from] InvalidDefinition),
-    /// What is said of segments is refused.
+    /// The part about segments is refused.
     #[error(transparent)]
     Segment(#[from] InvalidSegment),
-    /// What is said of sequences is refused.
+    /// The part about sequences is refused.
     #[error(transparent)]
     Sequence(#[from] InvalidSequence),
     /// The record of a name cannot be read.
@@ -311,30 +311,30 @@ pub enum NamespaceError {
     /// Names of this kind, or `default`, do not take this part of a definition.
     #[error("a generator of kind {kind} takes no {what}: leave it out")]
     Superfluous {
-        /// What it was to mint.
+        /// The kind that it was to mint.
         kind: Kind,
-        /// Which part.
+        /// The part.
         what: &'static str,
     },
     /// Its kind needs a template.
     #[error("a generator of kind {kind} needs a template, e.g. {example}")]
     TemplateMissing {
-        /// What it was to mint.
+        /// The kind that it was to mint.
         kind: Kind,
         /// One that will do.
         example: &'static str,
     },
-    /// No such token type.
+    /// A token type that does not exist.
     #[error(transparent)]
     UnknownTokenType(#[from] UnknownTokenType),
     /// A token type that its kind cannot write.
     #[error("a generator of kind {kind} cannot use {token_type} tokens: it takes {wanted}")]
     TokenType {
-        /// What it mints.
+        /// The kind that it mints.
         kind: Kind,
-        /// What it was to use.
+        /// The token type that it was to use.
         token_type: TokenType,
-        /// What it can use.
+        /// The token types that it can use.
         wanted: &'static str,
     },
     /// Each name of this kind has numbers of its own.
@@ -342,7 +342,7 @@ pub enum NamespaceError {
         "a {kind} has a name of its own, and its numbers are its own: take another name than 'default', and leave scope kind out"
     )]
     OwnNumbers {
-        /// What it was to mint.
+        /// The kind that it was to mint.
         kind: Kind,
     },
     /// A series that all names share does not restart for one of them.
@@ -351,13 +351,13 @@ pub enum NamespaceError {
          \"scope\":\"own\" if it is fine that other names give equal IDs"
     )]
     SharedReset {
-        /// What it was to mint.
+        /// The kind that it was to mint.
         kind: Kind,
     },
     /// A step by which agents would not go.
     #[error("a step of {step} does not fit: {min} to {max}, or leave it out")]
     Step {
-        /// What was asked for.
+        /// The step that was asked for.
         step: u32,
         /// The smallest that fits.
         min: u32,

@@ -231,7 +231,7 @@ impl Namespace {
     pub const STEP_MIN: u32 = 1_000;
     /// The largest step to begin with, less than 1 % of a Uniq64's hour.
     pub const STEP_MAX: u32 = 10_000_000;
-    /// No step takes more than this part of an hour, day or tick, so that a crash loop does not use it up.
+    /// Divisor of the IDs of an hour, day or tick: no step takes more than this part, so that a crash loop does not use them up.
     pub const STEPS_PER_BUCKET_MIN: u64 = 64;
 
     /// The smallest and the largest step where an hour, day or tick has so many IDs, and none is larger than `most`.
@@ -288,8 +288,8 @@ impl Namespace {
         Self { name: GeneratorName::default(), scope: Scope::Kind, plugins: Box::default(), of, written: None }
     }
 
-    /// Whether it may be registered: whether IDs can be minted by it, for a year from `now` at least. What is registered goes on as long as
-    /// it lasts, and can be read whatever this says.
+    /// Checks that it may be registered: that IDs can be minted by it, for a year from `now` at least. A name that is registered goes on as
+    /// long as it lasts, and can be read whatever this says.
     ///
     /// # Errors
     /// [`NamespaceError::Layout`] with when its time begins or ends; [`NamespaceError::Superfluous`] if agents would not serve it for its
@@ -316,7 +316,7 @@ impl Namespace {
         self.scope
     }
 
-    /// Whether its IDs are those of `default`, which it is another name for: one series for all Uniq64 of a token.
+    /// Tells whether its IDs are those of `default`, which it is another name for: one series for all Uniq64 of a token.
     pub fn shares_serials(&self) -> bool {
         let shared = self.kind().spec().definition.as_ref().is_some_and(|definable| definable.shared_serials);
         shared && self.scope == Scope::Kind && !self.name.is_default()
@@ -334,12 +334,12 @@ impl Namespace {
         Some(overlap).filter(|overlap| *overlap != Overlap::Disjoint)
     }
 
-    /// What stands around minting by it. Which IDs come does not depend on it.
+    /// The plugins around minting by it. Which IDs come does not depend on them.
     pub fn plugins(&self) -> &[PluginSpec] {
         &self.plugins
     }
 
-    /// How its numbers are written, if its definition says it; it always does of a layout.
+    /// The encoding of its numbers, if its definition says it; it always does of a layout.
     pub fn encoding(&self) -> Option<&EncodingSource> {
         let own = || self.written().map(WrittenAs::source);
         self.layout().map(LayoutDefinition::encoding).or_else(own)
@@ -350,7 +350,7 @@ impl Namespace {
         self.written.as_deref()
     }
 
-    /// What its numbers are written by, if its definition says it.
+    /// The way in which its numbers are written, if its definition says it.
     ///
     /// # Errors
     /// [`InvalidEncoding::OtherKey`] or [`InvalidEncoding::Strategy`], if that is not among these.
@@ -370,7 +370,7 @@ impl Namespace {
         &self.name
     }
 
-    /// What it mints.
+    /// The kind of its IDs.
     pub fn kind(&self) -> Kind {
         match self.of {
             Of::Number(kind, ..) => kind,
@@ -398,7 +398,7 @@ impl Namespace {
         }
     }
 
-    /// What it is by; there for layouts and only for them.
+    /// The definition of its layout; there for layouts and only for them.
     pub fn layout(&self) -> Option<&LayoutDefinition> {
         match &self.of {
             Of::Layout(_, definition) => Some(definition),
@@ -415,7 +415,7 @@ impl Namespace {
         }
     }
 
-    /// What it is by; there for segments and only for them.
+    /// The definition of its segments; there for segments and only for them.
     pub fn segments(&self) -> Option<&SegmentDefinition> {
         match &self.of {
             Of::Segment(definition) => Some(definition),
@@ -423,7 +423,7 @@ impl Namespace {
         }
     }
 
-    /// What it is by; there for sequences and only for them.
+    /// The definition of its sequences; there for sequences and only for them.
     pub fn sequences(&self) -> Option<&SequenceDefinition> {
         match &self.of {
             Of::Sequence(definition) => Some(definition),
@@ -431,14 +431,14 @@ impl Namespace {
         }
     }
 
-    /// Whether both count by the same ticks: of two names with one layout no number is equal, unless one's scope is its own.
+    /// Tells whether both count by the same ticks: of two names with one layout no number is equal, unless one's scope is its own.
     pub fn shares_ticks(&self, other: &Self) -> bool {
         let (Of::Layout(mine, layout), Of::Layout(its, other_layout)) = (&self.of, &other.of) else { return false };
         let kind = (self.scope, other.scope) == (Scope::Kind, Scope::Kind);
         kind && mine == its && layout.layout() == other_layout.layout()
     }
 
-    /// Whether the serial starts at 0 when the day grows.
+    /// Tells whether the serial starts at 0 when the day grows.
     pub fn everyday_reset(&self) -> bool {
         matches!(
             self.of,
@@ -446,7 +446,7 @@ impl Namespace {
         )
     }
 
-    /// How many IDs one token can give in the kind's unit of time.
+    /// Counts the IDs that one token can give in the kind's unit of time.
     pub fn capacity(&self) -> u64 {
         match &self.of {
             Of::Number(..) | Of::Layout(..) => self.numbers().map_or(0, |numbers| numbers.layout().serials_per_tick()),
@@ -456,7 +456,7 @@ impl Namespace {
         }
     }
 
-    /// How many serials are reserved at once at first.
+    /// The number of serials that are reserved at once at first.
     pub fn step(&self) -> u32 {
         match &self.of {
             Of::Number(_, serials) | Of::String(serials, _) => serials.step,
@@ -467,7 +467,7 @@ impl Namespace {
         }
     }
 
-    /// Whether both give the same IDs: all is equal but perhaps the step and the plugins.
+    /// Tells whether both give the same IDs: all is equal but perhaps the step and the plugins.
     pub fn same_ids(&self, other: &Self) -> bool {
         let same = match (&self.of, &other.of) {
             (Of::Number(kind, mine), Of::Number(other_kind, its)) => kind == other_kind && mine.same_ids(its),
@@ -502,8 +502,8 @@ impl Namespace {
         (cluster_half(cluster) << u32::BITS) | (self.checksum() & u64::from(u32::MAX))
     }
 
-    /// Whether a number that [`checksum_in`](Self::checksum_in) gave belongs to `cluster`, whatever the definition. One
-    /// foreign number in 2^32 seems to.
+    /// Tells whether a number that [`checksum_in`](Self::checksum_in) gave belongs to `cluster`, whatever the
+    /// definition. One foreign number in 2^32 seems to.
     pub fn same_cluster(checksum: u64, cluster: ClusterId) -> bool {
         checksum >> u32::BITS == cluster_half(cluster)
     }

@@ -40,7 +40,7 @@ impl GeneratorName {
         first
     }
 
-    /// Whether it is [`DEFAULT`](Self::DEFAULT).
+    /// Tells whether it is [`DEFAULT`](Self::DEFAULT).
     pub fn is_default(&self) -> bool {
         self.0 == Self::DEFAULT
     }

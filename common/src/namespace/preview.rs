@@ -62,16 +62,16 @@ pub struct Preview {
 pub struct At<'a> {
     /// The time of the examples.
     pub now: WallMs,
-    /// The cluster's.
+    /// The cluster's UTC offset.
     pub offset: UtcOffset,
-    /// Those that are known there.
+    /// The secrets that are known there.
     pub secrets: &'a Secrets,
-    /// Those that are known there.
+    /// The strategies that are known there.
     pub strategies: &'a Strategies,
 }
 
 impl At<'static> {
-    /// The same where there are neither secrets nor strategies, as at masters.
+    /// A place with neither secrets nor strategies, as a master is.
     pub const fn keyless(now: WallMs, offset: UtcOffset) -> Self {
         Self { now, offset, secrets: Secrets::NONE, strategies: Strategies::NONE }
     }

@@ -4,8 +4,7 @@
 use super::Namespace;
 use crate::layout::Mark;
 
-/// Of an hour's or a day's IDs the last ones are given to callers in shares if there are as many as this; fewer are used up in some calls,
-/// whoever makes them.
+/// IDs of an hour or a day from which on the last ones are given to callers in shares; fewer are used up in some calls, whoever makes them.
 pub const SHARED_MIN: u64 = 1_000_000;
 /// The plugin that keeps callers of such names apart.
 const QUOTA: &str = "quota";

@@ -1,4 +1,4 @@
-//! What all connections of a listener may make a program keep, in bytes.
+//! A budget of the bytes that all connections of a listener may make a program keep.
 //!
 //! Requests and answers of the usual size are not counted: their number is bounded, and so is their size. Whatever is larger
 //! comes out of one budget: frames as they grow, requests until they are answered, answers until they are sent. Nothing waits
@@ -19,7 +19,7 @@ pub struct Budget {
 pub type Charge = OwnedSemaphorePermit;
 
 impl Budget {
-    /// So many bytes.
+    /// A budget of so many bytes.
     pub fn new(bytes_max: u32) -> Self {
         Self { left: Arc::new(Semaphore::new(bytes_max as usize)), bytes_max }
     }
@@ -35,7 +35,7 @@ impl Budget {
         Arc::clone(&self.left).acquire_many_owned(self.within(bytes)).await.ok()
     }
 
-    /// So many bytes, if there are as many now.
+    /// Takes so many bytes, if there are as many now.
     pub fn try_take(&self, bytes: usize) -> Option<Charge> {
         Arc::clone(&self.left).try_acquire_many_owned(u32::try_from(bytes).ok()?).ok()
     }

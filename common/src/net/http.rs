@@ -41,7 +41,7 @@ pub fn bounded(head_timeout: Duration, head_len_max: usize) -> http1::Builder {
 /// and no further one. `caller`, who it is, is among the extensions of each request.
 ///
 /// # Errors
-/// What the other end did wrong, or what the network says.
+/// The other end's fault, or the network's.
 pub async fn serve<IO, C, S, B>(
     http: &http1::Builder,
     io: IO,

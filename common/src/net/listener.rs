@@ -19,28 +19,28 @@ use tokio_util::sync::CancellationToken;
 
 /// The pause after an `accept` that failed: it fails when descriptors run out, and they come back.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// A connection on which nothing was heard for this long is asked whether its other end still exists,
+/// Silence after which a connection is asked whether its other end still exists.
 const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(15);
-/// again after this long,
+/// Interval at which it is asked again.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
-/// and is given up after so many questions without an answer.
+/// Questions without an answer after which a connection is given up.
 const KEEP_ALIVE_COUNT: u32 = 3;
 
 static ACCEPTS_FAILED: AtomicU64 = AtomicU64::new(0);
 
-/// Where connections come from.
+/// A source of connections.
 pub trait Incoming {
-    /// What they are.
+    /// The type of the connections.
     type Io: ByteStream;
 
     /// Waits for the next one, and says from where it is. Dropped while it waits, it has taken none.
     ///
     /// # Errors
-    /// What the system says; the next one may do better.
+    /// The system's; the next call may do better.
     fn accept(&self) -> impl Future<Output = io::Result<(Self::Io, SocketAddr)>> + Send;
 }
 
-/// What is written goes out at once: otherwise an answer may wait for the acknowledgement of the one before.
+/// Sends what is written at once: otherwise an answer may wait for the acknowledgement of the one before.
 impl Incoming for TcpListener {
     type Io = TcpStream;
 
@@ -70,7 +70,7 @@ impl Incoming for KeptAlive {
 /// between the masters has few.
 ///
 /// # Errors
-/// What the system says.
+/// The system's.
 pub fn keep_alive(io: &TcpStream) -> io::Result<()> {
     sockopt::set_socket_keepalive(io, true)?;
     sockopt::set_tcp_keepidle(io, KEEP_ALIVE_IDLE)?;
@@ -79,10 +79,10 @@ pub fn keep_alive(io: &TcpStream) -> io::Result<()> {
 }
 
 /// Accepts connections until `stop`, and carries out for each what `welcome` says; `None`: it is disconnected at once. Those that
-/// have to make room for a newcomer in `places` are gone before the next one is accepted. What goes wrong with accepting is
-/// counted, told to `failed`, and tried again.
+/// have to make room for a newcomer in `places` are gone before the next one is accepted. A failure to accept is counted, told to
+/// `failed`, and tried again.
 ///
-/// What comes back are the connections that are still open, to be [ended](end) or, dropped, cut. Nobody can connect any more.
+/// Returns the connections that are still open, to be [ended](end) or, dropped, cut. Nobody can connect any more.
 pub async fn accept<L: Incoming, F: Future<Output = ()> + Send + 'static>(
     listener: L,
     places: &Places,

@@ -1,5 +1,5 @@
-//! What all listeners share: the loop that accepts, places for connections, the memory that these may take, and connections that
-//! do not wait for the other end for ever.
+//! The parts that all listeners share: the loop that accepts, places for connections, the memory that these may take, and
+//! connections that do not wait for the other end for ever.
 
 pub mod budget;
 #[cfg(feature = "http")]

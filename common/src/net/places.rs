@@ -28,35 +28,35 @@ pub struct Places(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     max: usize,
-    /// How many came: the clock by which connections wait.
+    /// Counts the newcomers: the clock by which connections wait.
     newcomers: AtomicU64,
     inner: Mutex<Inner>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// By their numbers, which are given in the order in which they come.
+    /// Connections by their numbers, which are given in the order in which they come.
     open: BTreeMap<u64, Arc<Seat>>,
-    /// Those that never make room, by their numbers, each with whom it is kept for.
+    /// Connections that never make room, by their numbers, each with whom it is kept for.
     kept: BTreeMap<u64, (u128, Arc<Seat>)>,
     /// The connection that is kept for each.
     keys: BTreeMap<u128, u64>,
-    /// Who makes room next, with the instant since when it waited when it was looked for.
+    /// The connections that make room next, each with the instant since when it waited when it was picked.
     next: VecDeque<(u64, u64)>,
 }
 
 /// A value of [`Seat::waits_since`].
 const AT_WORK: u64 = 0;
 
-/// What is known of a connection. Its own task alone writes it, so no two of its fields have to agree at any instant.
+/// The state of a connection. Its own task alone writes it, so no two of its fields have to agree at any instant.
 #[derive(Debug)]
 struct Seat {
     number: u64,
-    /// How many had come when it began to wait, or [`AT_WORK`].
+    /// The count of newcomers when it began to wait, or [`AT_WORK`].
     waits_since: AtomicU64,
     /// Requests that are not answered yet.
     under_way: AtomicU32,
-    /// Whether it ever asked for anything.
+    /// True once it has asked for anything.
     asked: AtomicBool,
     end: CancellationToken,
 }
@@ -76,7 +76,7 @@ struct Taken {
 pub struct Asked(Place);
 
 impl Places {
-    /// So many.
+    /// A set of so many places.
     pub fn new(max: usize) -> Self {
         Self(Arc::new(Shared { max, newcomers: AtomicU64::new(0), inner: Mutex::default() }))
     }
@@ -100,7 +100,7 @@ impl Places {
         Some(Place(Arc::new(Taken { seat, places: self.clone() })))
     }
 
-    /// After a newcomer was taken in: lets those that have to go do so first, if all places are taken. Each of them has its
+    /// Lets those that have to go do so first, after a newcomer was taken in, if all places are taken. Each of them has its
     /// descriptor until then, and files need some too.
     pub async fn settle(&self) {
         let full = {
@@ -174,7 +174,7 @@ impl Seat {
 }
 
 impl Place {
-    /// A request has come, whole: until what this gives is dropped, the connection is at work.
+    /// Notes a request that has come whole: until the result is dropped, the connection is at work.
     pub fn begin(&self) -> Asked {
         let seat = &self.0.seat;
         seat.under_way.fetch_add(1, Relaxed);
@@ -183,7 +183,8 @@ impl Place {
         Asked(self.clone())
     }
 
-    /// The same for a connection that answers one request after the other and says itself when it [rests](Self::rests).
+    /// Notes that a request has come, for a connection that answers one request after the other and says itself when it
+    /// [rests](Self::rests).
     #[inline]
     pub fn works(&self) {
         let seat = &self.0.seat;
@@ -192,19 +193,19 @@ impl Place {
         seat.waits_since.store(AT_WORK, Relaxed);
     }
 
-    /// The contrary: it waits for the next request.
+    /// Notes that it waits for the next request.
     #[inline]
     pub fn rests(&self) {
         self.0.seat.under_way.store(0, Relaxed);
         self.0.seat.waits(&self.0.places);
     }
 
-    /// From now on it waits in the middle of a request or of an answer: for more of the one, or until the other is read.
+    /// Notes that it waits in the middle of a request or of an answer: for more of the one, or until the other is read.
     pub fn stalls(&self) {
         self.0.seat.waits(&self.0.places);
     }
 
-    /// What it waited for in the middle of something has come.
+    /// Notes that what it waited for in the middle of something has come.
     pub fn goes_on(&self) {
         let Taken { seat, places } = &*self.0;
         if seat.under_way.load(Relaxed) > 0 {
@@ -214,7 +215,7 @@ impl Place {
         }
     }
 
-    /// From now on this connection never makes room, and the one that was kept for the same `key` before may.
+    /// Keeps this connection from ever making room, and lets the one that was kept for the same `key` before.
     pub fn keep(&self, key: u128) {
         let Taken { seat, places } = &*self.0;
         let mut inner = places.inner();
@@ -232,7 +233,7 @@ impl Place {
         inner.kept.insert(seat.number, (key, seat));
     }
 
-    /// The contrary: it may have to make room again.
+    /// Lets it make room again.
     pub fn keep_no_more(&self) {
         let mut inner = self.0.places.inner();
         if let Some(seat) = inner.release(self.0.seat.number) {
@@ -245,7 +246,7 @@ impl Place {
         self.0.seat.end.cancelled()
     }
 
-    /// What [`has_to_go`](Self::has_to_go) waits for.
+    /// The token that [`has_to_go`](Self::has_to_go) waits for.
     pub(super) fn end(&self) -> CancellationToken {
         self.0.seat.end.clone()
     }
@@ -261,7 +262,7 @@ impl Place {
         }
     }
 
-    /// The same work, as that of a request which has just come.
+    /// Wraps work as that of a request which has just come.
     pub fn while_asked<F: Future>(&self, work: F) -> impl Future<Output = F::Output> + use<F> {
         let asked = self.begin();
         // No async block: it would have room for the work twice.

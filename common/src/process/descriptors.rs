@@ -1,8 +1,8 @@
 //! Descriptors: as many as this process may have, and what they are for.
 //!
-//! Who writes a file needs one, and who has none left mints nothing: a serial file that cannot be written stops minting as a
-//! full disk does. So connections never get the last ones. What the ports may have is split from what there is, less a reserve
-//! for files, and a caller beyond that is told so, makes room or waits, as beyond any other bound.
+//! A process that writes a file needs one, and who has none left mints nothing: a serial file that cannot be written stops
+//! minting as a full disk does. So connections never get the last ones. What the ports may have is split from what there is,
+//! less a reserve for files, and a caller beyond that is told so, makes room or waits, as beyond any other bound.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fmt;
@@ -10,7 +10,7 @@ use std::fmt;
 /// A port, and how many connections it is to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Port {
-    /// As many as are of use.
+    /// The largest number of use.
     pub most: usize,
     /// Without which the program is not to start.
     pub least: usize,
@@ -50,8 +50,8 @@ pub fn raise() -> usize {
     current.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
-/// What each port may have of `limit` descriptors, less `reserve` of them for all else: each its least, and of the rest in
-/// proportion to what it lacks.
+/// The descriptors that each port may have of `limit` descriptors, less `reserve` of them for all else: each its least,
+/// and of the rest in proportion to what it lacks.
 ///
 /// # Errors
 /// If that is not even the least.

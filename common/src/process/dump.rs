@@ -1,4 +1,4 @@
-//! What a process keeps to itself when it dies.
+//! Keeps a process from leaving its memory behind when it dies.
 
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 

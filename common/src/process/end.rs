@@ -1,10 +1,10 @@
-//! How a program ends: with one line on stderr that names the cause, whatever has become of stderr.
+//! The end of a program: one line on stderr that names the cause, whatever has become of stderr.
 
 use std::io::Write as _;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-/// How long the last line may take: behind stderr may be a pipe that nobody reads.
+/// The longest time that the last line may take: behind stderr may be a pipe that nobody reads.
 const SAY_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Writes one line to stderr, after the log lines that wait. What cannot be written, or not in time, is left out: unlike

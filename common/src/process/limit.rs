@@ -1,4 +1,4 @@
-//! How many lines of one kind the log takes: a burst, then one from time to time, and the count of those left out.
+//! A limit of the lines of one kind in the log: a burst, then one from time to time, and the count of those left out.
 //!
 //! Strangers can cause lines: a refused address, a foreign protocol, a login that fails. Without a bound they fill the disk
 //! with them. The kind is where in the code the line comes from, so that a flood of one hides no other.
@@ -13,7 +13,7 @@ use tracing_subscriber::layer::{Context, Layer};
 
 /// Lines of one kind that may follow each other at once.
 const BURST: u32 = 10;
-/// After those, one comes in so long.
+/// Interval at which one more line of a kind may come after those.
 const ONE_IN: Duration = Duration::from_secs(10);
 /// The target of the lines that say how many were left out: there are few of them.
 const TARGET: &str = "log";
@@ -35,7 +35,7 @@ struct Kind {
 #[derive(Debug)]
 struct Bucket {
     tokens: u32,
-    /// When the last token came.
+    /// Time at which the last token came.
     filled: Instant,
 }
 
@@ -57,7 +57,7 @@ impl Bucket {
 }
 
 impl Limit {
-    /// Whether another line of this kind may be written.
+    /// Tells whether another line of this kind may be written.
     fn admits(&self, place: &'static Metadata<'static>, now: Instant) -> bool {
         let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
         let kind =
@@ -85,7 +85,7 @@ impl Limit {
         }
     }
 
-    /// How many lines were left out since the start.
+    /// Counts the lines that were left out since the start.
     pub(super) fn total(&self) -> u64 {
         self.left_out.load(Ordering::Relaxed)
     }

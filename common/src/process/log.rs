@@ -19,18 +19,18 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, Registry, reload};
 
-/// What a filter begins with, unless it says otherwise. tarpc opens a span for each request and writes the request's number and
-/// deadline into it as text; nothing of ours is ever logged inside, and it costs about as much as the request itself.
+/// The beginning of every filter, unless it says otherwise. tarpc opens a span for each request and writes the request's number
+/// and deadline into it as text; nothing of ours is ever logged inside, and it costs about as much as the request itself.
 const QUIET: &str = "tarpc=warn";
 /// Lines that wait to be written; one more is dropped.
 const QUEUE_MAX: usize = 1_024;
 /// The longest line, in bytes; the rest of it is cut off.
 const LINE_LEN_MAX: usize = 16 << 10;
-/// How often it is said how many lines were left out.
+/// Interval between two lines that say how many were left out.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
-/// How long the last lines may take: behind stderr may be a pipe that nobody reads.
+/// The longest time that the last lines may take: behind stderr may be a pipe that nobody reads.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(200);
-/// How often a flush looks whether all is written.
+/// Interval at which a flush checks whether all is written.
 const FLUSH_POLL: Duration = Duration::from_millis(2);
 
 static LOG: OnceLock<Log> = OnceLock::new();
@@ -99,7 +99,7 @@ pub fn left_out() -> u64 {
     LOG.get().map_or(0, |log| log.limit.total())
 }
 
-/// Both counts.
+/// Series of both counts.
 pub const SERIES: &[Series<()>] = &[
     counter("uniq_log_lines_dropped_total", "Log lines that could not be written.", |()| dropped()),
     counter("uniq_log_lines_left_out_total", LEFT_OUT, |()| left_out()),

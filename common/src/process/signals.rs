@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// How long a stop may take before the process is ended where it stands. Below the five seconds that are promised.
+/// The longest time that a stop may take before the process is ended where it stands. Below the five seconds that are promised.
 const STOP_MAX: Duration = Duration::from_millis(4_700);
 
 struct Signals {
@@ -43,11 +43,11 @@ impl Signals {
     }
 }
 
-/// From now on SIGTERM and SIGINT cancel `stop`, and the process ends at most 4.7 s later, cleanly or not; SIGHUP calls
+/// Lets SIGTERM and SIGINT cancel `stop`, and the process end at most 4.7 s later, cleanly or not; SIGHUP calls
 /// `reload`; SIGUSR1 and SIGUSR2 are logged.
 ///
 /// # Errors
-/// What the system says.
+/// The system's.
 pub fn start(stop: CancellationToken, reload: impl Fn() + Send + 'static) -> io::Result<()> {
     let (ready, registered) = sync_channel(1);
     let watch = super::tasks::Watch::new(stop.clone());

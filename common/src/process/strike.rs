@@ -12,7 +12,7 @@ const FILE: &str = "UNIQ_TEST_STRIKE";
 #[cfg(debug_assertions)]
 const POLL: Duration = Duration::from_millis(50);
 
-/// What befalls a task.
+/// The end that befalls a task.
 #[cfg(debug_assertions)]
 enum Blow {
     End,

@@ -19,7 +19,7 @@ impl Watch {
         Self { stop }
     }
 
-    /// The same work, as a task that must not end before the program stops.
+    /// Runs work as a task that must not end before the program stops.
     pub async fn over(self, name: &'static str, work: impl Future<Output = ()>) {
         let _guard = self.guard(name);
         tokio::select! {
@@ -28,7 +28,7 @@ impl Watch {
         }
     }
 
-    /// The same work, as a task that may end when it is done, and must not panic.
+    /// Runs work as a task that may end when it is done, and must not panic.
     pub async fn until_done(self, name: &'static str, work: impl Future<Output = ()>) {
         let guard = self.guard(name);
         tokio::select! {
@@ -38,7 +38,7 @@ impl Watch {
         guard.done();
     }
 
-    /// For a thread: dropped, also by a panic, it ends the process, unless the program stops.
+    /// A guard for a thread: dropped, also by a panic, it ends the process, unless the program stops.
     pub fn guard(&self, name: &'static str) -> Guard {
         Guard { name, stop: self.stop.clone(), done: false }
     }

@@ -36,37 +36,37 @@ use tokio_util::sync::PollSemaphore;
 /// The longest frame of a call, in bytes. The longest honest one has the names of 200 generators, or a report with texts, and
 /// some kilobytes.
 pub const CALL_LEN_MAX: usize = 64 << 10;
-/// How long a frame that has begun may take to be whole.
+/// The longest time from the beginning of a frame to its end.
 pub const FRAME_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long an answer may wait for the other end to read on,
+/// The longest time that an answer may wait for the other end to read on.
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
-/// which it does if it reads so many bytes, or all.
+/// Bytes that the other end has to read within [`WRITE_TIMEOUT`], if it does not read all.
 const WRITE_STEP: usize = 64 << 10;
-/// What a connection's buffer has without the budget, in bytes.
+/// Bytes that a connection's buffer has without the budget.
 const READ_LEN: usize = 8 << 10;
 /// The longest frame of which the request is not counted, in bytes.
 const FREE_REQUEST_LEN: usize = 512;
-/// Answers that may become longer than this take their part of the budget first, in bytes,
+/// Bytes beyond which an answer takes its part of the budget first, if it may become longer.
 const FREE_ANSWER_LEN: usize = 4 << 10;
-/// and beyond this wait for their turn on their connection.
+/// Bytes beyond which an answer waits for its turn on its connection, if it may become longer.
 const LARGE_ANSWER_LEN: usize = 64 << 10;
 /// Large calls of one connection that are answered at the same time.
 const LARGE_PER_CONNECTION: usize = 4;
-/// As long as so many bytes wait to be sent nothing further is taken from the connection.
+/// Bytes waiting to be sent with which nothing further is taken from the connection.
 const UNSENT_MAX: usize = 8 << 10;
 /// Room for answers that a connection keeps when all is sent, in bytes.
 const WRITE_LEN_KEPT: usize = 64 << 10;
 /// Bytes of a frame that say its length.
 const HEAD_LEN: usize = 4;
 
-/// What the connections of one listener may have under way.
+/// The bounds of what the connections of one listener may have under way.
 #[derive(Clone, Debug)]
 pub struct Bounds {
     /// Requests of one connection; one more is answered with an error.
     pub requests_max: usize,
     /// The longest frame, in bytes.
     pub frame_len_max: usize,
-    /// What all of them share.
+    /// The budget that all of them share.
     pub budget: Budget,
 }
 
@@ -143,7 +143,7 @@ impl Patience {
         self.0 = None;
     }
 
-    /// Whether it is over. It begins to run with the first question.
+    /// Tells whether it is over. It begins to run with the first question.
     fn is_over(&mut self, cx: &mut Context<'_>, length: Duration) -> bool {
         self.0.get_or_insert_with(|| Box::pin(tokio::time::sleep(length))).as_mut().poll(cx).is_ready()
     }
@@ -154,9 +154,9 @@ pub struct Connection<IO, Req, Resp> {
     io: IO,
     frame_len_max: usize,
     budget: Budget,
-    /// Where it waits for more of it.
+    /// The place where it waits for more of it.
     room: PollSemaphore,
-    /// What was read and not yet taken; a frame at most, but for a few small ones.
+    /// Bytes that were read and not yet taken; a frame at most, but for a few small ones.
     read: BytesMut,
     /// The part of the budget that it has.
     reading: Option<Charge>,
@@ -165,19 +165,19 @@ pub struct Connection<IO, Req, Resp> {
     ended: bool,
     /// Nothing further is taken until more is sent.
     paused: bool,
-    /// What waits to be sent.
+    /// Bytes that wait to be sent.
     write: BytesMut,
     unread: Patience,
     /// Bytes queued and sent since the connection began, and sent since patience began anew.
     queued: u64,
     sent: u64,
     step: usize,
-    /// What answers keep, each until so many bytes are sent.
+    /// The parts of the budget that answers keep, each until so many bytes are sent.
     kept: VecDeque<(u64, Kept)>,
     of: PhantomData<fn(Resp) -> Req>,
 }
 
-/// What a frame holds, with its part of the budget.
+/// The contents of a frame, with its part of the budget.
 type Frame<Req> = (Received<Req>, Option<Charge>);
 
 fn ended(why: Ended, text: &'static str) -> io::Error {

@@ -2,7 +2,7 @@ use super::*;
 use futures::{SinkExt as _, StreamExt as _};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 
-/// What the far end's pipe takes, in bytes.
+/// Size of the far end's pipe, in bytes.
 const PIPE: usize = 1 << 10;
 
 type Near = Connection<DuplexStream, String, Vec<u8>>;

@@ -1,10 +1,10 @@
-//! Why RPC connections were ended, counted.
+//! Counts of RPC connections that were ended, by reason.
 
 use crate::metrics::{Series, counter, counters};
 use crate::net::listener;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Why a connection was ended although its other end had not closed it.
+/// The reason for which a connection was ended although its other end had not closed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// A frame longer than the port takes.
@@ -46,7 +46,7 @@ impl Ended {
         self.count().fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many connections ended so since the start.
+    /// Counts the connections that ended so since the start.
     pub fn total(self) -> u64 {
         self.count().load(Ordering::Relaxed)
     }

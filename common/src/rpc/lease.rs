@@ -29,15 +29,15 @@ pub const DENIED_MAX: usize = 64;
 /// The most sessions that a request for a token gives up.
 pub const FORMER_MAX: usize = 16;
 
-/// How often an agent reports where it is one of few, and what it waits when a report failed, in milliseconds of real time.
+/// Interval of an agent's reports where it is one of few, and its pause after a report failed, in milliseconds of real time.
 pub const REPORT_INTERVAL_MS: u64 = 5_000;
-/// What each further agent adds to that: reports of a whole cluster come ten times a second at most, so that operators who
-/// like to look do not cost the masters more than all leases.
+/// Milliseconds that each further agent adds to that: reports of a whole cluster come ten times a second at most, so that
+/// operators who like to look do not cost the masters more than all leases.
 pub const REPORT_INTERVAL_EACH_MS: u64 = 100;
 /// The longest that an agent waits, whatever a master says.
 pub const REPORT_INTERVAL_MAX_MS: u64 = 600_000;
 
-/// How often each of so many agents reports, in milliseconds of real time.
+/// Interval of the reports of each of so many agents, in milliseconds of real time.
 pub fn report_interval_ms(agents: usize) -> u64 {
     let each = REPORT_INTERVAL_EACH_MS.saturating_mul(agents as u64);
     each.clamp(REPORT_INTERVAL_MS, REPORT_INTERVAL_MAX_MS)
@@ -63,12 +63,12 @@ pub trait LeaseService {
     async fn define_namespace(request: DefineRequest) -> Result<DefineReply, Refusal>;
     /// The registered namespaces that are not retired, in the order of their names, at most [`NAMESPACES_PAGE_MAX`].
     async fn list_namespaces(request: NamespacesRequest) -> Result<Vec<Registered>, Refusal>;
-    /// Who are you, how late is it, what are the parameters. The first call on every connection.
+    /// Asks who the master is, how late it is, and what the parameters are. The first call on every connection.
     async fn heartbeat(request: HeartbeatRequest) -> Result<HeartbeatReply, Refusal>;
-    /// How the caller fares, for the operators' eyes: nothing depends on it, and nothing of it is kept on disk. The answer
-    /// says after how many milliseconds of real time to report again, see [`report_interval_ms`].
+    /// Reports how the caller fares, for the operators' eyes: nothing depends on it, and nothing of it is kept on disk.
+    /// The answer says after how many milliseconds of real time to report again, see [`report_interval_ms`].
     async fn report(report: AgentReport) -> Result<u64, Refusal>;
-    /// What is known of some names, retired ones too, at most [`NAMESPACES_PAGE_MAX`].
+    /// Finds what is known of some names, retired ones too, at most [`NAMESPACES_PAGE_MAX`].
     async fn find_namespaces(request: FindRequest) -> Result<Found, Refusal>;
     /// Takes a name back that the masters have forgotten, or that it is in use, or retired. With their proof it is believed at once;
     /// without, one in use is registered as any other.
@@ -79,7 +79,7 @@ pub trait LeaseService {
     async fn keep_sections(request: KeepRequest) -> Result<KeepReply, Refusal>;
     /// Raises the bounds of sections that the caller serves, each for itself, in the order in which they were asked for.
     async fn raise_sections(request: RaiseRequest) -> Result<Vec<Result<Raised, NotRaised>>, Refusal>;
-    /// Who serves which sections of a name. Those that are asked for and that nobody serves are given to somebody.
+    /// Asks who serves which sections of a name. Those that are asked for and that nobody serves are given to somebody.
     async fn section_routes(request: RoutesRequest) -> Result<RoutesReply, Refusal>;
     /// Says that IDs are to be given by a name: from the answer on, and not before. Both masters hold it as in use then.
     async fn use_namespace(request: DefineRequest) -> Result<Registered, Refusal>;
@@ -96,7 +96,7 @@ pub struct TokenRequest {
     pub session: SessionId,
     /// The cluster it belongs to; `None` if it never met one.
     pub cluster: Option<ClusterId>,
-    /// What it wants.
+    /// The token type that it wants.
     pub token_type: TokenType,
     /// Sessions that the agent's serial file had before and that it gives up, the newest first; at most [`FORMER_MAX`]
     /// are looked at. To show a session is to prove that it was one's own. The leases of those under the same agent's
@@ -115,7 +115,7 @@ pub struct RentRequest {
     pub cluster: Option<ClusterId>,
     /// The token.
     pub key: TokenKey,
-    /// Which grant of it.
+    /// The number of the grant.
     pub g: Generation,
     /// Grows by one with each renewal; durable at the agent before it is sent.
     pub rseq: u64,
@@ -128,7 +128,7 @@ pub struct RentRequest {
 /// The answer to a renewal, with the seed's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Rent {
-    /// 0: renewed.
+    /// Code 0: renewed.
     Success {
         /// The first instant that may no longer be written into an ID; durable at the master.
         until: WallMs,
@@ -146,7 +146,7 @@ pub enum Rent {
 pub struct ListRequest {
     /// The agent's name.
     pub agent_id: AgentId,
-    /// Whose leases.
+    /// The session that holds the leases.
     pub session: SessionId,
     /// Only those after this key.
     pub after: Option<TokenKey>,
@@ -157,7 +157,7 @@ pub struct ListRequest {
 pub struct ListedLease {
     /// The lease as its holder sees it.
     pub grant: Grant,
-    /// Whether it can still be renewed.
+    /// True if it can still be renewed.
     pub held: bool,
 }
 
@@ -170,14 +170,14 @@ pub struct TerminateRequest {
     pub session: SessionId,
     /// The token.
     pub key: TokenKey,
-    /// Which grant of it.
+    /// The number of the grant.
     pub g: Generation,
 }
 
 /// An agent's heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct HeartbeatRequest {
-    /// What the agent speaks.
+    /// The version of the protocol that the agent speaks.
     pub protocol: u32,
     /// The agent's name.
     pub agent_id: AgentId,
@@ -191,20 +191,20 @@ pub struct HeartbeatRequest {
     pub version: String,
     /// Its machine's calendar.
     pub wall: WallMs,
-    /// What it heard from any master about pairings that are over; at most [`RETIRED_MAX`], the newest at the end.
+    /// Proofs from any master of pairings that are over; at most [`RETIRED_MAX`], the newest at the end.
     pub retired: Vec<RetiredProof>,
 }
 
 /// A master's answer to it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct HeartbeatReply {
-    /// Which master answers.
+    /// The master that answers.
     pub master: MasterId,
-    /// Of which cluster.
+    /// The cluster.
     pub cluster: ClusterId,
     /// The cluster's parameters.
     pub parameters: ClusterParameters,
-    /// What the master does at the moment.
+    /// The master's mode at the moment.
     pub mode: Mode,
     /// The calendar that it goes by.
     pub wall: WallMs,
@@ -232,7 +232,7 @@ pub const RETIRED_MAX: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RetiredProof(pub [u8; 32]);
 
-/// How an agent fares.
+/// The state of an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AgentReport {
     /// The cluster it belongs to; `None` if it never met one.
@@ -243,15 +243,15 @@ pub struct AgentReport {
     pub session: SessionId,
     /// Its program's version.
     pub version: String,
-    /// Why its start began a new session; `None` if it went on with the one it had.
+    /// The reason for which its start began a new session; `None` if it went on with the one it had.
     pub fresh_because: Option<String>,
-    /// How long ago it started, in milliseconds of real time.
+    /// Time since its start, in milliseconds of real time.
     pub uptime_ms: u64,
     /// Its time minus its machine's, in milliseconds.
     pub clock_offset_ms: i64,
-    /// Why it cannot mint IDs of every wanted type; `None` if it can.
+    /// The reason for which it cannot mint IDs of every wanted type; `None` if it can.
     pub not_ready: Option<String>,
-    /// What an operator has to know at once, beginning with its code (`generator_conflict`, `wrong_cluster`).
+    /// The alarm that an operator has to know at once, beginning with its code (`generator_conflict`, `wrong_cluster`).
     pub alarm: Option<String>,
     /// Says that it is about to end, as it was told to.
     pub stops: bool,
@@ -266,36 +266,36 @@ pub struct AgentReport {
 /// Names in one report at most.
 pub const NAMES_REPORTED_MAX: usize = 16;
 
-/// How one name of an agent is used.
+/// An agent's use of one name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct NameUse {
-    /// Which one.
+    /// The name.
     pub name: GeneratorName,
-    /// What it mints.
+    /// The kind of its IDs.
     pub kind: Kind,
     /// IDs a second since the last report.
     pub per_second: u32,
-    /// What its plugin `stats` counted, if it has it.
+    /// Counts of its plugin `stats`, if it has it.
     pub calls: Option<CallsServed>,
 }
 
-/// How calls for IDs fared since an agent's start.
+/// Results of calls for IDs since an agent's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CallsServed {
-    /// Those that got their IDs.
+    /// Calls that got their IDs.
     pub served: u64,
-    /// Those that did not, for another reason than the caller's own.
+    /// Calls that did not, for another reason than the caller's own.
     pub failed: u64,
-    /// How long 99 of 100 that got IDs took at most, in microseconds, without the network.
+    /// The longest time that 99 of 100 calls that got IDs took, in microseconds, without the network.
     pub p99_us: u32,
 }
 
-/// How many IDs a generator has left.
+/// The IDs that a generator has left.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Capacity {
     /// Its name.
     pub name: GeneratorName,
-    /// What it mints.
+    /// The kind of its IDs.
     pub kind: Kind,
     /// IDs left in this hour (`uniq64`) or day (`string`).
     pub left: u64,
@@ -303,12 +303,12 @@ pub struct Capacity {
     pub of: u64,
 }
 
-/// What a master does.
+/// The mode of a master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Mode {
     /// Just started: exchanges tables with the other, serves nothing.
     Syncing,
-    /// Everything.
+    /// The master serves everything.
     Ready,
     /// The other is silent: renewals and reading only.
     ReadyAlone,
@@ -320,10 +320,10 @@ impl Mode {
     /// All there are.
     pub const ALL: [Self; 4] = [Self::Syncing, Self::Ready, Self::ReadyAlone, Self::RolledBack];
 
-    /// Whether a master that does this serves agents at all.
+    /// Tells whether a master in this mode serves agents at all.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason for which it does not.
     pub fn serves(self) -> Result<(), Refusal> {
         match self {
             Self::Syncing => Err(Refusal::Syncing),
@@ -332,7 +332,7 @@ impl Mode {
         }
     }
 
-    /// Whether it never ends.
+    /// Tells whether the mode never ends.
     pub fn is_final(self) -> bool {
         self == Self::RolledBack
     }
@@ -349,10 +349,10 @@ impl fmt::Display for Mode {
     }
 }
 
-/// Why a master did not do what it was asked.
+/// The reason for which a master did not do what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
 pub enum Refusal {
-    /// It has not synchronised with the other master yet.
+    /// This master has not synchronised with the other one yet.
     #[error("this master is still synchronising with the other one")]
     Syncing,
     /// A change of ownership needs both masters.
@@ -369,13 +369,13 @@ pub enum Refusal {
     Budget {
         /// The agent.
         agent_id: AgentId,
-        /// How many it has, those that were denied and still rest included.
+        /// The number it has, those that were denied and still rest included.
         open: u32,
     },
     /// No value of this type is free.
     #[error("no {token_type} token is free; the next one ends its rest later")]
     PoolExhausted {
-        /// What was asked for.
+        /// The token type that was asked for.
         token_type: TokenType,
     },
     /// The caller belongs to another cluster.
@@ -413,10 +413,10 @@ pub enum Refusal {
          operator has run `uniq_master --after-revert` on both; go on with what you hold"
     )]
     Reverted,
-    /// What a lost ledger may have promised is not over yet.
+    /// The promises that a lost ledger may have made are not over yet.
     #[error("this cluster's ledger replaces one that was lost: nothing is granted before {until}")]
     NotBefore {
-        /// From when on.
+        /// The day from which on there are.
         until: WallMs,
     },
     /// Agents come first that could show what both masters have forgotten.
@@ -468,7 +468,7 @@ pub enum Refusal {
     /// There is no such name, or it is one that always exists.
     #[error("no such name is registered; those that always exist are neither retired nor described")]
     NoSuchName,
-    /// It cannot be proved that the strings of two names differ.
+    /// The strings of two names cannot be proved to differ.
     #[error("{}", collides(name, template, example))]
     Collides {
         /// The other name.
@@ -486,9 +486,9 @@ pub enum Refusal {
     NetworkShare {
         /// The network.
         network: String,
-        /// How many it has.
+        /// The number it has.
         open: u32,
-        /// What was asked for.
+        /// The token type that was asked for.
         token_type: TokenType,
     },
     /// The caller's network was granted as many tokens of this type within an hour as it may have.
@@ -499,9 +499,9 @@ pub enum Refusal {
     NetworkRate {
         /// The network.
         network: String,
-        /// How many it was granted.
+        /// The number it was granted.
         count: u32,
-        /// What was asked for.
+        /// The token type that was asked for.
         token_type: TokenType,
     },
     /// The last free values are not for newcomers.
@@ -510,7 +510,7 @@ pub enum Refusal {
          in the console what nobody needs, wait until leases have ended, or lower --pool-reserve at both masters"
     )]
     Kept {
-        /// What was asked for.
+        /// The token type that was asked for.
         token_type: TokenType,
     },
     /// Somebody with the right token wants to be the master that is there.
@@ -524,7 +524,7 @@ pub enum Refusal {
     NamesRate {
         /// The network.
         network: String,
-        /// How many it registered.
+        /// The number it registered.
         count: u32,
         /// Within which time, in seconds.
         span_s: u32,
@@ -550,7 +550,7 @@ pub enum Refusal {
          {granted} to {last}"
     )]
     NotRaised {
-        /// How far it is granted.
+        /// The place before which all is granted.
         granted: u64,
         /// Its last place.
         last: u64,
@@ -577,7 +577,7 @@ pub enum Refusal {
          register the name at a master (`POST /api/namespaces`, or the page Namespaces of its console)"
     )]
     SmallSections {
-        /// How many keys it may say at least.
+        /// The least number of keys that it may say.
         least: u32,
     },
     /// Only who holds a lease serves sections.
@@ -591,7 +591,7 @@ pub enum Refusal {
         "{max} agents of this network serve sections already, which is as many as one network may have: stop one of them first"
     )]
     AllocatorsOfNetwork {
-        /// How many it may have.
+        /// The largest number that it may have.
         max: u32,
     },
     /// Nobody could take a section, or it is not one that could be given.
@@ -606,7 +606,7 @@ pub enum Refusal {
          --vouch-untouched if it was not copied or put back, then let the new one join"
     )]
     SurvivorUnproven,
-    /// What an operator wants of sections cannot be done.
+    /// The order of an operator about sections cannot be carried out.
     #[error(transparent)]
     NotMoved(NotMoved),
     /// An agent was granted numbers that both ledgers know nothing of.
@@ -645,11 +645,11 @@ pub enum Refusal {
     PlacesAnHour {
         /// The name.
         name: GeneratorName,
-        /// Whether that is counted for the whole network.
+        /// True if the whole network is counted.
         network: bool,
-        /// How many it may have.
+        /// The largest number that it may have.
         max: u64,
-        /// When the next hour begins, in seconds.
+        /// Seconds until the next hour begins.
         wait_s: u32,
     },
     /// An agent registers no template that keeps most others of its length out.
@@ -672,7 +672,7 @@ pub enum Refusal {
         "what is granted cannot be kept, so nothing is granted: {why}; look after the disk and the folder of --dev-dir"
     )]
     NotKept {
-        /// What the operating system says.
+        /// The operating system's message.
         why: String,
     },
 }

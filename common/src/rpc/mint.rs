@@ -19,7 +19,7 @@ pub trait MintService {
     /// Registers what a generator's name stands for with the masters; both confirm. `generator_exists` if the name stands for
     /// something else. With `dry_run` nothing is registered, and the answer is what that would give, or why it would be refused.
     async fn define_generator(namespace: Namespace, dry_run: bool) -> Result<Defined, MintFailure>;
-    /// Whether the agent can mint now.
+    /// Tells whether the agent can mint now.
     async fn ready() -> Result<(), MintFailure>;
     /// `n` numbers of the generator `name` of kind `layout`, ascending if the layout sorts by time; in the low bits.
     async fn layout(name: String, n: u32) -> Result<Vec<u128>, MintFailure>;
@@ -33,42 +33,42 @@ pub trait MintService {
     async fn sequence_many(call: SequenceCall, keys: Vec<KeyAsked>) -> Result<KeysReply, MintFailure>;
     /// The last number that may have been given for a key: none larger was, and the next one is. Nothing is given.
     async fn sequence_current(call: SequenceCall, slot: Slot) -> Result<KeyReply, MintFailure>;
-    /// Who serves which sections of a name, from that one on.
+    /// Asks who serves which sections of a name, from that one on.
     async fn sequence_routes(name: String, from: Section) -> Result<SequenceRoutes, MintFailure>;
 }
 
 /// Keys in one call over RPC at most: as many as fit a frame, whatever they ask for.
 pub const KEYS_PER_CALL_MAX: usize = 5_000;
 
-/// What a call for numbers of keys says beside the keys.
+/// The part of a call for numbers of keys beside the keys.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SequenceCall {
-    /// Which name.
+    /// The name.
     pub name: String,
     /// The highest `g` of the routes by which the caller chose this agent, 0 if it has none; routes that it may not know are added
     /// to the answer. `None`: no routes are wanted.
     pub g: Option<Generation>,
-    /// What an agent that does not serve a key is to do.
+    /// The treatment of a key that the agent does not serve.
     pub passing: Passing,
     /// The caller's cluster. An agent of another one, to which an old address leads by now, refuses (`wrong_cluster`): its keys are others.
     /// `None`: the caller does not know it. Boxed, as every call of the service has room for the longest.
     pub cluster: Option<Box<ClusterId>>,
 }
 
-/// How many numbers one call may ask for at most, whatever an agent's `--batch-max` is.
+/// The largest number that one call may ask for, whatever an agent's `--batch-max` is.
 pub const BATCH_MAX_LIMIT: u32 = 1_000_000;
 
-/// What becomes of a call for a key that another agent serves.
+/// The treatment of a call for a key that another agent serves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Passing {
-    /// It is passed on to whoever serves it.
+    /// The call is passed on to whoever serves the key.
     #[default]
     On,
-    /// It is refused with the route ([`MintCode::Misdirected`]). What was passed on is never passed on again.
+    /// The call is refused with the route ([`MintCode::Misdirected`]). A call that was passed on is never passed on again.
     Back,
 }
 
-/// Who serves which sections of a name.
+/// The agents that serve sections of a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SequenceRoutes {
     /// The cluster of the agent that says so, once it has joined one: what a caller says with its calls by these routes
@@ -78,20 +78,20 @@ pub struct SequenceRoutes {
     pub keys_per_section: u32,
     /// Ascending; sections that nobody serves are not among them.
     pub routes: Vec<Route>,
-    /// Where to go on, if there are more.
+    /// The section to go on from, if there are more.
     pub next: Option<Section>,
 }
 
-/// What is asked for of one key.
+/// A question about one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct KeyAsked {
-    /// The key's.
+    /// The key's slot.
     pub slot: Slot,
-    /// How many numbers, 1 or more.
+    /// The number of numbers, 1 or more.
     pub n: u32,
 }
 
-/// What came of it.
+/// The outcome for one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum KeyOutcome {
     /// The first of the numbers; the others follow on it.
@@ -103,7 +103,7 @@ pub enum KeyOutcome {
 /// The answer about one key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyReply {
-    /// What came of it.
+    /// The outcome.
     pub outcome: KeyOutcome,
     /// Routes that the caller may not know.
     pub routes: Vec<Route>,
@@ -139,15 +139,15 @@ impl From<Defined> for String {
     }
 }
 
-/// Why no ID came.
+/// The reason for which no ID came.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{code}: {detail}")]
 pub struct MintFailure {
-    /// Which kind of failure; the same codes as over HTTP.
+    /// The kind of failure; the same codes as over HTTP.
     pub code: MintCode,
-    /// For a person.
+    /// The reason, for a person.
     pub detail: String,
-    /// When it may work again, in seconds from now; 0 if waiting does not help or is unknown.
+    /// Seconds from now after which it may work again; 0 if waiting does not help or is unknown.
     pub retry_after_s: u32,
 }
 

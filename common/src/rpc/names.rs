@@ -20,9 +20,9 @@ pub struct DefineRequest {
 /// The outcome of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Changed {
-    /// It is so now, and both masters hold it durably.
+    /// The change is made, and both masters hold it durably.
     Done,
-    /// It was so before.
+    /// Nothing had to be changed.
     AlreadySo,
 }
 
@@ -60,9 +60,9 @@ pub struct NamespacesRequest {
 pub enum NameState {
     /// Not yet, by anybody: an agent that is to give the first one says so before.
     Unused,
-    /// They are.
+    /// IDs are given by it.
     InUse,
-    /// No more.
+    /// No IDs are given by it any more.
     Retired,
 }
 
@@ -104,9 +104,9 @@ pub struct RetiredOnly {
 /// The names that were asked about and are registered, or were.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Found {
-    /// Those of which it is known what they stand for.
+    /// Names of which it is known what they stand for.
     pub names: Vec<Registered>,
-    /// Those that are retired, and of which no more is known.
+    /// Names that are retired, and of which no more is known.
     pub retired: Vec<RetiredOnly>,
 }
 

@@ -38,24 +38,24 @@ pub trait PeerService {
     async fn join(request: JoinRequest) -> Result<JoinReply, Refusal>;
 }
 
-/// What travels between the masters. The id of the pairing is their secret: it is never sent once they have met, and what
-/// they say is proved by it.
+/// A frame between the masters. The id of the pairing is their secret: it is never sent once they have met, and what they
+/// say is proved by it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SealedFrame {
-    /// What the sender speaks.
+    /// The version of the protocol that the sender speaks.
     pub protocol: u32,
-    /// Who sends it.
+    /// The sender.
     pub from: MasterId,
-    /// Why it may be believed.
+    /// The reason to believe it.
     pub seal: Seal,
     /// A [`Content`], as bincode.
     pub body: Vec<u8>,
 }
 
-/// Why a frame may be believed.
+/// The reason to believe a frame.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Seal {
-    /// For no reason: the sender has not met the other master yet. Whoever belongs to a pairing believes nothing of it.
+    /// No proof: the sender has not met the other master yet. Whoever belongs to a pairing believes nothing of it.
     Unmet {
         /// The cluster that the sender drew; master 2 has none yet.
         cluster: Option<ClusterId>,
@@ -66,50 +66,50 @@ pub enum Seal {
     Proved([u8; 32]),
 }
 
-/// What a sealed frame holds.
+/// The contents of a sealed frame.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Content {
-    /// What the sender has to say.
+    /// Messages of the sender.
     Messages {
         /// The start of the sender's in which it says it.
         life: Life,
         /// The start of the receiver's that the sender accepted last; `None` before their first meeting.
         to: Option<Life>,
-        /// At most [`BATCH_MAX`].
+        /// The messages, at most [`BATCH_MAX`].
         messages: Vec<PeerMessage>,
     },
-    /// What agents reported lately, at most [`REPORTS_MAX`]: so that the operators of either master see all of them.
+    /// Recent reports of agents, at most [`REPORTS_MAX`]: so that the operators of either master see all of them.
     Reports(Vec<PassedOn>),
 }
 
 /// A report as a master passes it on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PassedOn {
-    /// What the agent said.
+    /// The agent's report.
     pub report: AgentReport,
-    /// From where.
+    /// The address that the agent reported from.
     pub address: String,
-    /// To which master.
+    /// The master that it reported to.
     pub via: MasterId,
-    /// How long ago, in milliseconds of real time.
+    /// Time since then, in milliseconds of real time.
     pub silent_ms: u64,
 }
 
-/// What became of a delivery.
+/// The outcome of a delivery.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Delivered {
     /// `false`: not all of it was taken in, the inbox is full or closing; or it is not believed.
     pub taken: bool,
-    /// What a greeting among it is answered with.
+    /// The answer to a greeting among it.
     pub answer: Option<SealedFrame>,
 }
 
 /// A message with what is known of its sender, as the ledger takes it in.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PeerFrame {
-    /// What the sender speaks.
+    /// The version of the protocol that the sender speaks.
     pub protocol: u32,
-    /// Who sends it.
+    /// The sender.
     pub from: MasterId,
     /// The sender's cluster; `None` before its first meeting.
     pub cluster: Option<ClusterId>,
@@ -119,28 +119,28 @@ pub struct PeerFrame {
     pub life: Life,
     /// The start of the receiver's that the sender accepted last; `None` before their first meeting. Proved like the message.
     pub to: Option<Life>,
-    /// What it says.
+    /// The message.
     pub message: PeerMessage,
 }
 
 impl PeerFrame {
-    /// Whether a master that lives in `own`, and accepted the life `accepted` of the other one last, must not take this in: it is
-    /// of another life than that, which has to greet first, or meant for another one than its own. It may be late; or a copy
-    /// of one of the two stores has greeted in its place, and who sent this, or who receives it, knows nothing of that.
+    /// Tells whether a master that lives in `own`, and accepted the life `accepted` of the other one last, must not take this in:
+    /// it is of another life than that, which has to greet first, or meant for another one than its own. It may be late; or a
+    /// copy of one of the two stores has greeted in its place, and who sent this, or who receives it, knows nothing of that.
     pub fn is_between_others(&self, own: Life, accepted: Option<Life>) -> bool {
         let other = |life: Option<Life>, known: Life| life.is_some_and(|life| life != known);
         !matches!(self.message, PeerMessage::Hello(_)) && (other(accepted, self.life) || other(self.to, own))
     }
 
-    /// Whether such a master may have an answer for whoever sent this, on the connection it came by.
+    /// Tells whether such a master may have an answer for whoever sent this, on the connection it came by.
     pub fn is_answered(&self, own: Life, accepted: Option<Life>) -> bool {
         matches!(self.message, PeerMessage::Hello(_)) || self.is_between_others(own, accepted)
     }
 }
 
 impl PeerMessage {
-    /// In the name of which pairing it is said by a master of the pairing `own`: that a pairing is over is said in its own
-    /// name, because the master that must hear of it knows no other.
+    /// The pairing in whose name a master of the pairing `own` says it: that a pairing is over is said in its own name,
+    /// because the master that must hear of it knows no other.
     pub fn said_in(&self, own: Option<EpochId>) -> Option<EpochId> {
         match self {
             Self::Hello(Hello { retired: Some(retired), .. }) => Some(*retired),
@@ -149,7 +149,7 @@ impl PeerMessage {
     }
 }
 
-/// What one master says to the other.
+/// A message of one master to the other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum PeerMessage {
     /// Here I am: sent on every new connection and until answered.
@@ -158,26 +158,26 @@ pub enum PeerMessage {
     Heartbeat {
         /// The sender's last durable change.
         lsn: u64,
-        /// What its calendar says.
+        /// The sender's calendar.
         wall: WallMs,
-        /// What it does at the moment.
+        /// The sender's mode at the moment.
         mode: Mode,
-        /// Until when the receiver may extend leases without the sender; durable at the sender. Only grows.
+        /// The instant until which the receiver may extend leases without the sender; durable at the sender. Only grows.
         permit: Option<WallMs>,
-        /// Whether the sender's calendar runs with its machine's own clock.
+        /// True if the sender's calendar runs with its machine's own clock.
         steady: bool,
         /// Its machine's calendar, followed or not.
         read: WallMs,
-        /// Whether the sender has seen proof that both ledgers were put back.
+        /// True if the sender has found proof that both ledgers were put back.
         reverted: bool,
     },
     /// Send me a page of your table.
     Pull {
-        /// Which exchange it belongs to: drawn anew at each start and each reunion.
+        /// The exchange it belongs to: drawn anew at each start and each reunion.
         exchange: u64,
         /// The page after this key; the first if `None`.
         after: Option<TokenKey>,
-        /// Whether the sender cannot prove that its store is the one it last wrote, and has not met the receiver since: what
+        /// True if the sender cannot prove that its store is the one it last wrote, and has not met the receiver since: what
         /// the receiver permitted it may have been used for renewals that nobody knows of any more.
         unmet: bool,
         /// A number that stands for all retired names that the sender knows by their digests alone: of the same it need not be told.
@@ -191,19 +191,19 @@ pub enum PeerMessage {
         after: Option<TokenKey>,
         /// The records, ascending.
         records: Vec<(TokenKey, Lease)>,
-        /// For a receiver that is unmet: the sender's proposals of these values, ascending. The receiver may have confirmed
+        /// The sender's proposals of these values, ascending, for a receiver that is unmet. The receiver may have confirmed
         /// them, answered its agents, and forgotten both. With `records` at most [`PAGE_MAX`].
         proposals: Vec<Prep>,
-        /// With the last page: the first settings, ascending, [`SETTINGS_PAGE_LEN_MAX`] at most.
+        /// The first settings, ascending, with the last page; [`SETTINGS_PAGE_LEN_MAX`] at most.
         settings: Vec<Setting>,
-        /// Whether there are further settings, to be asked for by [`PeerMessage::PullSettings`].
+        /// True if there are further settings, to be asked for by [`PeerMessage::PullSettings`].
         more: bool,
-        /// For a receiver that is unmet, with the last of the settings: the sender's proposals of parts of axes. The receiver may have
+        /// The sender's proposals of parts of axes, with the last of the settings, for a receiver that is unmet. The receiver may have
         /// confirmed and used them, and forgotten both.
         extents: Vec<Setting>,
-        /// What the sender remembers of the two.
+        /// The sender's memory of the two.
         memory: Memory,
-        /// Whether it is the last one.
+        /// True if it is the last one.
         last: bool,
     },
     /// Records that changed here; to be merged, never believed blindly.
@@ -215,9 +215,9 @@ pub enum PeerMessage {
     },
     /// Somebody wants this change of a setting that is at home with you.
     AskSetting {
-        /// What is wanted.
+        /// The change.
         change: Change,
-        /// Who wants it.
+        /// The actor who wants it.
         actor: Actor,
     },
     /// I want to set this. Only ever sent by the key's home.
@@ -249,14 +249,14 @@ pub enum PeerMessage {
     Reject {
         /// The value.
         key: TokenKey,
-        /// What I know of it.
+        /// The sender's record of it.
         record: Option<Lease>,
     },
     /// Its time is over: stop renewing it. Only ever sent by the value's home.
     Close {
         /// The value.
         key: TokenKey,
-        /// Which grant of it.
+        /// The number of the grant.
         g: Generation,
         /// The end as the sender knows it.
         until: WallMs,
@@ -265,7 +265,7 @@ pub enum PeerMessage {
     Closed {
         /// The value.
         key: TokenKey,
-        /// Which grant of it.
+        /// The number of the grant.
         g: Generation,
         /// The latest end that either of us promised.
         until: WallMs,
@@ -276,9 +276,9 @@ pub enum PeerMessage {
         agent_id: AgentId,
         /// Its session.
         session: SessionId,
-        /// What it wants.
+        /// The token type that it wants.
         token_type: TokenType,
-        /// From where it asks, as text for the operator.
+        /// The address that it asks from, as text for the operator.
         address: String,
         /// True if only a value will do that is granted before those that are granted last, of which there is one at home here.
         lower: bool,
@@ -289,34 +289,34 @@ pub enum PeerMessage {
         agent_id: AgentId,
         /// The session that asked.
         session: SessionId,
-        /// What it wanted.
+        /// The token type that it wanted.
         token_type: TokenType,
         /// The address that was said.
         address: String,
-        /// Why not.
+        /// The reason for which there is none.
         why: Refusal,
     },
-    /// From where agents may ask here by a flag, as long as there is no whitelist that both hold.
+    /// Networks that agents may ask from here by a flag, as long as there is no whitelist that both hold.
     Allows {
         /// The networks; at most [`NETWORKS_MAX`](crate::setting::NETWORKS_MAX).
         networks: Vec<IpNet>,
     },
-    /// How much is used of axes here lately: sums of which half is forgotten after each half-life, and the places of the longest segment
-    /// that was asked for.
+    /// Recent use of axes here: sums of which half is forgotten after each half-life, and the places of the longest segment that was
+    /// asked for.
     SegmentsUsed {
-        /// By name; at most 256.
+        /// The uses by name; at most 256.
         uses: Vec<(GeneratorName, u64, u32)>,
     },
     /// Agents have shown me places of axes beyond what both of us hold as granted: both ledgers have forgotten something.
     NumbersShown {
-        /// After the last place, by name; at most 256.
+        /// The places after the last ones, by name; at most 256.
         shown: Vec<(GeneratorName, u64)>,
     },
-    /// Which allocators I have heard of, with a heartbeat.
+    /// Allocators that I have heard of, with a heartbeat.
     Allocators {
-        /// How long I let an allocator serve, in milliseconds (`--sequence-lease`).
+        /// Time for which I let an allocator serve, in milliseconds (`--sequence-lease`).
         lease_ms: u32,
-        /// Those that were heard here lately.
+        /// Allocators that were heard here lately.
         seen: Vec<SeenAllocator>,
         /// Agents that operators drain, or no longer do (`false`), each with the number of that order: the higher one counts.
         drained: Vec<(AgentId, u64, bool)>,
@@ -328,7 +328,7 @@ pub enum PeerMessage {
     },
     /// I have written them down as given. At most [`PAGE_MAX`].
     ConfirmSections {
-        /// As they were received, each with the larger `max_seq` of both of us.
+        /// The records as they were received, each with the larger `max_seq` of both of us.
         records: Vec<SectionRecord>,
     },
     /// I know better of these sections; to be merged. At most [`PAGE_MAX`].
@@ -336,33 +336,33 @@ pub enum PeerMessage {
         /// The records.
         records: Vec<SectionRecord>,
     },
-    /// These bounds were raised here; to be merged as the larger, and answered. At most [`PAGE_MAX`].
+    /// Bounds that were raised here; to be merged as the larger, and answered. At most [`PAGE_MAX`].
     RaisedSections {
         /// The bounds.
         bounds: Vec<SectionBound>,
     },
-    /// So far do I hold bounds, durably. At most [`PAGE_MAX`].
+    /// Bounds that I hold durably. At most [`PAGE_MAX`].
     HeldBounds {
         /// The bounds.
         bounds: Vec<SectionBound>,
     },
     /// Somebody asks for these sections, which are at home with you and served by nobody. At most [`PAGE_MAX`].
     AskSections {
-        /// Of which name.
+        /// The name.
         name: GeneratorName,
-        /// Which.
+        /// The sections.
         sections: Vec<Section>,
     },
     /// An operator wants this section, which is at home with you, to go to that agent.
     AskMove {
-        /// Which.
+        /// The section.
         key: SectionKey,
-        /// To whom.
+        /// The agent.
         to: AgentId,
     },
     /// Send me a page of your sections.
     PullSections {
-        /// Which exchange it belongs to.
+        /// The exchange it belongs to.
         exchange: u64,
         /// The page after this one; the first if `None`.
         after: Option<SectionKey>,
@@ -371,7 +371,7 @@ pub enum PeerMessage {
     },
     /// Send me a further page of your settings.
     PullSettings {
-        /// Which exchange it belongs to.
+        /// The exchange it belongs to.
         exchange: u64,
         /// The page after this one.
         after: SettingKey,
@@ -401,10 +401,10 @@ pub enum PeerMessage {
         after: Option<SectionKey>,
         /// The records, ascending.
         records: Vec<SectionRecord>,
-        /// For a receiver that is unmet: the sender's proposals, ascending. The receiver may have confirmed them and forgotten
+        /// The sender's proposals, ascending, for a receiver that is unmet. The receiver may have confirmed them and forgotten
         /// that. With `records` at most [`PAGE_MAX`].
         proposals: Vec<SectionRecord>,
-        /// Whether it is the last one.
+        /// True if it is the last one.
         last: bool,
     },
 }
@@ -412,20 +412,20 @@ pub enum PeerMessage {
 /// A start of a master.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Life {
-    /// How many starts of its store there were, this one among them.
+    /// The number of starts of its store, this one among them.
     pub start: u64,
     /// Drawn at random, so that the next starts of two copies differ.
     pub mark: u64,
 }
 
-/// What one master remembers of the two beside the records, for another that may have forgotten it.
+/// One master's memory of the two beside the records, for another that may have forgotten it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Memory {
-    /// Until when the receiver once allowed the sender to extend leases alone.
+    /// The instant until which the receiver once allowed the sender to extend leases alone.
     pub permitted: Option<WallMs>,
-    /// Whether the sender cannot prove either that its store is the one it last wrote, and has not met the receiver since.
+    /// True if the sender cannot prove either that its store is the one it last wrote, and has not met the receiver since.
     pub unmet: bool,
-    /// What a ledger before this one may have promised.
+    /// The bound of what a ledger before this one may have promised.
     pub floor: Option<Floor>,
 }
 
@@ -438,16 +438,16 @@ pub struct Hello {
     pub seen: u64,
     /// The cluster's parameters, as the sender has them.
     pub parameters: ClusterParameters,
-    /// What its calendar says.
+    /// The sender's calendar.
     pub wall: WallMs,
     /// The test clock it runs by, if any.
     pub test_clock: Option<TestClock>,
     /// Its program's version.
     pub version: String,
-    /// Whether it would like an answer: an answer to an answer would never end.
+    /// True if it would like an answer: an answer to an answer would never end.
     pub answer: bool,
-    /// To a master that still believes in an earlier pairing: that pairing is over. Only the masters of a pairing know
-    /// its id, so only one that knows better can say so.
+    /// The earlier pairing, to a master that still believes in it: it is over. Only the masters of a pairing know its
+    /// id, so only one that knows better can say so.
     pub retired: Option<EpochId>,
     /// The sender's present life and those before it, since the last one that the receiver is known to have accepted.
     pub lives: Vec<Life>,
@@ -461,7 +461,7 @@ pub struct Hello {
     pub challenge: Option<u64>,
     /// The number that the receiver asked for.
     pub echo: Option<u64>,
-    /// As long as the sender has met nobody: the first users, as it proposes them. Whoever becomes its pair holds them from
+    /// The first users, as the sender proposes them as long as it has met nobody. Whoever becomes its pair holds them from
     /// that moment on, so that they outlive the sender however soon the two are parted.
     pub users: Option<Box<Setting>>,
 }
@@ -469,11 +469,11 @@ pub struct Hello {
 /// A step of joining. The token is the proof that an operator wants it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct JoinRequest {
-    /// What `--peer-lost` printed.
+    /// The token that `--peer-lost` printed.
     pub token: JoinToken,
-    /// Which master the caller is going to be.
+    /// The number that the caller is going to have.
     pub master: MasterId,
-    /// What it asks for.
+    /// The step that it asks for.
     pub step: JoinStep,
 }
 
@@ -505,53 +505,53 @@ pub enum JoinStep {
     },
 }
 
-/// What a joining master has to know before the records.
+/// The part of the survivor's state that a joining master has to know before the records.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Begun {
     /// The cluster.
     pub cluster: ClusterId,
     /// The new pairing.
     pub epoch: EpochId,
-    /// Its number.
+    /// The number of the pairing.
     pub pair_epoch: u64,
     /// The pairings before it, the last one at the end.
     pub former: Vec<EpochId>,
     /// The cluster's parameters.
     pub parameters: ClusterParameters,
-    /// What keeps the survivor from promising keeps the new one from it too: it may be the survivor next.
+    /// Restraints that keep the survivor from promising, and the new one too: it may be the survivor next.
     pub caution: Caution,
 }
 
 /// The survivor's answers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum JoinReply {
-    /// To [`JoinStep::Begin`].
+    /// The answer to [`JoinStep::Begin`].
     Begun(Begun),
-    /// To [`JoinStep::Page`].
+    /// The answer to [`JoinStep::Page`].
     Page {
         /// The records, ascending.
         records: Vec<(TokenKey, Lease)>,
-        /// With the last page: the first settings, as many as fit.
+        /// The first settings, with the last page, as many as fit.
         settings: Vec<Setting>,
-        /// Whether there are further settings, to be asked for by [`JoinStep::Settings`].
+        /// True if there are further settings, to be asked for by [`JoinStep::Settings`].
         more: bool,
-        /// Whether it is the last one.
+        /// True if it is the last one.
         last: bool,
     },
-    /// To [`JoinStep::Settings`].
+    /// The answer to [`JoinStep::Settings`].
     Settings {
         /// The settings, ascending.
         settings: Vec<Setting>,
-        /// Whether there are further ones.
+        /// True if there are further ones.
         more: bool,
     },
-    /// To [`JoinStep::Done`].
+    /// The answer to [`JoinStep::Done`].
     Done,
-    /// To [`JoinStep::Sections`].
+    /// The answer to [`JoinStep::Sections`].
     Sections {
         /// The records, ascending.
         records: Vec<SectionRecord>,
-        /// Whether it is the last page.
+        /// True if it is the last page.
         last: bool,
     },
 }

@@ -37,16 +37,16 @@ pub const FRAME_LEN_MAX: usize = 4 << 20;
 pub const DEADLINE_MAX: Duration = Duration::from_secs(60);
 /// Answers of one connection that wait to be written, whatever their size.
 pub const UNSENT_ANSWERS_MAX: usize = 16;
-/// How long a new connection to a server may take.
+/// The longest time that a new connection to a server may take.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// The longest reason why a call cannot be read, in characters: parts of the call may be in it.
 const UNREADABLE_CHARS_MAX: usize = 300;
-/// How long a caller may take from its connection to its first whole request.
+/// The longest time from a caller's connection to its first whole request.
 pub const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long an answer may wait for the caller to read on; a [connection](super::connection) has less patience than that.
+/// The longest time that an answer may wait for the caller to read on; a [connection](super::connection) has less patience than that.
 const WRITE_TIMEOUT: Duration = super::connection::WRITE_TIMEOUT.saturating_mul(2);
 
-/// What one server takes on at once.
+/// Limits of what one server takes on at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Connections; one more takes the place of the one that waits longest ([`Places`]), or is closed if all are at work.
@@ -55,12 +55,12 @@ pub struct Limits {
     pub requests_per_connection_max: usize,
     /// The longest frame of a request, in bytes.
     pub frame_len_max: usize,
-    /// What all connections together may make us keep of large requests and answers, in bytes.
+    /// Bytes of large requests and answers that all connections together may make us keep.
     pub memory_max: u32,
 }
 
 impl Limits {
-    /// What each connection is held to; all of them share a budget.
+    /// The bounds of each connection; all of them share a budget.
     pub fn bounds(&self) -> Bounds {
         let Self { requests_per_connection_max: requests_max, frame_len_max, memory_max, .. } = *self;
         Bounds { requests_max, frame_len_max, budget: Budget::new(memory_max) }
@@ -74,7 +74,7 @@ fn framed<IO: tokio::io::AsyncRead + tokio::io::AsyncWrite>(io: IO) -> Framed<IO
 /// The bincode that tarpc's own format speaks, bounded, with a panic inside decoding turned into an error.
 struct Guarded<Item, SinkItem>(PhantomData<fn(SinkItem) -> Item>);
 
-/// What came to a server.
+/// A message that came to a server.
 #[derive(Debug)]
 pub(super) enum Received<Req> {
     Message(ClientMessage<Req>),
@@ -98,8 +98,8 @@ fn beyond_all_time() -> bincode::Error {
     Box::new(bincode::ErrorKind::Custom("a deadline beyond all time".to_owned()))
 }
 
-/// Whether the deadline of a message to a server is an instant at all. tarpc writes a [`ClientMessage`] as the number of its
-/// variant, and a request (the first one) begins with the time until its deadline.
+/// Checks that the deadline of a message to a server is an instant at all. tarpc writes a [`ClientMessage`] as the number of
+/// its variant, and a request (the first one) begins with the time until its deadline.
 fn deadline_is_one(bytes: &[u8]) -> Result<(), bincode::Error> {
     const REQUEST: u32 = 0;
     let begin = || codec().allow_trailing_bytes();
@@ -140,8 +140,8 @@ impl<Item: DeserializeOwned, SinkItem> Deserializer<Item> for Guarded<Item, Sink
     }
 }
 
-/// What came to a server. A deadline that is none is refused before anything is decoded, and what is a call, but holds something
-/// that cannot be, is told from what is not a call at all.
+/// Decodes a message that came to a server. A deadline that is none is refused before anything is decoded, and what is a call,
+/// but holds something that cannot be, is told from what is not a call at all.
 pub(super) fn receive<Req: DeserializeOwned>(bytes: &[u8]) -> io::Result<Received<Req>> {
     deadline_is_one(bytes).map_err(|why| invalid(&why))?;
     decode(bytes).map(Received::Message).or_else(|why| match (&*why, call_id(bytes)) {
@@ -164,7 +164,7 @@ impl<Item, SinkItem: Serialize> Serializer<SinkItem> for Guarded<Item, SinkItem>
 /// The client's end of a connection to `address` (host:port), which may take up to [`CONNECT_TIMEOUT`].
 ///
 /// # Errors
-/// What the network says, or `TimedOut`.
+/// The network's, or `TimedOut`.
 pub async fn connect<Req, Resp>(
     address: impl ToSocketAddrs + fmt::Debug + Copy,
 ) -> io::Result<

@@ -49,7 +49,7 @@ impl RetiredNames {
         self.0.iter().copied()
     }
 
-    /// How many they are.
+    /// Counts the names.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -69,7 +69,7 @@ impl RetiredNames {
         others.0.iter().all(|name| self.contains(*name))
     }
 
-    /// The same with one more; `None` if there is no room for it.
+    /// The names with one more; `None` if there is no room for it.
     #[must_use]
     pub fn with(&self, name: RetiredName) -> Option<Self> {
         let Err(at) = self.0.binary_search(&name) else { return Some(self.clone()) };

@@ -41,7 +41,7 @@ fn value(byte: u8) -> Option<u32> {
     char::from(byte).to_digit(36)
 }
 
-/// 0..=9.
+/// The check digit, 0..=9.
 fn luhn(covered: &[u8]) -> u32 {
     let mut sum = 0;
     // The check digit itself will be the last one, which is not doubled; so the one before it is.
@@ -60,7 +60,7 @@ fn luhn(covered: &[u8]) -> u32 {
     (10 - sum % 10) % 10
 }
 
-/// 2..=98.
+/// The check number, 2..=98.
 fn mod97(covered: &[u8]) -> u32 {
     let append = |rest: u32, value: u32| (rest * if value < 10 { 10 } else { 100 } + value) % 97;
     let rest = covered.iter().filter_map(|byte| value(*byte)).fold(0, append);

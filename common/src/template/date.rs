@@ -29,7 +29,7 @@ enum Atom {
 /// The years that four digits write, as far as buckets reach back.
 pub(crate) const YEARS: std::ops::RangeInclusive<i32> = 1970..=9999;
 
-/// What dates name, and what they say.
+/// Parts of a date that a template names, and what they say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Named {
     year: Option<u32>,
@@ -154,7 +154,7 @@ impl DateFormat {
 }
 
 impl Named {
-    /// Whether year and day are named, so that no two days are written alike.
+    /// Checks that year and day are named, so that no two days are written alike.
     pub(super) fn complete(&self) -> Result<(), TemplateError> {
         let refuse = |missing, why| Err(TemplateError::DateIncomplete { missing, why });
         if self.year.is_none() {

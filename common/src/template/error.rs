@@ -1,9 +1,9 @@
-//! Why a template, a caller's parts or an ID is refused. The caller of an agent reads these texts.
+//! Reasons for which a template, a caller's parts or an ID is refused. The caller of an agent reads these texts.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{PartKind, Template};
 
-/// Why a text is not a template, or why a template cannot be bound to a day and a token.
+/// The reason for which a text is not a template, or a template cannot be bound to a day and a token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     /// More bytes than [`Template::SOURCE_LEN_MAX`].
@@ -27,16 +27,16 @@ pub enum TemplateError {
     /// A brace that neither opens nor closes a field.
     #[error("a brace at byte {at} stands alone: write {{token}} for a field, {{{{ or }}}} for the brace itself")]
     Brace {
-        /// Where, in bytes from the start.
+        /// The place, in bytes from the start.
         at: usize,
     },
-    /// No such field.
+    /// A field that does not exist.
     #[error(
         "'{name}' is not a field; there are {{date:%Y%m%d}}, {{biz:N}}, {{custom:N}}, {{token}}, {{serial:N}}, \
          {{serial:N:36}}, {{check:luhn}}, {{check:mod97}}"
     )]
     UnknownField {
-        /// What stands there, cut to a bounded length.
+        /// The text that stands there, cut to a bounded length.
         name: String,
     },
     /// A field with an argument that it does not take.
@@ -44,9 +44,9 @@ pub enum TemplateError {
     Argument {
         /// The field.
         field: PartKind,
-        /// What stands there, cut to a bounded length.
+        /// The text that stands there, cut to a bounded length.
         found: String,
-        /// What it takes.
+        /// The text that it takes.
         wanted: &'static str,
     },
     /// A field that may stand only once.
@@ -60,7 +60,7 @@ pub enum TemplateError {
     Missing {
         /// The field.
         field: PartKind,
-        /// What would repeat without it.
+        /// The repetition that there would be without it.
         why: &'static str,
     },
     /// A date specifier that is not among those with a fixed width.
@@ -68,15 +68,15 @@ pub enum TemplateError {
     Specifier {
         /// The specifier, cut to a bounded length.
         specifier: String,
-        /// Why not.
+        /// The reason.
         why: &'static str,
     },
     /// The dates do not name one day.
     #[error("the date does not name {missing}: {why}")]
     DateIncomplete {
-        /// What it does not name.
+        /// The part that it does not name.
         missing: &'static str,
-        /// What would repeat.
+        /// The repetition that there would be.
         why: &'static str,
     },
     /// A check with nothing to check.
@@ -99,7 +99,7 @@ pub enum TemplateError {
     },
 }
 
-/// Why a caller's parts do not fit a template.
+/// The reason for which a caller's parts do not fit a template.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallerError {
     /// The template needs it.
@@ -136,7 +136,7 @@ pub enum CallerError {
     },
 }
 
-/// Why a text is not an ID of a template.
+/// The reason for which a text is not an ID of a template.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TakeApartError {
     /// Another number of characters.
@@ -155,11 +155,11 @@ pub enum TakeApartError {
     Part {
         /// The piece.
         part: PartKind,
-        /// Where, in characters from the start.
+        /// The place, in characters from the start.
         at: usize,
-        /// What stands there.
+        /// The text that stands there.
         text: String,
-        /// What could.
+        /// The text that could.
         wanted: String,
     },
 }

@@ -76,7 +76,7 @@ enum What {
     Check(CheckKind),
 }
 
-/// How the serial is written.
+/// The form of the serial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Serial {
     radix: Radix,
@@ -97,7 +97,7 @@ impl Template {
     /// The longest template, in bytes.
     pub const SOURCE_LEN_MAX: usize = 256;
 
-    /// What it was parsed from.
+    /// The text that it was parsed from.
     pub fn source(&self) -> &str {
         &self.source
     }
@@ -123,7 +123,7 @@ impl Template {
         self.serial.radix.number()
     }
 
-    /// How many IDs one token has in one day: radix ^ width.
+    /// Counts the IDs that one token has in one day: radix ^ width.
     pub fn capacity(&self) -> u64 {
         self.serial.capacity
     }

@@ -1,4 +1,4 @@
-//! Whether two templates can ever write the same string.
+//! A proof that two templates never write the same string, as far as there is one.
 //!
 //! Strings of two lengths differ, and so do strings that have no character in common at some place. What a piece can
 //! write at each of its places is known: the proof goes from place to place and takes the pieces for independent of each
@@ -26,12 +26,12 @@ const DAYS: [(i32, u32, u32); 8] = [
 ];
 const _: () = assert!(DAYS[0].0 >= *YEARS.start() && DAYS[0].0 <= *YEARS.end());
 
-/// What two templates have in common.
+/// The strings that two templates have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Overlap {
-    /// No string: that is proved.
+    /// No string in common: that is proved.
     Disjoint,
-    /// This string, which both can write.
+    /// A string that both can write.
     Common(String),
     /// Perhaps some: it could not be proved that there is none.
     Unproved,
@@ -80,7 +80,7 @@ const UPPER: Chars = Chars::range(b'A', b'Z');
 const LOWER: Chars = Chars::range(b'a', b'z');
 
 impl Template {
-    /// What this template, with tokens of `ours`, and another one can both write.
+    /// The strings that this template, with tokens of `ours`, and another one can both write.
     pub fn overlap(&self, ours: TokenType, other: &Self, theirs: TokenType) -> Overlap {
         let common = intersection(&self.places(ours, None), &other.places(theirs, None));
         if common.is_none() {
@@ -92,7 +92,7 @@ impl Template {
         }
     }
 
-    /// What may stand at each place; with a day, only what that day's date has there.
+    /// The characters that may stand at each place; with a day, only what that day's date has there.
     fn places(&self, token_type: TokenType, day: Option<NaiveDate>) -> Vec<Chars> {
         let mut places = Vec::with_capacity(self.len);
         for piece in &self.pieces {
@@ -173,7 +173,7 @@ impl Template {
     }
 }
 
-/// What both have at each place; `None` if they have another length, or nothing in common at one of them.
+/// The characters that both have at each place; `None` if they have another length, or nothing in common at one of them.
 fn intersection(one: &[Chars], other: &[Chars]) -> Option<Vec<Chars>> {
     if one.len() != other.len() {
         return None;

@@ -62,7 +62,7 @@ fn lay_out(source: &str, family: TokenFamily) -> Result<Vec<Piece>, TemplateErro
     Ok(pieces)
 }
 
-/// Which fields there are, and whether they make IDs unique.
+/// Finds the serial among the fields, and checks that they make IDs unique.
 fn prove(pieces: &[Piece]) -> Result<Serial, TemplateError> {
     let mut seen = Vec::new();
     let mut named = None;
@@ -99,7 +99,7 @@ fn prove(pieces: &[Piece]) -> Result<Serial, TemplateError> {
 /// A piece before it has its place.
 struct Field {
     what: What,
-    /// Of the caller's fields; the others know theirs.
+    /// The width of the caller's fields; the others know theirs.
     width: usize,
 }
 
@@ -311,7 +311,7 @@ mod tests {
         assert_eq!(Template::parse(wide.strip_suffix('x').unwrap(), String2).unwrap().len(), Template::LEN_MAX);
     }
 
-    /// What the proof is for: each template that it refuses, made without it, writes one ID twice.
+    /// Shows what the proof is for: each template that it refuses, made without it, writes one ID twice.
     #[test]
     fn without_the_proof_ids_come_back() {
         let write = |source: &str, (day, token, serial): (u32, u32, u64)| {

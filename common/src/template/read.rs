@@ -13,13 +13,13 @@ use std::fmt;
 /// A piece of a string ID.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Part {
-    /// What it is.
+    /// The part that it is.
     pub part: PartKind,
     /// The characters.
     pub text: String,
 }
 
-/// What a piece of a string ID is.
+/// The part that a piece of a string ID is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PartKind {
@@ -61,7 +61,8 @@ impl Template {
         self.read(id).map(|taken| taken.parts)
     }
 
-    /// As [`take_apart`](Self::take_apart), with day, token and serial as values. What it returns writes `id` again.
+    /// Takes an ID apart as [`take_apart`](Self::take_apart), with day, token and serial as values. The parts that it
+    /// returns write `id` again.
     ///
     /// # Errors
     /// [`TakeApartError`] names the part that does not fit.

@@ -192,7 +192,7 @@ fn a_text_that_reads_twice_gives_both_readings_in_order() {
     assert_eq!(explained.reading.template.as_deref(), other.template().map(Template::source));
 }
 
-/// What people meet: a snowflake of a second ago, an invoice, a code that is encrypted.
+/// Reads IDs that people meet: a snowflake of a second ago, an invoice, a code that is encrypted.
 #[test]
 fn what_a_name_gave_is_not_first_called_what_it_is_not() {
     let uniq64 = Namespace::default_of(Kind::Uniq64);
