@@ -86,8 +86,7 @@ fn name_row(used: NameUse) -> NameUseRow {
     NameUseRow { name: name.to_string(), kind: kind.name(), per_second, calls }
 }
 
-/// Tells whether a line of the audit is about a token. A token of numbers may have been asked for as either of two
-/// types.
+/// Tells whether a line of the audit is about a token. A token of numbers may have been asked for as either of two types.
 pub(crate) fn is_about(line: &Line, token: TokenKey) -> bool {
     let Some((token_type, text)) = line.entry.subject.split_once(' ') else { return false };
     let family = token_type.parse::<common::token::TokenType>().ok().map(common::token::TokenType::family);

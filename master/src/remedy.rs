@@ -84,8 +84,7 @@ pub fn revert(args: &Args) -> Result<String, RemedyError> {
     Ok(format!("{}.\n{}", granted(&floor), ranges_left(&loaded, skip)))
 }
 
-/// Describes what the operator still has to do about numbers that come from ranges, which have no date that one could
-/// wait for.
+/// Describes what the operator still has to do about numbers that come from ranges, which have no date that one could wait for.
 fn ranges_left(loaded: &Loaded, skip: u64) -> String {
     let namespaces = || loaded.settings.iter().filter_map(|setting| setting.value.namespace());
     let axes = namespaces().filter(|namespace| namespace.segments().is_some()).count();

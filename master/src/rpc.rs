@@ -43,8 +43,7 @@ pub const LIMITS: Limits = Limits {
 /// Bytes that a page of leases or namespaces takes at most until it is sent: 200 records, in memory and in the frame.
 const PAGE_WEIGHT: usize = 512 << 10;
 
-/// Bytes that the list of an allocator's sections takes at most, in memory and in the frame: its ranges, with names of full
-/// length.
+/// Bytes that the list of an allocator's sections takes at most, in memory and in the frame: its ranges, with names of full length.
 const KEEP_WEIGHT: usize = KEEP_RANGES_MAX * 192;
 /// Bytes that the results of raises take at most.
 const RAISES_WEIGHT: usize = RAISES_MAX * 48;

@@ -23,7 +23,7 @@ struct States<'a> {
     ledger: &'a Ledger,
     now: Now,
     waiting: &'a Waiting,
-    /// Of each owner whether it is silent: looked up once.
+    /// Owners, each with whether it is silent: looked up once.
     silent: BTreeMap<SessionId, bool>,
 }
 

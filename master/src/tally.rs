@@ -113,8 +113,7 @@ impl OpenCalls {
         }
     }
 
-    /// Counts a round of the loop that is durable, before its answers are sent. Calls before `first` came in earlier rounds:
-    /// they waited.
+    /// Counts a round of the loop that is durable, before its answers are sent. Calls before `first` came in earlier rounds: they waited.
     pub(crate) fn count(&mut self, fx: &Effects, first: RequestId, own: (MasterId, MasterRun), tally: &AxisTally) {
         for write in &fx.writes {
             let Write::Setting(setting) = write else { continue };

@@ -243,8 +243,7 @@ pub(crate) struct CutOffRow {
 }
 
 impl CutOff {
-    /// Finds those that, among the networks of `known`, `removed` alone has. An agent that is silent and holds nothing is not
-    /// one of them.
+    /// Finds those that, among the networks of `known`, `removed` alone has. An agent that is silent and holds nothing is not one of them.
     pub(crate) fn by(removed: IpNet, known: &[NetworkRow], agents: &[AgentRow], allocators: &[AllocatorRow]) -> Self {
         let rest = known.iter().filter_map(|row| common::setting::network(&row.network).ok());
         let rest: Vec<IpNet> = rest.filter(|network| *network != removed).collect();

@@ -1,5 +1,4 @@
-//! Axes: the part of the plain numbers of a name of kind `segment` that the masters have handed out, and how long the
-//! rest lasts.
+//! Axes: the part of the plain numbers of a name of kind `segment` that the masters have handed out, and how long the rest lasts.
 
 use crate::masters::{as_number, as_text, as_text_or_null};
 use common::namespace::GeneratorName;
@@ -59,8 +58,7 @@ pub struct AxisRow {
     #[serde(serialize_with = "as_text_or_null")]
     #[schema(value_type = Option<String>)]
     pub shown: Option<u64>,
-    /// Whole hours within which one network can use up the whole axis, if that is less than a day; `null`: not within a
-    /// day.
+    /// Whole hours within which one network can use up the whole axis, if that is less than a day; `null`: not within a day.
     pub hours_at_least: Option<u64>,
     /// True if the name gives no more numbers.
     pub retired: bool,

@@ -131,7 +131,7 @@ fn granted(row: &AxisRow) -> u64 {
     row.shown.map_or(0, |last| last.saturating_add(1)).max(row.granted)
 }
 
-/// This cluster as it is, with which a file is compared.
+/// The state of this cluster, with which a file is compared.
 #[derive(Debug)]
 pub(crate) struct Here {
     pub(crate) utc_offset: String,
@@ -262,7 +262,7 @@ pub(crate) fn plan(file: &[u8], here: &Here) -> Result<Plan, String> {
 struct Check {
     plan: Plan,
     problems: Vec<String>,
-    /// Those beyond [`PROBLEMS_MAX`].
+    /// The number of problems beyond [`PROBLEMS_MAX`].
     more: usize,
 }
 

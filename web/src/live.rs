@@ -22,7 +22,7 @@ pub(crate) const WATCHERS_MAX: usize = 64;
 /// The shortest time from one round of rendering to the next.
 const ROUND: Duration = Duration::from_secs(1);
 
-/// Those who watch, and what they watch.
+/// The watchers, and what they watch.
 pub(crate) struct Live {
     masters: Arc<dyn Masters>,
     auth: Arc<Auth>,
@@ -34,7 +34,7 @@ type Newest = Option<Arc<Parts>>;
 
 #[derive(Default)]
 struct Watched {
-    /// No new watcher any more.
+    /// True once no new watcher is taken.
     closed: bool,
     /// True while the poller runs.
     polling: bool,

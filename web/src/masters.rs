@@ -322,8 +322,7 @@ pub struct NamespaceRow {
     pub leased: bool,
 }
 
-/// Counts of the values of a token type by stage. The types share values (`uint1` is a part of `uint2`), so these rows
-/// do not add up.
+/// Counts of the values of a token type by stage. The types share values (`uint1` is a part of `uint2`), so these rows do not add up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct PoolRow {
     /// The type.

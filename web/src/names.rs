@@ -29,7 +29,7 @@ pub struct Text(String);
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Label {
     key: String,
-    /// In lower case; `None`: any.
+    /// The value in lower case; `None`: any.
     value: Option<String>,
 }
 

@@ -51,7 +51,7 @@ impl Problem {
         self.status.canonical_reason().unwrap_or("Error")
     }
 
-    /// The same as a page for people.
+    /// The error as a page for people.
     pub(crate) fn into_page(self, preferences: Preferences) -> Response {
         let w = preferences.lang.words();
         let title = match self.status {

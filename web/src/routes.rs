@@ -65,8 +65,7 @@ pub(crate) fn router(shared: Shared) -> axum::Router {
     dressed(routes)
 }
 
-/// Routes for callers while the console has no place: they say how this master is, and tell everybody else to come
-/// back.
+/// Routes for callers while the console has no place: they say how this master is, and tell everybody else to come back.
 pub(crate) fn spare_router(shared: Shared) -> axum::Router {
     let auth = Arc::clone(&shared.auth);
     let routes = axum::Router::new()
@@ -120,7 +119,6 @@ async fn page(
     rendered.await.map(Html).map_err(|problem| problem.into_page(preferences))
 }
 
-/// `GET /explain?id=`.
 async fn explain(
     State(masters): State<Arc<dyn Masters>>,
     State(auth): State<Arc<Auth>>,
@@ -199,8 +197,7 @@ async fn nothing_here(uri: Uri, headers: HeaderMap) -> Response {
     }
 }
 
-/// Tells a caller for whom there is no place to come back, and closes the connection, so that the next one finds a
-/// place.
+/// Tells a caller for whom there is no place to come back, and closes the connection, so that the next one finds a place.
 async fn come_back(uri: Uri, headers: HeaderMap) -> Response {
     let why = Problem::overloaded("all of the console's connections are at work; close some, or come back");
     let is_api = uri.path() == "/api" || uri.path().starts_with("/api/");

@@ -86,7 +86,7 @@ pub struct SectionRow {
     pub owner: Option<SectionHolder>,
     /// The next owner that is proposed; `null` if there is none, as far as this master knows.
     pub next: Option<SectionHolder>,
-    /// No number above it was given for any key of this section; `null` if the row is about several.
+    /// The number above which none was given for any key of this section; `null` if the row is about several.
     pub max_seq: Option<u64>,
 }
 
@@ -140,7 +140,7 @@ pub struct SequenceRow {
     pub keys_per_section: u32,
     /// Counts of the sections in each state, in the order of [`SectionState::ALL`]. The rest was never asked for.
     pub counts: [u32; 4],
-    /// From the first to the last section that was given to anybody, at most [`BAR_PARTS_MAX`].
+    /// The parts from the first to the last section that was given to anybody, at most [`BAR_PARTS_MAX`].
     pub bar: Vec<BarPart>,
 }
 
@@ -207,7 +207,7 @@ pub struct KeyRaised {
     pub name: GeneratorName,
     /// The key's section, of which all keys are raised.
     pub section: u32,
-    /// No number below it is given for any of them any more.
+    /// The number below which none is given for any of them any more.
     #[serde(serialize_with = "as_text")]
     #[schema(value_type = String)]
     pub to: u64,

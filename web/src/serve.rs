@@ -24,8 +24,7 @@ use tokio_util::sync::CancellationToken;
 pub const CONNECTIONS_MAX: usize = PLACES_MAX + SPARE_MAX;
 /// Connections at a time that are served everything, at most.
 const PLACES_MAX: usize = 256;
-/// Connections at a time, beyond those, that are told that there are too many, or answered if they only ask how this
-/// master is, at most.
+/// Connections at a time, beyond those, that are told that there are too many, or answered if they only ask how this master is, at most.
 const SPARE_MAX: usize = 64;
 /// Divisor of the connections that there are descriptors for: no more than this part of them is spare.
 const SPARE_PART: usize = 5;

@@ -170,7 +170,7 @@ impl Page {
         page
     }
 
-    /// The same in another order: what comes before the page's end is told apart from the rest, and only that is sorted.
+    /// Cuts a page in another order: what comes before the page's end is told apart from the rest, and only that is sorted.
     fn cut_sorted<'a, T>(
         &self,
         matching: impl Iterator<Item = (LeaseFields<'a>, T)>,

@@ -20,9 +20,8 @@ pub(crate) struct When {
 /// The unit to which a distance in time is told. A table of 200 rows that counts seconds would never be at rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Grain {
-    /// To the second, from 3 s on: heartbeats.
+    /// Seconds, from 3 s on: for heartbeats.
     Second,
-    /// To the minute.
     Minute,
 }
 
@@ -32,7 +31,6 @@ impl When {
         Self { relative: Some(relative(instant, now, grain, w)), ..Self::date(instant) }
     }
 
-    /// As date and time.
     pub(crate) fn date(instant: WallMs) -> Self {
         let machine = instant.to_string();
         let exact = match machine.get(..19).zip(machine.get(19..)) {
@@ -44,7 +42,7 @@ impl When {
         Self { machine, exact, relative: None }
     }
 
-    /// For scripts: RFC 3339.
+    /// The instant for scripts, by RFC 3339.
     pub(crate) fn machine(&self) -> &str {
         &self.machine
     }
@@ -55,7 +53,7 @@ impl When {
     }
 }
 
-/// As HTML: all of it is made of our own words and digits.
+/// Writes HTML: all of it is made of our own words and digits.
 impl fmt::Display for When {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { machine, exact, relative } = self;

@@ -45,7 +45,7 @@ pub struct Calendar {
     ahead_since: BootMs,
     /// The moment since which the other master's machine and the agents show the same as this one's, which is ahead.
     shared_since: Option<BootMs>,
-    /// At the start it was further ahead of all that was ever agreed on than a standstill explains: later than this.
+    /// The latest instant that a standstill explains, if the calendar was further ahead than that at the start.
     far_after: Option<WallMs>,
     /// Factor by which calendars run faster than the machine's own clock: 1, but for a test clock.
     scale: i64,

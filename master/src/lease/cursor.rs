@@ -177,8 +177,7 @@ impl Cursors {
         self.shown.iter().map(|(name, seen)| (name.clone(), *seen))
     }
 
-    /// The place after the last one that an agent showed of an axis, if it is beyond `granted`, as far as both ledgers
-    /// know.
+    /// The place after the last one that an agent showed of an axis, if it is beyond `granted`, as far as both ledgers know.
     pub fn shown(&self, name: &GeneratorName, granted: u64) -> Option<u64> {
         self.shown.get(name).copied().filter(|seen| *seen > granted)
     }

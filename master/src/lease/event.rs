@@ -187,8 +187,7 @@ pub enum Event {
         session: SessionId,
         wall: WallMs,
     },
-    /// Somebody wrote to the peer port who is not believed, for this reason. Nothing of it is kept but this, for the
-    /// operator.
+    /// Somebody wrote to the peer port who is not believed, for this reason. Nothing of it is kept but this, for the operator.
     Stranger(String),
     /// A new connection to the other master was made.
     Connected,
@@ -201,13 +200,11 @@ pub enum Event {
 pub enum Write {
     /// A value's newest grant.
     Lease(TokenKey, Lease),
-    /// A proposal.
     Prep(Prep),
     /// A proposal that became a lease or was overtaken.
     DropPrep(TokenKey),
     Identity(Identity),
-    /// The instant until which the other master may extend leases alone; `None` in a new pairing. Durable before it is
-    /// sent.
+    /// The instant until which the other master may extend leases alone; `None` in a new pairing. Durable before it is sent.
     PermitOut(Option<WallMs>),
     PeerObservations(PeerObservations),
     Lives(Lives),
@@ -222,8 +219,7 @@ pub enum Write {
     DropSettingPrep(SettingKey),
     /// The run of this master that goes on from here; `None`: the next start begins a new one, whatever its store proves.
     Run(Option<MasterRun>),
-    /// The places that a run has left of its extents of an axis, in the order in which they are granted; nothing is
-    /// kept if there are none.
+    /// The places that a run has left of its extents of an axis, in the order in which they are granted; nothing is kept if there are none.
     Cursor {
         run: MasterRun,
         name: GeneratorName,
@@ -244,8 +240,7 @@ pub enum Write {
         gone: Vec<SectionKey>,
         rows: Vec<SectionRecord>,
     },
-    /// True once the sections were cut for the replacement that is awaited: from then on they are raised by the allowance
-    /// only.
+    /// True once the sections were cut for the replacement that is awaited: from then on they are raised by the allowance only.
     SectionsCut(bool),
 }
 
@@ -273,33 +268,23 @@ impl Write {
 /// An answer to a waiting request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// To [`Event::Token`].
     Token(Result<Grant, Refusal>),
-    /// To [`Event::Rent`].
     Rent(Result<Rent, Refusal>),
-    /// To [`Event::Terminate`].
     Terminate(Result<(), Refusal>),
-    /// To [`Event::List`].
     List(Result<Vec<ListedLease>, Refusal>),
-    /// To [`Event::Join`].
     Join(Result<JoinReply, Refusal>),
-    /// To [`Event::Change`].
     Change(Result<Changed, Refusal>),
-    /// To [`Event::Deny`] and [`Event::Extend`]: the lease as it is now.
+    /// The lease as it is now, to [`Event::Deny`] and [`Event::Extend`].
     Commanded(Result<Lease, Refusal>),
-    /// To [`Event::Greeting`].
     Greeted(Vec<PeerMessage>),
-    /// To [`Event::Segment`].
     Segment(Result<SegmentGrant, Refusal>),
-    /// To [`Event::Keep`].
     Keep(Result<KeepReply, Refusal>),
-    /// To [`Event::Raise`], in the order of the question.
+    /// Outcomes in the order of the question.
     Raise(Result<Vec<Result<Raised, NotRaised>>, Refusal>),
-    /// To [`Event::Routes`].
     Routes(Result<RoutesReply, Refusal>),
-    /// To [`Event::KeepLogins`]: it is durable.
+    /// The answer to [`Event::KeepLogins`] once it is durable.
     Kept,
-    /// To [`Event::Section`] and [`Event::Drain`]: it is begun.
+    /// The answer to [`Event::Section`] and [`Event::Drain`] once that is begun.
     Ordered(Result<(), Refusal>),
 }
 

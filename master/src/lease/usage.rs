@@ -51,8 +51,7 @@ impl Limits {
         IpNet::new(ip, bits).ok().map(|network| network.trunc())
     }
 
-    /// Counts the open leases that one network may have of a type with so many tokens: never fewer than one agent may
-    /// have.
+    /// Counts the open leases that one network may have of a type with so many tokens: never fewer than one agent may have.
     pub fn share_of(&self, size: u32) -> u32 {
         if self.share_percent >= 100 {
             return u32::MAX;

@@ -43,7 +43,7 @@ where
         }
     }
 
-    /// As [`on_change`](Self::on_change), also of what this master may have forgotten.
+    /// Changes a setting as [`on_change`](Self::on_change) does, also one that this master may have forgotten.
     pub(super) fn change(&mut self, now: Now, id: RequestId, change: Change, actor: Actor, fx: &mut Effects) {
         match self.judged(now, &change) {
             Ok(Changed::Done) => {

@@ -78,8 +78,7 @@ impl Ledger<Pairwise> {
         std::mem::take(&mut fx.answers)
     }
 
-    /// Handles what runs out by itself. Checked once a beat: a scan at each event would be expensive with many waiting
-    /// agents.
+    /// Handles what runs out by itself. Checked once a beat: a scan at each event would be expensive with many waiting agents.
     fn on_time(&mut self, now: Now, fx: &mut Effects) {
         self.watch_peer(now, fx);
         if self.take_beat(now) {

@@ -117,8 +117,7 @@ impl Policy<'_> {
         Ok(spared.max_by_key(|kind| kind.size(uint2_max)))
     }
 
-    /// Tells whether a value may be granted today: not one that somebody of a lost ledger may have, nor one that is
-    /// spared.
+    /// Tells whether a value may be granted today: not one that somebody of a lost ledger may have, nor one that is spared.
     pub(super) fn is_allowed(&self, value: TokenValue, spared: Option<TokenType>, today: WallMs) -> bool {
         let uint2_max = self.parameters.uint2_max();
         let floor = self.caution.floor;

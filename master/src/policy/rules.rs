@@ -66,9 +66,8 @@ pub fn goes_on_by_itself(lease: &Lease, now: Now, parameters: &ClusterParameters
     now.wall < lease.renewed + parameters.lease()
 }
 
-/// Tells whether two live copies of one holder renew. A holder counts its renewals durably and marks each with a random
-/// number, so the same count with another mark, or a lower count, comes from a second live copy of it: a clone of a
-/// running machine's memory.
+/// Tells whether two live copies of one holder renew. A holder counts its renewals durably and marks each with a random number, so the same
+/// count with another mark, or a lower count, comes from a second live copy of it: a clone of a running machine's memory.
 pub fn two_live_copies(lease: &Lease, rseq: u64, attempt: u64) -> bool {
     rseq < lease.rseq || (rseq == lease.rseq && attempt != lease.attempt)
 }

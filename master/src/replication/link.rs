@@ -37,8 +37,7 @@ const RECORDS_MAX: usize = 2_048;
 /// The shortest interval between two notes of what is not believed: whoever writes it shall not write the log.
 const NOTE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Limits of the peer port: the other master, a few connections of former lives of it, and those that still have to
-/// prove whose they are.
+/// Limits of the peer port: the other master, a few connections of former lives of it, and those that still have to prove whose they are.
 pub const LIMITS: Limits = Limits {
     connections_max: CONNECTIONS_MAX,
     requests_per_connection_max: 16,
@@ -57,7 +56,7 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// For the ledger behind this driver; agents' reports go where `reporting` says.
+    /// An inbox for the ledger behind this driver; agents' reports go where `reporting` says.
     pub fn new(driver: Driver, reporting: ReportContext) -> Self {
         Self { driver, reporting, noted: Arc::default() }
     }

@@ -57,8 +57,7 @@ pub struct Pair {
     pub(crate) doubted: Option<BootMs>,
     /// The doubt that was said again and acted on.
     pub(crate) settled: Option<Doubt>,
-    /// The reason for which the other master is not believed, although it is the one of this pairing (or there is none
-    /// yet).
+    /// The reason for which the other master is not believed, although it is the one of this pairing (or there is none yet).
     pub(crate) refused: Option<String>,
     /// The reason for which the store may be a copy or was put back; until the other master is met in this run.
     pub(crate) unproven: Option<Unproven>,

@@ -27,7 +27,7 @@ pub struct Places(Arc<Mutex<Inner>>);
 struct Inner {
     /// Addresses that `--peer` last resolved to.
     peers: BTreeSet<IpAddr>,
-    /// In the order in which they came, or were proved.
+    /// Connections in the order in which they came, or were proved.
     taken: Vec<Taken>,
     next: u64,
 }

@@ -146,7 +146,7 @@ mod tests {
             prop_assert_eq!(fold(me, &messages), fold(me, &doubled));
         }
 
-        /// No promise gets shorter, no denial and no ending is forgotten.
+        /// Shows that no promise gets shorter, and that no denial and no ending is forgotten.
         #[test]
         fn merge_only_grows(mine in lease(), theirs in lease(), home in any::<bool>()) {
             let me = if home { MasterId::One } else { MasterId::Two };

@@ -6,8 +6,7 @@ use common::setting::{RetiredName, Setting, SettingKey, SettingValue, is_known_b
 use common::time::WallMs;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Counts of the settings of which there may be many, and the times at which names were registered. Derived from the
-/// settings.
+/// Counts of the settings of which there may be many, and the times at which names were registered. Derived from the settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Counts {
     pub(super) names: usize,

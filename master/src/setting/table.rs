@@ -361,8 +361,7 @@ impl SettingsTable {
         self.axis(name).is_some()
     }
 
-    /// Counts the names other than `name` that those whom `its` accepts registered in a time of that length before `now`, or are
-    /// about to.
+    /// Counts the names other than `name` that those whom `its` accepts registered in a time of that length before `now`, or are about to.
     pub(crate) fn registered_lately(
         &self,
         now: WallMs,

@@ -130,16 +130,14 @@ impl LineageFile {
         }
     }
 
-    /// Writes the lineage. What cannot be written is left as it was: then the next start is not proven, and nothing
-    /// worse.
+    /// Writes the lineage. What cannot be written is left as it was: then the next start is not proven, and nothing worse.
     fn put(&mut self, lineage: Lineage) {
         let written = self.file.as_ref().zip(encode(LINEAGE, &lineage).ok());
         self.last = written.and_then(|(file, bytes)| file.write_all_at(&bytes, 0).ok()).map(|()| lineage);
     }
 }
 
-/// Tells whether the anchor is now what the lineage says that it was. `commits`: the number of the commit in the
-/// anchor.
+/// Tells whether the anchor is now what the lineage says that it was. `commits`: the number of the commit in the anchor.
 fn judge(found: &Lineage, now: &FileState, boot: Option<u128>, commits: u64) -> Result<(), Unproven> {
     let (began, at) = found.next_began;
     let killed_midway = began && commits == found.commits.saturating_add(1);

@@ -56,7 +56,7 @@ pub(crate) struct NewKey {
 pub(crate) struct UserForm {
     /// 1..=32 of a-z 0-9 . _ -, beginning with a letter or a digit.
     name: String,
-    /// At least 10 characters, at most 256 bytes.
+    /// The password: at least 10 characters, at most 256 bytes.
     password: String,
     /// `viewer`, `operator` or `admin`.
     role: String,
@@ -76,7 +76,7 @@ pub(crate) struct KeyForm {
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PasswordForm {
-    /// At least 10 characters, at most 256 bytes.
+    /// The password: at least 10 characters, at most 256 bytes.
     password: String,
     /// The present one; needed for one's own.
     current: Option<String>,
@@ -204,7 +204,7 @@ pub(crate) async fn set_role(
     Ok(Json(AccountRow { name: name.to_string(), role }))
 }
 
-/// No such user any more. All of the user's logins end.
+/// Removes a user. All of the user's logins end.
 #[utoipa::path(
     delete, path = "/api/users/{name}", tag = "people",
     params(("name" = String, Path, description = "The user")),
@@ -271,7 +271,7 @@ pub(crate) async fn add_key(
     Ok((StatusCode::CREATED, Json(NewKey { name: name.to_string(), role, key })))
 }
 
-/// No such key any more.
+/// Removes a key.
 #[utoipa::path(
     delete, path = "/api/keys/{name}", tag = "people",
     params(("name" = String, Path, description = "The key's name")),

@@ -28,7 +28,7 @@ use utoipa::{IntoParams, ToSchema};
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RangeForm {
-    /// In CIDR notation, or one address.
+    /// The network in CIDR notation, or one address.
     range: String,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct RangeForm {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Removal {
-    /// In CIDR notation, or one address.
+    /// The network in CIDR notation, or one address.
     #[param(required = false)]
     range: String,
     /// The network once more, where it is that of agents which no other one on the whitelist has.
@@ -170,7 +170,7 @@ async fn registered(
 #[serde(untagged)]
 pub(crate) enum Answer {
     Is(Box<Registered>),
-    /// With `dry_run`.
+    /// The name as it would be, with `dry_run`.
     WouldBe(Box<Preview>),
 }
 

@@ -134,7 +134,7 @@ fn is_events(headers: &HeaderMap) -> bool {
     headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
 }
 
-/// The same answer, but it ends when the login does: who was thrown out must not go on watching.
+/// Ends an answer when the login ends: who was thrown out must not go on watching.
 fn ends_with_login(response: Response, auth: Arc<Auth>, login: SecretHash) -> Response {
     let over = async move {
         loop {

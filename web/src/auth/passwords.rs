@@ -80,8 +80,7 @@ pub fn hash(password: &[u8]) -> Option<String> {
     Some(argon2()?.hash_password(password, &salt).ok()?.to_string())
 }
 
-/// Tells whether this is the password of a hash in PHC's form; never of one that asks for more memory or passes than a
-/// hash may.
+/// Tells whether this is the password of a hash in PHC's form; never of one that asks for more memory or passes than a hash may.
 pub fn verify(password: &[u8], phc: &str) -> bool {
     let Some((argon2, phc)) = argon2().zip(PasswordHash::new(phc).ok()) else { return false };
     let bounded = Params::try_from(&phc).is_ok_and(|p| p.m_cost() <= MEMORY_KIB_MAX && p.t_cost() <= PASSES_MAX);

@@ -67,7 +67,7 @@ pub(crate) struct Fault {
 impl Row {
     pub(crate) const PARTS: [&str; 6] = ["zero", "const", "time", "token", "serial", "random"];
 
-    /// The same as a definition says it.
+    /// The field as a definition says it.
     fn text(&self) -> String {
         let Self { part, width, value } = self;
         if value.is_empty() { format!("{part}:{width}") } else { format!("{part}:{width}={value}") }

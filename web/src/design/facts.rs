@@ -24,7 +24,7 @@ const UUID_BITS: u32 = 128;
 /// A field, and the bits it has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub(crate) struct FieldRow {
-    /// As definitions say it: `time:41`.
+    /// The field as definitions say it: `time:41`.
     pub(crate) field: String,
     /// `zero`, `const`, `time`, `token`, `serial` or `random`.
     pub(crate) part: String,
@@ -45,9 +45,9 @@ pub(crate) struct Example {
     pub(crate) hex: String,
     /// Crockford's alphabet, of fixed length.
     pub(crate) base32: String,
-    /// As RFC 9562 writes it; `null` unless it has 128 bits.
+    /// The number as RFC 9562 writes it; `null` unless it has 128 bits.
     pub(crate) uuid: Option<String>,
-    /// As the definition's `encoding` writes it, where it has one, or as its preset does, where that is none of these forms.
+    /// The text as the definition's `encoding` writes it, where it has one, or as its preset does, where that is none of these forms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) text: Option<String>,
 }
@@ -136,7 +136,7 @@ impl Example {
 }
 
 impl Facts {
-    /// Of a layout that is this preset, if it is one, in names of which this is said.
+    /// The facts of a layout that is this preset, if it is one, in names of which this is said.
     pub(crate) fn new(layout: &Layout, preset: Option<Preset>, said: LayoutSpec, now: WallMs) -> Self {
         let mut above = layout.bits();
         let fields = layout.fields().iter().map(|field| {

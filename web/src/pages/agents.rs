@@ -30,7 +30,6 @@ pub(crate) struct AgentsQuery {
 /// A filter of agents, and the page.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AgentsView {
-    /// In lower case.
     search: String,
     state: Option<AgentState>,
     page: u32,
@@ -168,7 +167,7 @@ struct Reported {
 
 struct Left {
     percent: String,
-    /// Of 100.
+    /// The filled part of the bar, of 100.
     units: u64,
     title: String,
 }

@@ -243,13 +243,12 @@ pub(super) struct Line {
     pub(super) from: String,
     pub(super) code: &'static str,
     pub(super) action: &'static str,
-    /// The colour.
     pub(super) tone: &'static str,
     pub(super) subject: String,
     /// The page of its subject.
     pub(super) href: Option<String>,
     pub(super) detail: String,
-    /// The same with long numbers cut short.
+    /// The detail with long numbers cut short.
     pub(super) short: String,
     pub(super) shortened: bool,
 }

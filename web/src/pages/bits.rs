@@ -23,7 +23,6 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    /// By the name of the part in definitions.
     pub(super) fn of_part(part: &str, bits: u32, w: &'static Words) -> Self {
         let (kind, name) = match part {
             "time" => ("date", w.part_time),

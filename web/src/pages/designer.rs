@@ -67,7 +67,7 @@ struct Part {
     /// Bits of all fields, of how many.
     sum: String,
     drawing: String,
-    /// With the values of an example; empty if it is no layout.
+    /// The legend with the values of an example; empty if it is no layout.
     legend: String,
     facts: Option<FactsShown>,
     fault: Option<Fault>,

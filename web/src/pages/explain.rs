@@ -95,7 +95,6 @@ struct Shown {
     names: Option<String>,
     /// True if its name gives its numbers in no other form.
     hides: bool,
-    /// Of a number: its bits, drawn.
     drawing: Option<String>,
     pieces: Vec<Piece>,
     /// `None` of plain numbers.

@@ -51,7 +51,6 @@ struct History {
 struct Detail {
     w: &'static Words,
     token: String,
-    /// For the API's address.
     token_type: &'static str,
     stage: &'static str,
     stage_name: &'static str,

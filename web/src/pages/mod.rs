@@ -103,7 +103,6 @@ impl Parts {
         self.0.iter().find(|(known, _)| *known == name).map_or("", |(_, html)| html)
     }
 
-    /// Those parts that are not as in `shown`, by name.
     pub(crate) fn changed_since<'a>(&'a self, shown: Option<&Self>) -> Vec<(&'static str, &'a str)> {
         let is_news = |name: &str, html: &str| shown.is_none_or(|shown| shown.get(name) != html);
         self.0.iter().filter(|(name, html)| is_news(name, html)).map(|(name, html)| (*name, html.as_str())).collect()
@@ -162,7 +161,6 @@ pub(crate) async fn page(context: &Context<'_>, visitor: &Visitor, what: What) -
     })
 }
 
-/// `/explain?id=`.
 pub(crate) async fn explained(context: &Context<'_>, visitor: &Visitor, id: &str) -> Result<String, Problem> {
     let frame = still_frame(context, visitor, Static::Explain).await?;
     explain::page(context.masters, frame, id).await

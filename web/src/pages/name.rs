@@ -27,7 +27,7 @@ pub(crate) struct NameView {
 }
 
 impl NameView {
-    /// By an address: `string/invoices`.
+    /// Reads a name from an address: `string/invoices`.
     pub(super) fn parse(kind: &str, name: &str) -> Option<Self> {
         Some(Self { kind: kind.parse().ok()?, name: name.parse().ok()? })
     }

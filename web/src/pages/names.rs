@@ -28,7 +28,7 @@ struct NamespacesPage<'a> {
     types: Vec<&'static str>,
     /// Encodings that need nothing but their name, of numbers that have no layout.
     forms: Vec<FormOffered>,
-    /// Those of them that take a length, with `|` between them.
+    /// The encodings among them that take a length, with `|` between them.
     long_forms: String,
     search: String,
     application: String,
@@ -104,7 +104,7 @@ pub(super) struct Noted {
     pub(super) description: String,
     pub(super) application: String,
     pub(super) owner: String,
-    /// As text, and where the others are that have it.
+    /// Labels as text, and where the others are that have it.
     pub(super) labels: Vec<(String, String)>,
     pub(super) is_empty: bool,
 }

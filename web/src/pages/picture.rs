@@ -22,7 +22,7 @@ const BAR_GAP: u64 = 4;
 pub(super) struct Spark {
     /// The points of the line, newest at the right edge; empty if there is nothing to draw.
     pub(super) line: String,
-    /// The same with the ground below, to be filled.
+    /// The line with the ground below, to be filled.
     pub(super) area: String,
     pub(super) peak: u64,
 }

@@ -53,7 +53,6 @@ fn sentence(text: &str) -> String {
     format!("{first}{}.", rest.as_str())
 }
 
-/// Both masters.
 #[derive(Template)]
 #[template(path = "masters.html")]
 pub(super) struct MastersPart {
@@ -67,7 +66,7 @@ struct Card {
     id: u8,
     name: String,
     this: bool,
-    /// In the words of the API, for scripts.
+    /// The mode in the words of the API, for scripts.
     mode: String,
     mode_name: &'static str,
     tone: &'static str,

@@ -35,7 +35,6 @@ struct RoleShown {
     text: &'static str,
 }
 
-/// `/users`.
 pub(crate) async fn users(context: &Context<'_>, auth: &Auth, visitor: &Visitor) -> Result<String, Problem> {
     let frame = still_frame(context, visitor, Static::Users).await?;
     let w = frame.w;

@@ -12,7 +12,7 @@ pub(crate) enum Lang {
 impl Lang {
     pub(crate) const ALL: [Self; 2] = [Self::En, Self::Zh];
 
-    /// As in `<html lang>` and in the cookie.
+    /// The tag in `<html lang>` and in the cookie.
     pub(crate) const fn tag(self) -> &'static str {
         match self {
             Self::En => "en",

@@ -42,8 +42,7 @@ impl Ledger<Pairwise> {
         self.own_extent(&setting, fx);
     }
 
-    /// Takes a setting that both masters hold, or will with this step: if it is an extent of this run, it may be
-    /// granted from.
+    /// Takes a setting that both masters hold, or will with this step: if it is an extent of this run, it may be granted from.
     pub(super) fn own_extent(&mut self, setting: &Setting, fx: &mut Effects) {
         let (SettingKey::Axis(name), SettingValue::Axis(axis)) = (&setting.key, &setting.value) else { return };
         self.axes_changed.insert(name.clone());
@@ -86,8 +85,7 @@ impl Ledger<Pairwise> {
         }
     }
 
-    /// Tells the other master at once of a name of which nothing was told yet: agents turn to it as soon as this one is
-    /// away.
+    /// Tells the other master at once of a name of which nothing was told yet: agents turn to it as soon as this one is away.
     pub(super) fn tell_first_use_of(&mut self, now: Now, name: &GeneratorName, fx: &mut Effects) {
         if !self.agreement.pair.heard(now) {
             return;

@@ -15,9 +15,8 @@ use common::rpc::lease::Mode;
 use common::rpc::peer::Memory;
 use common::time::{Now, SpanMs};
 
-/// Time that agents have, after a meeting of two masters neither of which can prove its store, to show what they hold
-/// before anything is granted: longer than an agent waits between two heartbeats, and until it tries a lost connection
-/// again.
+/// Time that agents have, after a meeting of two masters neither of which can prove its store, to show what they hold before anything is
+/// granted: longer than an agent waits between two heartbeats, and until it tries a lost connection again.
 const QUIET: SpanMs = SpanMs::seconds(90);
 
 impl Ledger<Pairwise> {
@@ -26,9 +25,8 @@ impl Ledger<Pairwise> {
         Memory { permitted: self.agreement.observed.permit_in, unmet: self.unmet(), floor: self.caution.floor }
     }
 
-    /// Lifts leases when the other master says that it may have renewed some that nobody knows of: none of them ends before
-    /// what it was permitted, nor does what it may have confirmed and answered before it forgot. Durable before it is
-    /// handed the table.
+    /// Lifts leases when the other master says that it may have renewed some that nobody knows of: none of them ends before what it was
+    /// permitted, nor does what it may have confirmed and answered before it forgot. Durable before it is handed the table.
     pub(super) fn lift_what_was_permitted(&mut self, now: Now, fx: &mut Effects) {
         if self.unmet() {
             self.begin_quiet(now, fx);
@@ -70,8 +68,7 @@ impl Ledger<Pairwise> {
         self.put_caution(Caution { quiet: true, ..self.caution }, fx);
     }
 
-    /// Ends the quiet time at a beat: the agents have had time to show what they hold, to both, or to the one that an
-    /// operator left.
+    /// Ends the quiet time at a beat: the agents have had time to show what they hold, to both, or to the one that an operator left.
     pub(crate) fn end_quiet(&mut self, now: Now, fx: &mut Effects) {
         let met = self.mode() == Mode::Ready && self.agreement.pair.heard(now);
         let alone = self.mode() == Mode::ReadyAlone && self.identity.awaiting.is_some();

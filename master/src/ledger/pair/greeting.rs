@@ -188,8 +188,7 @@ impl Ledger<Pairwise> {
         doubt.is_none()
     }
 
-    /// Tells whether a greeting names the number that the other master was asked for, and says so also by what was known
-    /// then.
+    /// Tells whether a greeting names the number that the other master was asked for, and says so also by what was known then.
     fn said_again(&mut self, now: Now, doubt: Doubt, hello: &Hello) -> bool {
         let asked = self.agreement.pair.challenge.take_if(|challenge| hello.echo == Some(challenge.number));
         let asked = asked.filter(|challenge| now.boot - challenge.at < CHALLENGE_WAIT);

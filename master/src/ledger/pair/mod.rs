@@ -40,8 +40,7 @@ use common::token::TokenKey;
 use sections::PairedSections;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Time for which allocators serve after they have asked for their sections, when nothing else is said
-/// (`--sequence-lease`).
+/// Time for which allocators serve after they have asked for their sections, when nothing else is said (`--sequence-lease`).
 pub(crate) const SEQUENCE_LEASE_DEFAULT: SpanMs = SpanMs::seconds(5);
 
 /// State that a master of a pair keeps beside the records, to agree on them with the other one.

@@ -112,8 +112,7 @@ impl Ledger<Pairwise> {
         ))
     }
 
-    /// The reason for which nothing is granted by this calendar, or agents may refuse by theirs, with the remedy; for
-    /// the operator.
+    /// The reason for which nothing is granted by this calendar, or agents may refuse by theirs, with the remedy; for the operator.
     pub(super) fn wrong_clock(&self, now: Now) -> Option<String> {
         if let Some(why) = self.calendar_ahead(now) {
             return Some(why);
@@ -142,8 +141,7 @@ impl Ledger<Pairwise> {
         })
     }
 
-    /// Checks the calendar: clocks decide nothing about safety, but a grant that begins in a wrong year locks its value
-    /// up for long.
+    /// Checks the calendar: clocks decide nothing about safety, but a grant that begins in a wrong year locks its value up for long.
     pub(super) fn clock_is_sane(&self, now: Now) -> Result<(), Refusal> {
         if self.skewed() || self.behind(now) || self.calendar.far() {
             let max_s = u32::try_from(SKEW_MAX.0 / SECOND_MS).unwrap_or(u32::MAX);

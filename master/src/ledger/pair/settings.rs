@@ -60,8 +60,7 @@ impl Ledger<Pairwise> {
         }
     }
 
-    /// Tells the other master of this one's whitelist as long as the ledger has none: the two may have been started
-    /// with different ones.
+    /// Tells the other master of this one's whitelist as long as the ledger has none: the two may have been started with different ones.
     pub(super) fn tell_first_whitelist(&self, fx: &mut Effects) {
         if self.settings_table.get(&SettingKey::Whitelist).is_none() && !self.settings_table.whitelist().is_empty() {
             let networks = self.settings_table.whitelist().iter().take(NETWORKS_MAX).copied().collect();
