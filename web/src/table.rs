@@ -104,7 +104,7 @@ impl FromStr for Search {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         if text.is_empty() || text.chars().count() > Self::LEN_MAX || text.chars().any(char::is_control) {
-            return Err(format!("1 to {} characters can be looked for", Self::LEN_MAX));
+            return Err(format!("1 to {} characters can be searched for", Self::LEN_MAX));
         }
         Ok(Self(text.to_ascii_lowercase()))
     }

@@ -271,7 +271,7 @@ async fn the_page_shows_who_serves_what_without_colour_too() {
              4,097 to 4,100: edge-02 (waiting); 4,101 to 9,000: edge-02\"",
             "fill=\"url(#owner-0)\"",
             "9,001 of 42,950 sections given",
-            "5 on their way",
+            "5 moving",
             "40 served by nobody",
             "goes to edge-02",
             "4,097 to 4,100",

@@ -428,7 +428,7 @@ mod tests {
         assert!(map.bars[1].pieces.is_empty(), "what was never asked for stands behind");
         assert_eq!(map.bars[0].ends, Some(("100".to_owned(), "100,099".to_owned())));
         assert_eq!(map.bars[0].given, "10 of 42,950 sections given");
-        assert_eq!(map.bars[0].moving.as_deref(), Some("5 on their way"));
+        assert_eq!(map.bars[0].moving.as_deref(), Some("5 moving"));
         assert_eq!(map.legend, [(0, "a".to_owned()), (1, "b".to_owned())]);
         let label = "Sections 100 to 100,099 of inbox: 100 to 100: b; 101 to 100,098: a (served by nobody); \
                      100,099 to 100,099: a";

@@ -24,7 +24,7 @@ macro_rules! access {
     // Audit
     audit_hint: "Who changed what, when and from where: written by each master together with the change itself, each line chained to the one before it.", "何人于何时何地更改了什么：由每台主控与更改同时写入，逐行链接。";
     by: "By", "来源类别";
-    by_people: "people, and what is rare", "人员及罕见事件";
+    by_people: "people, and rare events", "人员及罕见事件";
     by_machines: "masters and agents", "主控与代理";
     by_all: "everybody", "全部";
     line: "Line", "行号";
@@ -35,7 +35,7 @@ macro_rules! access {
     about: "About", "对象";
     detail: "Detail", "详情";
     audit_none: "No line matches.", "没有符合的记录。";
-    audit_none_yet: "None of the 10,000 lines looked at matches; older ones may.", "已查看的 10,000 行中没有符合的记录，更早的行中可能有。";
+    audit_none_yet: "None of the 10,000 lines searched matches; older ones may.", "已查看的 10,000 行中没有符合的记录，更早的行中可能有。";
     older: "Older lines", "更早的记录";
     newest: "Newest lines", "最新的记录";
     filter_audit: "Filter the audit", "筛选审计";
@@ -63,7 +63,7 @@ macro_rules! access {
     act_rolled_back: "ledger rolled back", "账本回退";
     act_vouch: "store vouched for", "担保存储未被改动";
     act_reverted: "both ledgers put back", "两个账本均被恢复";
-    act_after_revert: "goes on after a loss", "丢失后继续";
+    act_after_revert: "resumed after a loss", "丢失后继续";
     act_forget_clock: "clock forgotten", "忘记时钟";
     act_login: "logged in", "登录";
     act_lockout: "locked out", "被锁定";
@@ -104,19 +104,19 @@ macro_rules! access {
     own_password_button: "Change", "更改";
     own_password_done: "Your password is changed. Log in with it.", "密码已更改，请用新密码登录。";
     keys: "API keys", "API 密钥";
-    keys_hint: "For scripts: sent as Authorization: Bearer KEY. A key is shown once, when it is made.", "供脚本使用：以 Authorization: Bearer KEY 发送。密钥仅在创建时显示一次。";
-    no_keys: "No key was made yet.", "尚无密钥。";
-    add_key: "Make a key", "创建密钥";
-    add_key_button: "Make", "创建";
-    add_key_done: "Key {name} is made. Copy it now: it is never shown again.", "密钥 {name} 已创建。请立即复制，之后不再显示。";
+    keys_hint: "For scripts: sent as Authorization: Bearer KEY. A key is shown once, when it is created.", "供脚本使用：以 Authorization: Bearer KEY 发送。密钥仅在创建时显示一次。";
+    no_keys: "There are no keys yet.", "尚无密钥。";
+    add_key: "Create a key", "创建密钥";
+    add_key_button: "Create", "创建";
+    add_key_done: "Key {name} is created. Copy it now: it is never shown again.", "密钥 {name} 已创建。请立即复制，之后不再显示。";
     remove_key_title: "Remove the key {name}?", "移除密钥 {name}？";
     remove_key_text: "Scripts that use it are refused at once.", "使用它的脚本立即被拒绝。";
     remove_key_done: "The key {name} is removed.", "密钥 {name} 已移除。";
 
     // Settings
-    settings_hint: "What the cluster was made with, and how this master was started. None of it changes while it runs.", "集群创建时的参数与本主控的启动参数，运行期间不变。";
-    backup: "Backing up", "备份";
-    backup_hint: "What names stand for, their notes, networks and users, without passwords, keys or secrets. A store itself is never put back.", "名称的定义与备注、网络和用户，不含密码、密钥和机密。存储本身绝不可恢复使用。";
+    settings_hint: "The parameters of the cluster, and the flags this master was started with. None of it changes while it runs.", "集群创建时的参数与本主控的启动参数，运行期间不变。";
+    backup: "Backup", "备份";
+    backup_hint: "Names with their definitions and notes, networks and users, without passwords, keys or secrets. A store itself is never restored.", "名称的定义与备注、网络和用户，不含密码、密钥和机密。存储本身绝不可恢复使用。";
     export: "Export", "导出";
     import: "Import", "导入";
     import_file: "File of an export", "导出的文件";
@@ -143,10 +143,10 @@ macro_rules! access {
     wrong_login: "There is no such user with this password.", "用户名或密码不正确。";
     locked_out: "Too many failed logins. Try again in {0} min.", "登录失败次数过多，请在 {0} 分钟后重试。";
     first_login: "First start? The user is admin, and the password is in the file admin-password of master 1’s data folder.", "首次启动？用户名为 admin，密码在 1 号主控数据目录的 admin-password 文件中。";
-    error_400: "This cannot be understood", "无法理解该请求";
+    error_400: "The request cannot be understood", "无法理解该请求";
     error_403: "You may not do this", "没有权限";
-    error_404: "There is nothing here", "页面不存在";
-    error_503: "Not now", "暂时不可用";
+    error_404: "Page not found", "页面不存在";
+    error_503: "Not available now", "暂时不可用";
     error_other: "Something went wrong", "出错了";
     } };
 }

@@ -19,9 +19,9 @@ macro_rules! frame {
     skip: "Skip to the content", "跳到正文";
     menu: "Menu", "菜单";
     navigation: "Pages", "页面";
-    preferences: "Language and look", "语言与外观";
+    preferences: "Language and theme", "语言与外观";
     language: "Language", "语言";
-    theme: "Look", "外观";
+    theme: "Theme", "外观";
     theme_auto: "System", "跟随系统";
     theme_light: "Light", "浅色";
     theme_dark: "Dark", "深色";
@@ -41,7 +41,7 @@ macro_rules! frame {
     no: "no", "否";
     cancel: "Cancel", "取消";
     failed: "That did not work", "操作失败";
-    unreachable: "The console did not answer. Nothing is known about what became of it: look before you try again.", "控制台没有响应，结果未知：重试前请先查看当前状态。";
+    unreachable: "The console did not answer. Whether the change was made is not known: check before you try again.", "控制台没有响应，结果未知：重试前请先查看当前状态。";
     copy: "Copy", "复制";
     copied: "Copied", "已复制";
 
@@ -67,6 +67,6 @@ macro_rules! frame {
     status_skew_text: "New leases can still be granted; check the time service on both machines.", "仍可授予新租约；请检查两台机器的时间服务。";
     status_calendar: "The calendar of master {0} jumped ahead", "主控 {0} 的日历时间向前跳变";
     status_calendar_text: "It is {0} ahead of the machine’s own clock, by which this master goes on. Correct it by the time service; if it is right now, restart this master. A jump of a day at most that stands for five minutes is followed by itself.", "它比机器自身的时钟快 {0}，本主控按后者继续运行。请用时间服务校正；如果现在的时间是对的，请重启本主控。不超过一天且持续五分钟的跳变会被自动采纳。";
-    gate: "Changes need both masters, and the other one is away. Start it or mend the network between them; then this can be done.", "更改需要两台主控都在线，而另一台目前不在。请启动它或修复网络后再操作。";
+    gate: "Changes need both masters, and the other one is away. Start it or repair the network between them; then this can be done.", "更改需要两台主控都在线，而另一台目前不在。请启动它或修复网络后再操作。";
     } };
 }

@@ -43,7 +43,7 @@ macro_rules! leases {
     resting: "resting", "静置中";
     free: "free", "空闲";
     values: "{0} values", "{0} 个取值";
-    recent: "What happened", "最近事件";
+    recent: "Recent events", "最近事件";
     recent_none: "Nothing among the last lines of the audit.", "最近的审计记录中没有。";
     recent_machines: "By masters and agents", "主控与代理自动执行";
     all_audit: "All of the audit", "查看全部审计";
@@ -113,7 +113,7 @@ macro_rules! leases {
     lease_span: "The span of time in which this agent may stamp this token", "该代理可使用此令牌的时间段";
     rests_until: "Rests until", "静置至";
     history: "History", "历史";
-    history_hint: "What both masters wrote down about this token, the newest first. Renewals by the agent itself are not written down.", "两台主控对该令牌的记录，最新在前。代理自身的续租不记录。";
+    history_hint: "Lines of the audit about this token, the newest first. Renewals by the agent itself are not in it.", "两台主控对该令牌的记录，最新在前。代理自身的续租不记录。";
     history_none: "The audit says nothing of this token.", "审计中没有该令牌的记录。";
     back_to_leases: "All leases", "全部租约";
     renew: "Renew", "续租";

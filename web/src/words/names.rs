@@ -43,13 +43,13 @@ macro_rules! names {
     labels_hint: "one a line: key=value; at most 16, a key of a-z 0-9 -", "每行一个：key=value；最多 16 个，键由 a-z 0-9 - 组成";
     one_name: "Name {0}", "名称 {0}";
     back_to_names: "All names", "全部名称";
-    noted: "Noted about it", "备注";
+    noted: "Note", "备注";
     noted_hint: "None of this changes its IDs, so it may change at any time. Both masters write it down.", "这些内容不影响其 ID，可随时更改。两个主控都会记录。";
-    noted_nothing: "Nothing is noted about this name.", "该名称没有备注。";
-    note: "Change what is noted", "更改备注";
+    noted_nothing: "There is no note about this name.", "该名称没有备注。";
+    note: "Edit the note", "更改备注";
     note_button: "Save", "保存";
     note_done: "Saved what is noted about {name}.", "已保存 {name} 的备注。";
-    name_changes: "What was changed, and by whom", "更改记录";
+    name_changes: "Changes, and by whom", "更改记录";
     served: "Agents that can serve it", "可提供服务的代理";
     served_hint: "Those that hold a token of its type. An agent tells the masters of the sixteen names that it minted most by; what is left is known where no other name of that agent has less.", "即持有该类型令牌的代理。代理向主控报告其发号最多的十六个名称；仅当该代理没有其他名称剩余更少时，才知道剩余容量。";
     serves_none: "No agent holds a token of type {0}: start agents with it in --token-types.", "没有代理持有 {0} 类型的令牌：请在代理的 --token-types 中加入该类型。";
@@ -89,7 +89,7 @@ macro_rules! names {
     name_free: "free: nothing was registered", "可用：未注册任何内容";
     name_known: "registered like this already", "已按此定义注册";
     per_day: "IDs a day of a token", "每令牌每天的 ID 数";
-    tried_warning: "Mind", "提醒";
+    tried_warning: "Warning", "提醒";
     seq_width: "Width of the numbers", "数字位宽";
     seq_first: "First number", "首个号码";
     seq_first_hint: "of each key; leave empty for 1", "每个键的首个号码；留空为 1";
@@ -105,7 +105,7 @@ macro_rules! names {
     register_warning: "This is for ever: a name can be retired, but never stands for anything else.", "注册后永久有效：名称可停用，但不可改作他用。";
 
     // Axes
-    axes_hint: "An axis holds the places of a name of kind segment. Both masters grant extents of it to one of them, and that one grants segments of these to agents. What is told of use and time is an estimate by the last hours.", "号段轴是 segment 类名称的全部位置。两台主控共同将其中一段授予其中一台，该主控再从中向代理授予号段。用量与时长按最近数小时估算。";
+    axes_hint: "An axis holds the places of a name of kind segment. Both masters grant extents of it to one of them, and that one grants segments of these to agents. Use and duration are estimates from the last hours.", "号段轴是 segment 类名称的全部位置。两台主控共同将其中一段授予其中一台，该主控再从中向代理授予号段。用量与时长按最近数小时估算。";
     axis_places: "Places", "位置";
     up_to: "up to", "至";
     axis_number: "number = {0} + {1} × place", "数字 = {0} + {1} × 位置";
@@ -114,7 +114,7 @@ macro_rules! names {
     last_extent: "Last extent", "最近授予的一段";
     places_to: "{0} to {1}", "{0} 至 {1}";
     axis_left: "Left at this master", "本主控剩余";
-    axis_per_day: "Used a day", "每日用量";
+    axis_per_day: "Used per day", "每日用量";
     axis_free: "Not granted yet", "尚未授予";
     axis_lasts: "Lasts at this rate", "按此用量可用";
     axis_over: "all of it is granted", "已全部授予";

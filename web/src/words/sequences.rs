@@ -10,7 +10,7 @@ macro_rules! sequences {
     sections: "Sections", "区段";
     section_from_to: "{0} to {1}", "{0} 至 {1}";
     sections_of: "{0} of {1} sections given", "已分配 {0} 个区段，共 {1} 个";
-    sections_moving: "{0} on their way", "{0} 个正在移动";
+    sections_moving: "{0} moving", "{0} 个正在移动";
     sections_unserved: "{0} served by nobody", "{0} 个无代理服务";
     sections_map: "Who serves what", "区段分布";
     sections_map_hint: "Each bar goes from the first to the last section that was ever asked for. The table says the same in words.", "每条从第一个到最后一个被请求过的区段。下表以文字列出相同内容。";
