@@ -28,7 +28,7 @@ use web::{
     SequenceRow, SettingsRow, Unavailable, count_pools,
 };
 
-/// Lines of the audit that are looked through for those about one token.
+/// Lines of the audit that are searched for those about one token.
 const HISTORY_SCAN_MAX: usize = 100_000;
 
 /// The masters as this one sees them.
@@ -93,12 +93,12 @@ impl<A: Audit> Admin<A> {
 }
 
 /// A value that is not free.
-enum Taken<'a> {
+enum InUse<'a> {
     Proposed(&'a Prep),
     Leased(&'a Lease, LeaseStage),
 }
 
-impl<'a> Taken<'a> {
+impl<'a> InUse<'a> {
     fn stage(&self) -> LeaseStage {
         match self {
             Self::Proposed(_) => LeaseStage::Granting,
@@ -122,7 +122,7 @@ impl<'a> Taken<'a> {
 }
 
 /// Everything that is not free, ascending: one entry a value, its proposal rather than its last lease.
-fn taken(ledger: &Ledger, now: WallMs) -> impl Iterator<Item = (TokenKey, Taken<'_>)> {
+fn in_use(ledger: &Ledger, now: WallMs) -> impl Iterator<Item = (TokenKey, InUse<'_>)> {
     let parameters = ledger.identity().parameters;
     let table = ledger.table();
     let mut proposed = table.preps().peekable();
@@ -138,16 +138,16 @@ fn taken(ledger: &Ledger, now: WallMs) -> impl Iterator<Item = (TokenKey, Taken<
             (Some(_), None) => false,
         };
         if next_is_leased {
-            leased.next().map(|(key, lease, stage)| (key, Taken::Leased(lease, stage)))
+            leased.next().map(|(key, lease, stage)| (key, InUse::Leased(lease, stage)))
         } else {
-            proposed.next().map(|prep| (prep.key, Taken::Proposed(prep)))
+            proposed.next().map(|prep| (prep.key, InUse::Proposed(prep)))
         }
     })
 }
 
 fn page_of(ledger: &Ledger, now: WallMs, filter: &LeaseFilter, page: Page) -> LeasePage {
     let parameters = ledger.identity().parameters;
-    let all = taken(ledger, now).map(|(key, entry)| (entry.fields(key), entry));
+    let all = in_use(ledger, now).map(|(key, entry)| (entry.fields(key), entry));
     let matching = all.filter(|(fields, _)| filter.admits(fields));
     page.cut(matching, |key, entry| entry.row(key, &parameters))
 }
@@ -194,7 +194,7 @@ impl<A: Audit> Masters for Admin<A> {
 
     fn pools(&self) -> BoxFuture<'_, Result<Vec<PoolRow>, Unavailable>> {
         self.look(|ledger, now| {
-            let taken = taken(ledger, now.wall).map(|(key, entry)| (key, entry.stage()));
+            let taken = in_use(ledger, now.wall).map(|(key, entry)| (key, entry.stage()));
             count_pools(ledger.identity().parameters.uint2_max(), taken)
         })
     }
@@ -332,8 +332,8 @@ fn noted(ledger: &Ledger, name: &GeneratorName) -> About {
 
 /// The token types of which somebody holds a lease.
 fn leased_types(ledger: &Ledger, now: WallMs) -> BTreeSet<TokenType> {
-    let held = taken(ledger, now).filter_map(|(_, entry)| match entry {
-        Taken::Leased(lease, LeaseStage::Held) => Some(lease.token_type),
+    let held = in_use(ledger, now).filter_map(|(_, entry)| match entry {
+        InUse::Leased(lease, LeaseStage::Held) => Some(lease.token_type),
         _ => None,
     });
     held.collect()

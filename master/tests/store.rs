@@ -135,7 +135,7 @@ fn the_audit_is_a_chain_that_is_read_and_verified() {
 }
 
 /// What the programs do with a store, whatever keeps it.
-fn serves_the_programs<S: Store>(place: &S::Place) {
+fn serves_the_programs<S: Store>(place: &S::Location) {
     assert!(S::vacant(place).is_ok() && matches!(S::open(place), Err(StoreError::Missing(_))));
     let mut draft = S::draft(place).unwrap();
     draft.commit(&[Write::Identity(identity()), line(1)], 5).unwrap();

@@ -323,7 +323,7 @@ impl Encoding {
 
     /// Checks that there is such an encoding of numbers up to `last`, without the cost of building one: `sqids` goes through a list of words at
     /// each build.
-    /// Of `ff1` everything is looked at but the key, and of a strategy what every program can see.
+    /// Of `ff1` everything is checked but the key, and of a strategy what every program can know.
     ///
     /// # Errors
     /// As of [`of`](Self::of), but for [`InvalidEncoding::NoKey`].

@@ -25,7 +25,7 @@ use crate::time::{SpanMs, WallMs};
 use serde::Serialize;
 use std::fmt;
 
-/// The longest text that is looked at, in bytes: longer than any ID there is.
+/// The longest text that is read, in bytes: longer than any ID there is.
 pub const TEXT_LEN_MAX: usize = 256;
 const _: () = assert!(TEXT_LEN_MAX > Template::LEN_MAX);
 /// Readings that are told apart; further ones are left out.

@@ -163,11 +163,11 @@ pub(super) struct Placement {
     /// Bits in all pieces.
     bits: u32,
     /// The least significant first.
-    pieces: Vec<Piece>,
+    pieces: Vec<BitRun>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Piece {
+struct BitRun {
     /// Its bits in the ID.
     mask: u128,
     /// The bits by which they stand higher there than in the number.
@@ -185,7 +185,7 @@ impl Placement {
         match self.pieces.first_mut() {
             // The fields of a calendar stand side by side.
             Some(above) if above.up == shift => above.mask |= mask,
-            _ => self.pieces.insert(0, Piece { mask, up: shift }),
+            _ => self.pieces.insert(0, BitRun { mask, up: shift }),
         }
     }
 
@@ -207,7 +207,7 @@ impl Placement {
     /// The bit at which it begins in the ID, if it stands there in one piece.
     pub(super) fn shift(&self) -> Option<u32> {
         match self.pieces[..] {
-            [Piece { up, .. }] => Some(up),
+            [BitRun { up, .. }] => Some(up),
             _ => None,
         }
     }

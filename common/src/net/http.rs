@@ -1,7 +1,7 @@
 //! HTTP/1.1 on a connection that has a place.
 
 use super::io::ByteStream;
-use super::places::{Asked, Place};
+use super::places::{Place, RequestGuard};
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
@@ -25,7 +25,7 @@ pub struct Heard {
 #[derive(Debug)]
 pub struct Answer<B> {
     body: B,
-    _asked: Asked,
+    _asked: RequestGuard,
 }
 
 /// HTTP/1.1 for connections on which a request's head may have so many bytes and take so long, idle time before it included.

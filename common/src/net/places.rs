@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
-/// The part of all places that is looked for at once to make room one after the other: who looks at all of them for each
+/// The part of all places that is picked at once to make room one after the other: who searches all of them for each
 /// newcomer is kept busy by a flood of them.
 const LOOK_AHEAD_PART: usize = 64;
 
@@ -73,7 +73,7 @@ struct Taken {
 
 /// A request that is under way; dropped when it is answered.
 #[derive(Debug)]
-pub struct Asked(Place);
+pub struct RequestGuard(Place);
 
 impl Places {
     /// A set of so many places.
@@ -175,12 +175,12 @@ impl Seat {
 
 impl Place {
     /// Notes a request that has come whole: until the result is dropped, the connection is at work.
-    pub fn begin(&self) -> Asked {
+    pub fn begin(&self) -> RequestGuard {
         let seat = &self.0.seat;
         seat.under_way.fetch_add(1, Relaxed);
         seat.asked.store(true, Relaxed);
         seat.waits_since.store(AT_WORK, Relaxed);
-        Asked(self.clone())
+        RequestGuard(self.clone())
     }
 
     /// Notes that a request has come, for a connection that answers one request after the other and says itself when it
@@ -273,7 +273,7 @@ impl Place {
     }
 }
 
-impl Drop for Asked {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
         let Taken { seat, places } = &*self.0.0;
         if seat.under_way.fetch_sub(1, Relaxed) == 1 {

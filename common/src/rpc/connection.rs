@@ -72,12 +72,12 @@ pub struct Bounds {
 
 /// A request with its part of the budget, until it is answered.
 #[derive(Debug)]
-pub struct Asked<Req> {
+pub struct Charged<Req> {
     request: Req,
     charge: Option<Charge>,
 }
 
-impl<Req: RequestName> RequestName for Asked<Req> {
+impl<Req: RequestName> RequestName for Charged<Req> {
     fn name(&self) -> &str {
         self.request.name()
     }
@@ -120,11 +120,11 @@ impl<S: Serve, W: Fn(&S::Req) -> usize> Accounted<S, W> {
 }
 
 impl<S: Serve, W: Fn(&S::Req) -> usize> Serve for Accounted<S, W> {
-    type Req = Asked<S::Req>;
+    type Req = Charged<S::Req>;
     type Resp = Answer<S::Resp>;
 
     async fn serve(self, context: tarpc::context::Context, asked: Self::Req) -> Result<Self::Resp, ServerError> {
-        let Asked { request, charge } = asked;
+        let Charged { request, charge } = asked;
         let bytes = (self.weigh)(&request);
         // Boxed, because few calls need it and tarpc moves the future of each several times on its way.
         let kept = if bytes > FREE_ANSWER_LEN { Some(Box::pin(self.keep(bytes)).await) } else { None };
@@ -282,7 +282,7 @@ impl<IO: ByteStream, Req: DeserializeOwned, Resp> Connection<IO, Req, Resp> {
         Poll::Pending
     }
 
-    fn poll_next_message(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<ClientMessage<Asked<Req>>>>> {
+    fn poll_next_message(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<ClientMessage<Charged<Req>>>>> {
         loop {
             if self.write.len() >= UNSENT_MAX {
                 // It is not the other end that lets the frame wait now.
@@ -370,11 +370,11 @@ impl<IO: ByteStream, Req, Resp> Connection<IO, Req, Resp> {
     }
 }
 
-fn accounted<Req>(message: ClientMessage<Req>, charge: Option<Charge>) -> io::Result<ClientMessage<Asked<Req>>> {
+fn accounted<Req>(message: ClientMessage<Req>, charge: Option<Charge>) -> io::Result<ClientMessage<Charged<Req>>> {
     Ok(match message {
         ClientMessage::Request(Request { mut context, id, message }) => {
             context.deadline = context.deadline.min(Instant::now() + DEADLINE_MAX);
-            ClientMessage::Request(Request { context, id, message: Asked { request: message, charge } })
+            ClientMessage::Request(Request { context, id, message: Charged { request: message, charge } })
         }
         ClientMessage::Cancel { trace_context, request_id } => ClientMessage::Cancel { trace_context, request_id },
         _ => return Err(io::Error::new(io::ErrorKind::InvalidData, "a message of an unknown kind")),
@@ -382,7 +382,7 @@ fn accounted<Req>(message: ClientMessage<Req>, charge: Option<Charge>) -> io::Re
 }
 
 impl<IO: ByteStream, Req: DeserializeOwned, Resp> Stream for Connection<IO, Req, Resp> {
-    type Item = io::Result<ClientMessage<Asked<Req>>>;
+    type Item = io::Result<ClientMessage<Charged<Req>>>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.get_mut().poll_next_message(cx).map(Result::transpose)

@@ -20,7 +20,7 @@ fn request(id: u64, text: &str) -> Vec<u8> {
     [&u32::try_from(bytes.len()).unwrap().to_be_bytes()[..], &bytes].concat()
 }
 
-fn taken(message: Option<io::Result<ClientMessage<Asked<String>>>>) -> Asked<String> {
+fn taken(message: Option<io::Result<ClientMessage<Charged<String>>>>) -> Charged<String> {
     match message {
         Some(Ok(ClientMessage::Request(request))) => request.message,
         other => panic!("{other:?}"),

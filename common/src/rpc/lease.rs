@@ -99,7 +99,7 @@ pub struct TokenRequest {
     /// The token type that it wants.
     pub token_type: TokenType,
     /// Sessions that the agent's serial file had before and that it gives up, the newest first; at most [`FORMER_MAX`]
-    /// are looked at. To show a session is to prove that it was one's own. The leases of those under the same agent's
+    /// are read. To show a session is to prove that it was one's own. The leases of those under the same agent's
     /// name are denied, and do not count among the open ones that an agent may have.
     pub former: Vec<SessionId>,
 }

@@ -115,7 +115,7 @@ pub struct Found {
 pub struct FindRequest {
     /// The cluster the caller belongs to; `None` if it never met one.
     pub cluster: Option<ClusterId>,
-    /// The names; those beyond [`NAMESPACES_PAGE_MAX`](super::lease::NAMESPACES_PAGE_MAX) are not looked at.
+    /// The names; those beyond [`NAMESPACES_PAGE_MAX`](super::lease::NAMESPACES_PAGE_MAX) are ignored.
     pub names: Vec<GeneratorName>,
 }
 

@@ -31,7 +31,7 @@ pub(crate) const YEARS: std::ops::RangeInclusive<i32> = 1970..=9999;
 
 /// Parts of a date that a template names, and what they say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Named {
+pub(super) struct DateParts {
     year: Option<u32>,
     month: Option<u32>,
     day: Option<u32>,
@@ -121,7 +121,7 @@ impl DateFormat {
     }
 
     /// Adds what it names to `named`, with the numbers that `text` has there; `None` where there are none.
-    pub(super) fn read(&self, text: &str, named: &mut Named) -> Option<()> {
+    pub(super) fn read(&self, text: &str, named: &mut DateParts) -> Option<()> {
         let mut rest = text;
         for atom in &self.0 {
             let (field, tail) = rest.split_at_checked(atom.width())?;
@@ -140,7 +140,7 @@ impl DateFormat {
     }
 
     /// Marks in `named` what it names, with numbers that mean nothing.
-    pub(super) fn name(&self, named: &mut Named) {
+    pub(super) fn name(&self, named: &mut DateParts) {
         for atom in &self.0 {
             match atom {
                 Atom::Year => named.year = Some(0),
@@ -153,7 +153,7 @@ impl DateFormat {
     }
 }
 
-impl Named {
+impl DateParts {
     /// Checks that year and day are named, so that no two days are written alike.
     pub(super) fn complete(&self) -> Result<(), TemplateError> {
         let refuse = |missing, why| Err(TemplateError::DateIncomplete { missing, why });

@@ -3,7 +3,7 @@
 //! Strings of two lengths differ, and so do strings that have no character in common at some place. What a piece can
 //! write at each of its places is known: the proof goes from place to place and takes the pieces for independent of each
 //! other. That can only make it see more strings than there are: what it calls disjoint is, and what it cannot call so
-//! may still be. For those an example is looked for, which both templates themselves read as theirs.
+//! may still be. For those an example is searched for, which both templates themselves read as theirs.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::date::YEARS;

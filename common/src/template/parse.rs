@@ -2,7 +2,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::check::CheckKind;
-use super::date::{DateFormat, Named};
+use super::date::{DateFormat, DateParts};
 use super::{PartKind, Piece, Radix, Serial, Template, TemplateError, What};
 use crate::digits::{read_decimal, shown};
 use crate::token::TokenFamily;
@@ -71,7 +71,7 @@ fn prove(pieces: &[Piece]) -> Result<Serial, TemplateError> {
         match what {
             What::Literal(_) => continue,
             What::Date(format) => {
-                format.name(named.get_or_insert_with(Named::default));
+                format.name(named.get_or_insert_with(DateParts::default));
                 continue;
             }
             What::Serial(one) => serial = Some(*one),

@@ -1,7 +1,7 @@
 //! Taking a string ID apart again: exactly, or not at all.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::date::Named;
+use super::date::DateParts;
 use super::{Piece, TakeApartError, Template, What};
 use crate::calendar::DayBucket;
 use crate::digits::shown;
@@ -120,7 +120,7 @@ impl Template {
 
     /// The day that the dates name together.
     fn read_date(&self, id: &str) -> Result<NaiveDate, TakeApartError> {
-        let mut named = Named::default();
+        let mut named = DateParts::default();
         let refuse = |piece: &Piece| piece.refuse(id, "a day that exists, from 1970 on".to_owned());
         let mut refusal = TakeApartError::NotAscii;
         for piece in &self.pieces {

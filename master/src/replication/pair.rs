@@ -73,14 +73,14 @@ pub struct Pair {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Exchange {
     pub(crate) id: u64,
-    pub(crate) asked: Asked,
+    pub(crate) asked: PageRequest,
     pub(crate) asked_at: BootMs,
 }
 
 /// The page that was asked for last, by what it follows: first all leases, then the settings that did not fit the last page of those, then
 /// the sections.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Asked {
+pub(crate) enum PageRequest {
     Leases(Option<TokenKey>),
     Settings(SettingKey),
     Sections(Option<SectionKey>),

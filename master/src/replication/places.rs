@@ -28,12 +28,12 @@ struct Inner {
     /// Addresses that `--peer` last resolved to.
     peers: BTreeSet<IpAddr>,
     /// Connections in the order in which they came, or were proved.
-    taken: Vec<Taken>,
+    taken: Vec<Connection>,
     next: u64,
 }
 
 #[derive(Debug)]
-struct Taken {
+struct Connection {
     number: u64,
     class: Class,
     end: CancellationToken,
@@ -75,7 +75,7 @@ impl Places {
         let class = if inner.peers.contains(&from.to_canonical()) { Class::FromPeer } else { Class::FromElsewhere };
         inner.next += 1;
         let (number, end) = (inner.next, CancellationToken::new());
-        inner.put(Taken { number, class, end: end.clone() });
+        inner.put(Connection { number, class, end: end.clone() });
         Place { places: self.clone(), number, end }
     }
 
@@ -87,7 +87,7 @@ impl Places {
 
 impl Inner {
     /// One more of a class; the oldest of it makes room.
-    fn put(&mut self, taken: Taken) {
+    fn put(&mut self, taken: Connection) {
         let class = taken.class;
         while self.taken.iter().filter(|other| other.class == class).count() >= class.max() {
             let Some(oldest) = self.taken.iter().position(|other| other.class == class) else { break };
@@ -104,7 +104,7 @@ impl Place {
         let Some(at) = inner.taken.iter().position(|taken| taken.number == self.number) else { return };
         if inner.taken.get(at).is_some_and(|taken| taken.class != Class::Proved) {
             let taken = inner.taken.remove(at);
-            inner.put(Taken { class: Class::Proved, ..taken });
+            inner.put(Connection { class: Class::Proved, ..taken });
         }
     }
 

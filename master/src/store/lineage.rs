@@ -2,7 +2,7 @@
 //!
 //! A copy of a store, one that was put back from a backup and one on a disk that was reverted hold the same bytes as the
 //! store they come from, and would go on renewing what the store itself, or the other master, has long ended. A file beside
-//! the anchor keeps what the anchor looked like to the kernel after its last write: none of that comes along with a copy,
+//! the anchor keeps the kernel's view of the anchor after its last write: none of that comes along with a copy,
 //! and whatever is done to the anchor in place sets its ctime, which no system call sets back. `judge` compares; a store
 //! that fails is not damaged, but its master promises nothing alone before it has met the other one.
 //!

@@ -76,7 +76,7 @@ impl Audit for MemoryStore {
 
 impl Store for MemoryStore {
     /// The records that its clones share.
-    type Place = Self;
+    type Location = Self;
     type Draft = MemoryDraft;
     type Audit = Self;
 

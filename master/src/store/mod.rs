@@ -46,7 +46,7 @@ pub fn open(dir: &Path) -> Result<(impl Store + use<>, Loaded), StoreError> {
 
 /// A place for the ledger's records. One process has it open at a time.
 pub trait Store: Sized + Send + 'static {
-    type Place: ?Sized;
+    type Location: ?Sized;
     type Draft: Draft;
     type Audit: Audit;
 
@@ -54,19 +54,19 @@ pub trait Store: Sized + Send + 'static {
     ///
     /// # Errors
     /// [`StoreError::Exists`].
-    fn vacant(place: &Self::Place) -> Result<(), StoreError>;
+    fn vacant(place: &Self::Location) -> Result<(), StoreError>;
 
     /// Begins a new store. It is none until it is published.
     ///
     /// # Errors
     /// [`StoreError::Exists`] if there is one; the system's otherwise.
-    fn draft(place: &Self::Place) -> Result<Self::Draft, StoreError>;
+    fn draft(place: &Self::Location) -> Result<Self::Draft, StoreError>;
 
     /// Makes the store of a new master, whole or not at all.
     ///
     /// # Errors
     /// [`StoreError::Exists`] if there is one; the system's otherwise.
-    fn format(place: &Self::Place, identity: Identity) -> Result<(), StoreError> {
+    fn format(place: &Self::Location, identity: Identity) -> Result<(), StoreError> {
         let mut draft = Self::draft(place)?;
         draft.commit(&[Write::Identity(identity)], 0)?;
         draft.publish()
@@ -76,7 +76,7 @@ pub trait Store: Sized + Send + 'static {
     ///
     /// # Errors
     /// [`StoreError::Missing`], [`StoreError::Locked`], [`StoreError::Damaged`], or what the system says.
-    fn open(place: &Self::Place) -> Result<(Self, Loaded), StoreError>;
+    fn open(place: &Self::Location) -> Result<(Self, Loaded), StoreError>;
 
     /// A way to read the audit while the store is written.
     fn audit(&self) -> Self::Audit;

@@ -8,7 +8,7 @@
 //! ```text
 //! DATA_DIR/ledger/sled/    sled's own
 //! DATA_DIR/ledger/anchor   one ANCH record: the numbers of the last durable change and of the last commit
-//! DATA_DIR/ledger/lineage  what the anchor looked like after its last write (`lineage.rs`)
+//! DATA_DIR/ledger/lineage  the kernel's view of the anchor after its last write (`lineage.rs`)
 //! DATA_DIR/reserve         room for a start on a full disk
 //! ```
 
@@ -157,7 +157,7 @@ impl Draft for DiskDraft {
 }
 
 impl Store for DiskStore {
-    type Place = Path;
+    type Location = Path;
     type Draft = DiskDraft;
     type Audit = DiskAudit;
 

@@ -1,6 +1,6 @@
 //! Users, their passwords and roles, and API keys.
 
-use super::{From, ProblemBody, Refused, Sent, body, caller, path, read_as};
+use super::{ChangeErrors, From, ProblemBody, Sent, body, caller, path, read_as};
 use crate::auth::{Auth, Role, Source, Who, acceptable, hash_of, new_key};
 use crate::problem::Problem;
 use axum::Json;
@@ -15,7 +15,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-type Named = Result<Path<String>, PathRejection>;
+type NamePath = Result<Path<String>, PathRejection>;
 /// Somebody with a role: a user, or an API key.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct AccountRow {
@@ -119,7 +119,7 @@ pub(crate) async fn users(State(auth): State<Arc<Auth>>, who: Who) -> Result<Jso
     responses(
         (status = 201, description = "Made: both masters hold it", body = AccountRow),
         (status = 409, description = "`name_taken`, `too_many`", body = ProblemBody, content_type = "application/problem+json"),
-        Refused
+        ChangeErrors
     ),
     security(("login" = ["admin"]), ("key" = ["admin"]))
 )]
@@ -151,7 +151,7 @@ pub(crate) async fn add_user(
         (status = 403, description = "`forbidden`; `wrong_password` if `current` is not the present one", body = ProblemBody, content_type = "application/problem+json"),
         (status = 404, description = "`not_found`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 429, description = "`locked_out`: too many wrong passwords", body = ProblemBody, content_type = "application/problem+json"),
-        Refused
+        ChangeErrors
     ),
     security(("login" = ["viewer"]), ("key" = ["admin"]))
 )]
@@ -159,7 +159,7 @@ pub(crate) async fn set_password(
     State(auth): State<Arc<Auth>>,
     who: Who,
     from: From,
-    named: Named,
+    named: NamePath,
     form: Sent,
 ) -> Result<Json<AccountRow>, Problem> {
     let name: AccountName = read_as("name", &path(named)?)?;
@@ -186,7 +186,7 @@ pub(crate) async fn set_password(
         (status = 200, description = "Changed", body = AccountRow),
         (status = 404, description = "`not_found`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 409, description = "`last_admin`", body = ProblemBody, content_type = "application/problem+json"),
-        Refused
+        ChangeErrors
     ),
     security(("login" = ["admin"]), ("key" = ["admin"]))
 )]
@@ -194,7 +194,7 @@ pub(crate) async fn set_role(
     State(auth): State<Arc<Auth>>,
     who: Who,
     from: From,
-    named: Named,
+    named: NamePath,
     form: Sent,
 ) -> Result<Json<AccountRow>, Problem> {
     let caller = caller(who, Role::Admin, from)?;
@@ -212,7 +212,7 @@ pub(crate) async fn set_role(
         (status = 204, description = "Gone"),
         (status = 404, description = "`not_found`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 409, description = "`last_admin`", body = ProblemBody, content_type = "application/problem+json"),
-        Refused
+        ChangeErrors
     ),
     security(("login" = ["admin"]), ("key" = ["admin"]))
 )]
@@ -220,7 +220,7 @@ pub(crate) async fn remove_user(
     State(auth): State<Arc<Auth>>,
     who: Who,
     from: From,
-    named: Named,
+    named: NamePath,
 ) -> Result<StatusCode, Problem> {
     let caller = caller(who, Role::Admin, from)?;
     let name: AccountName = read_as("name", &path(named)?)?;
@@ -247,7 +247,7 @@ pub(crate) async fn keys(State(auth): State<Arc<Auth>>, who: Who) -> Result<Json
     responses(
         (status = 201, description = "Made: both masters hold its hash. The key is shown this once", body = NewKey),
         (status = 409, description = "`name_taken`, `too_many`", body = ProblemBody, content_type = "application/problem+json"),
-        Refused
+        ChangeErrors
     ),
     security(("login" = ["admin"]), ("key" = ["admin"]))
 )]
@@ -278,7 +278,7 @@ pub(crate) async fn add_key(
     responses(
         (status = 204, description = "Gone"),
         (status = 404, description = "`not_found`", body = ProblemBody, content_type = "application/problem+json"),
-        Refused
+        ChangeErrors
     ),
     security(("login" = ["admin"]), ("key" = ["admin"]))
 )]
@@ -286,7 +286,7 @@ pub(crate) async fn remove_key(
     State(auth): State<Arc<Auth>>,
     who: Who,
     from: From,
-    named: Named,
+    named: NamePath,
 ) -> Result<StatusCode, Problem> {
     let caller = caller(who, Role::Admin, from)?;
     let name: AccountName = read_as("name", &path(named)?)?;

@@ -1,6 +1,6 @@
 //! Axes of plain numbers: their state, raising one, and saying that what agents show of one is not true.
 
-use super::{From, ProblemBody, Refused, Sent, body, caller, path, read_as};
+use super::{ChangeErrors, From, ProblemBody, Sent, body, caller, path, read_as};
 use crate::ask;
 use crate::auth::{Auth, Role, Who};
 use crate::axes::AxisRow;
@@ -48,7 +48,7 @@ pub(crate) async fn axes(State(masters): State<Arc<dyn Masters>>) -> Result<Json
         (status = 200, description = "Both masters hold it", body = AxisRow),
         (status = 404, description = "`not_found`: no name of kind `segment` is registered so", body = ProblemBody, content_type = "application/problem+json"),
         (status = 409, description = "`not_raised`: a place from there on is granted already, or the axis ends before; `generator_exists`: the name was retired", body = ProblemBody, content_type = "application/problem+json"),
-        Refused
+        ChangeErrors
     ),
     security(("login" = ["operator"]), ("key" = ["operator"]))
 )]
@@ -90,7 +90,7 @@ pub(crate) struct DismissForm {
         (status = 200, description = "Both masters hold it", body = AxisRow),
         (status = 404, description = "`not_found`: no name of kind `segment` is registered so", body = ProblemBody, content_type = "application/problem+json"),
         (status = 409, description = "`not_shown`: no agent shows just this place; `generator_exists`: the name was retired", body = ProblemBody, content_type = "application/problem+json"),
-        Refused
+        ChangeErrors
     ),
     security(("login" = ["operator"]), ("key" = ["operator"]))
 )]

@@ -1,6 +1,6 @@
 //! All settings as one file, and the import of such a file.
 
-use super::{From, ProblemBody, Refused, caller, query};
+use super::{ChangeErrors, From, ProblemBody, caller, query};
 use crate::ask;
 use crate::auth::{Auth, Role, Who, new_key};
 use crate::backup::{File, Here, Imported, LEN_MAX, Plan, plan};
@@ -85,7 +85,7 @@ pub(crate) async fn export(
         (status = 200, description = "Both masters hold all of it, or what would be done", body = Imported),
         (status = 409, description = "`generator_exists`, `generator_conflict`, `name_taken`, `too_many`: what only the masters can say; what was done before stays", body = ProblemBody, content_type = "application/problem+json"),
         (status = 413, description = "`bad_parameter`: it is longer than 64 MiB, or broke off", body = ProblemBody, content_type = "application/problem+json"),
-        Refused
+        ChangeErrors
     ),
     security(("login" = ["admin"]), ("key" = ["admin"]))
 )]

@@ -1,6 +1,6 @@
 //! `POST /api/leases/..`: the commands of an operator about a lease.
 
-use super::{From, ProblemBody, Refused, caller, path};
+use super::{ChangeErrors, From, ProblemBody, caller, path};
 use crate::auth::{Auth, Role, Who};
 use crate::masters::LeaseRow;
 use crate::problem::Problem;
@@ -14,7 +14,7 @@ use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-type Named = Result<Path<(String, String)>, PathRejection>;
+type LeasePath = Result<Path<(String, String)>, PathRejection>;
 
 /// The token that a termination says again.
 #[derive(Default, Deserialize, ToSchema)]
@@ -33,7 +33,7 @@ pub(crate) struct Termination {
         (status = 200, description = "The lease as it is now", body = LeaseRow),
         (status = 404, description = "`not_found`: nobody has this token", body = ProblemBody, content_type = "application/problem+json"),
         (status = 409, description = "`no_lease`: it is over, or denied", body = ProblemBody, content_type = "application/problem+json"),
-        Refused
+        ChangeErrors
     ),
     security(("login" = ["operator"]), ("key" = ["operator"]))
 )]
@@ -41,7 +41,7 @@ pub(crate) async fn renew(
     State(auth): State<Arc<Auth>>,
     who: Who,
     from: From,
-    named: Named,
+    named: LeasePath,
 ) -> Result<Json<LeaseRow>, Problem> {
     let caller = caller(who, Role::Operator, from)?;
     let (key, _) = known(&auth, named).await?;
@@ -66,7 +66,7 @@ pub(crate) async fn terminate(
     State(auth): State<Arc<Auth>>,
     who: Who,
     from: From,
-    named: Named,
+    named: LeasePath,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Json<LeaseRow>, Problem> {
     let is_script = who.csrf.is_none();
@@ -84,7 +84,7 @@ pub(crate) async fn terminate(
 }
 
 /// The token that a path names, if somebody has it under that type; and its name.
-async fn known(auth: &Auth, named: Named) -> Result<(TokenKey, String), Problem> {
+async fn known(auth: &Auth, named: LeasePath) -> Result<(TokenKey, String), Problem> {
     let (token_type, token) = path(named)?;
     let kind: TokenType = super::read_as("type", &token_type)?;
     let key = TokenKey::parse(kind.family(), &token)

@@ -36,7 +36,7 @@ static DESCRIPTION: OnceLock<String> = OnceLock::new();
 /// Reasons for which every change may be refused, whatever else its handler says.
 #[derive(IntoResponses)]
 #[allow(dead_code, reason = "it is only described")]
-pub(crate) enum Refused {
+pub(crate) enum ChangeErrors {
     /// `bad_parameter`
     #[response(status = 400, content_type = "application/problem+json")]
     BadParameter(ProblemBody),

@@ -1,6 +1,6 @@
 //! Sequences: who serves which sections, moving one, and draining an agent.
 
-use super::{From, ProblemBody, Refused, Sent, body, caller, path, query, read_as};
+use super::{ChangeErrors, From, ProblemBody, Sent, body, caller, path, query, read_as};
 use crate::ask;
 use crate::auth::{Auth, Role, Who};
 use crate::masters::Masters;
@@ -80,7 +80,7 @@ pub(crate) async fn allocators(State(masters): State<Arc<dyn Masters>>) -> Resul
         (status = 202, description = "It is begun; `GET /api/sections` shows when the section is there", body = SectionMoved),
         (status = 404, description = "`not_found`: no such name, section or agent", body = ProblemBody, content_type = "application/problem+json"),
         (status = 409, description = "`not_moved`: the section is being moved already, or the agent is silent, serves other sets, has no memory left, stops or is drained; `generator_exists`: the name was retired", body = ProblemBody, content_type = "application/problem+json"),
-        Refused
+        ChangeErrors
     ),
     security(("login" = ["operator"]), ("key" = ["operator"]))
 )]
@@ -129,7 +129,7 @@ pub(crate) struct RaiseKeyForm {
         (status = 202, description = "It is begun; `max_seq` in `GET /api/sections` shows when the section is raised", body = KeyRaised),
         (status = 404, description = "`not_found`: no name of kind `sequence` is registered so", body = ProblemBody, content_type = "application/problem+json"),
         (status = 409, description = "`not_moved`: the section is at home at the other master, or being moved already, no agent could serve it, or the name has no such number; `generator_exists`: the name was retired", body = ProblemBody, content_type = "application/problem+json"),
-        Refused
+        ChangeErrors
     ),
     security(("login" = ["operator"]), ("key" = ["operator"]))
 )]
@@ -161,7 +161,7 @@ pub(crate) async fn raise_key(
         (status = 200, description = "It is begun; `GET /api/allocators` shows when no section is left", body = Drained),
         (status = 404, description = "`not_found`: no agent of that name serves sequences", body = ProblemBody, content_type = "application/problem+json"),
         (status = 409, description = "`not_moved`: nobody else could take its sections", body = ProblemBody, content_type = "application/problem+json"),
-        Refused
+        ChangeErrors
     ),
     security(("login" = ["operator"]), ("key" = ["operator"]))
 )]

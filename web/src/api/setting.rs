@@ -1,7 +1,7 @@
 //! Namespaces, what is noted about them, and the whitelist.
 
 use super::backup::DryRun;
-use super::{Caller, From, ProblemBody, Refused, Sent, body, caller, query, read_as};
+use super::{Caller, ChangeErrors, From, ProblemBody, Sent, body, caller, query, read_as};
 use crate::agents::CutOff;
 use crate::ask;
 use crate::auth::{Auth, Role, Who};
@@ -83,7 +83,7 @@ pub(crate) async fn namespaces(
         (status = 201, description = "Registered: both masters hold it", body = Registered),
         (status = 200, description = "It was so before; with `dry_run`, what it would be", body = Answer),
         (status = 409, description = "`generator_exists` with another definition, or retired; `generator_conflict`: another name may give the same strings; `too_many`", body = ProblemBody, content_type = "application/problem+json"),
-        Refused
+        ChangeErrors
     ),
     security(("login" = ["operator"]), ("key" = ["operator"]))
 )]
@@ -110,7 +110,7 @@ pub(crate) async fn define(
         (status = 201, description = "Registered: both masters hold it", body = Registered),
         (status = 200, description = "It was so before; with `dry_run`, what it would be", body = Answer),
         (status = 409, description = "`generator_exists` with another definition, or retired; `generator_conflict`: another name may give the same strings; `too_many`", body = ProblemBody, content_type = "application/problem+json"),
-        Refused
+        ChangeErrors
     ),
     security(("login" = ["operator"]), ("key" = ["operator"]))
 )]
@@ -192,7 +192,7 @@ pub(crate) struct Registered {
         (status = 200, description = "Both masters hold it", body = NamespaceRow),
         (status = 404, description = "`not_found`: no such name is registered", body = ProblemBody, content_type = "application/problem+json"),
         (status = 409, description = "`generator_exists`: it was retired, of which only an empty note is taken; `too_many`: the notes about all names would be too long together", body = ProblemBody, content_type = "application/problem+json"),
-        Refused
+        ChangeErrors
     ),
     security(("login" = ["operator"]), ("key" = ["operator"]))
 )]
@@ -279,7 +279,7 @@ pub(crate) async fn whitelist(State(masters): State<Arc<dyn Masters>>) -> Result
     responses(
         (status = 200, description = "The whitelist as both masters hold it now", body = [NetworkRow]),
         (status = 409, description = "`too_many`", body = ProblemBody, content_type = "application/problem+json"),
-        Refused
+        ChangeErrors
     ),
     security(("login" = ["admin"]), ("key" = ["admin"]))
 )]

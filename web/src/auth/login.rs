@@ -146,13 +146,13 @@ pub(crate) async fn log_out(
 }
 
 /// The reason for which somebody was not let in.
-enum Refused {
+enum LoginError {
     Wrong,
     LockedOut { minutes: i64 },
     Unavailable(Problem),
 }
 
-impl Refused {
+impl LoginError {
     fn answer(self, next: &str, user: &str, preferences: Preferences) -> Response {
         let w = preferences.lang.words();
         match self {
@@ -170,37 +170,37 @@ impl Refused {
 
 impl Auth {
     /// A cookie for the right name and password.
-    async fn log_in(&self, name: &str, password: String, from: IpAddr) -> Result<String, Refused> {
+    async fn log_in(&self, name: &str, password: String, from: IpAddr) -> Result<String, LoginError> {
         let user = self.check(name, password, from).await?;
-        self.begin(user, from).await.map_err(Refused::Unavailable)
+        self.begin(user, from).await.map_err(LoginError::Unavailable)
     }
 
     /// Somebody who is logged in shows the password once more.
     pub(crate) async fn prove(&self, name: &str, password: String, from: IpAddr) -> Result<(), Problem> {
         match self.check(name, password, from).await {
             Ok(_) => Ok(()),
-            Err(Refused::Unavailable(problem)) => Err(problem),
-            Err(Refused::Wrong) => {
+            Err(LoginError::Unavailable(problem)) => Err(problem),
+            Err(LoginError::Wrong) => {
                 let why = "current: this is not your present password";
                 Err(Problem::new(StatusCode::FORBIDDEN, "wrong_password", why))
             }
-            Err(Refused::LockedOut { minutes }) => {
+            Err(LoginError::LockedOut { minutes }) => {
                 let why = format!("too many wrong passwords; try again in {minutes} min");
                 Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, "locked_out", why))
             }
         }
     }
 
-    async fn check(&self, name: &str, password: String, from: IpAddr) -> Result<User, Refused> {
+    async fn check(&self, name: &str, password: String, from: IpAddr) -> Result<User, LoginError> {
         let began = self.now();
         self.lockout()
             .attempt(name, from, began)
-            .map_err(|out| Refused::LockedOut { minutes: (out.until - began).0.max(0) / (60 * SECOND_MS) + 1 })?;
-        let user = self.user(name).await.map_err(Refused::Unavailable)?;
+            .map_err(|out| LoginError::LockedOut { minutes: (out.until - began).0.max(0) / (60 * SECOND_MS) + 1 })?;
+        let user = self.user(name).await.map_err(LoginError::Unavailable)?;
         let phc = user.as_ref().map(|user| user.phc.clone());
         let fits = self.passwords.verify(password, phc).await;
-        let user = match fits.map_err(|why| Refused::Unavailable(why.into()))? {
-            true => user.ok_or(Refused::Wrong)?,
+        let user = match fits.map_err(|why| LoginError::Unavailable(why.into()))? {
+            true => user.ok_or(LoginError::Wrong)?,
             false => {
                 tracing::warn!(%from, known = user.is_some(), "a login failed");
                 // Others have failed while this one waited for its turn.
@@ -211,7 +211,7 @@ impl Auth {
                 if self.lockout().has_locked_address(from, now) {
                     self.note_lockout(format!("address {from}"), from);
                 }
-                return Err(Refused::Wrong);
+                return Err(LoginError::Wrong);
             }
         };
         self.lockout().forgive(name, from);

@@ -42,9 +42,9 @@ pub(crate) struct Draft {
     pub(crate) encoding: String,
 }
 
-/// The place of a fault.
+/// A field of the form, in which a fault may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum FormField {
     Preset,
     Bits,
     Epoch,
@@ -57,10 +57,10 @@ pub(crate) enum Place {
     Row(usize),
 }
 
-/// A fault, and its place.
+/// A fault, and the field it is in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
-    pub(crate) place: Place,
+    pub(crate) place: FormField,
     pub(crate) why: String,
 }
 
@@ -305,11 +305,11 @@ impl Draft {
             let fault = || Fault { place, why: format!("'{}' is not a number of {what}", cut(text)) };
             text.parse::<u32>().map_err(|_| fault())
         };
-        let bits = number(&self.bits, Place::Bits, "bits")?;
-        let unit_ms = number(&self.unit_ms, Place::Unit, "milliseconds")?;
+        let bits = number(&self.bits, FormField::Bits, "bits")?;
+        let unit_ms = number(&self.unit_ms, FormField::Unit, "milliseconds")?;
         for (nth, row) in self.rows.iter().enumerate().take(FIELDS_MAX) {
             if let Err(why) = row.text().parse::<Field>() {
-                return Err(Fault { place: Place::Row(nth), why: why.to_string() });
+                return Err(Fault { place: FormField::Row(nth), why: why.to_string() });
             }
         }
         let source = LayoutSpec {
@@ -323,7 +323,7 @@ impl Draft {
     }
 
     fn encoding(&self) -> Result<Option<EncodingForm>, Fault> {
-        let fault = |why| Fault { place: Place::Encoding, why };
+        let fault = |why| Fault { place: FormField::Encoding, why };
         let form = Some(self.encoding.as_str()).filter(|name| !name.is_empty());
         let form = form.map(str::parse::<EncodingForm>).transpose().map_err(|unknown| fault(unknown.to_string()))?;
         match form {
@@ -341,7 +341,7 @@ impl Draft {
         let ahead_max_ms = match self.ahead_max_ms.as_str() {
             "" => None,
             text => Some(text.parse::<u32>().map_err(|_| Fault {
-                place: Place::Ahead,
+                place: FormField::Ahead,
                 why: format!("'{}' is not a number of milliseconds", cut(text)),
             })?),
         };
@@ -349,12 +349,12 @@ impl Draft {
         let said = LayoutSpec { ahead_max_ms, encoding, ..definition_of(layout, self.preset_of(layout)) };
         LayoutDefinition::new(&said).map(|_| said).map_err(|refused| match &refused {
             InvalidDefinition::Layout(layout) => self.fault(layout),
-            InvalidDefinition::TickTooLong { .. } => Fault { place: Place::Unit, why: refused.to_string() },
+            InvalidDefinition::TickTooLong { .. } => Fault { place: FormField::Unit, why: refused.to_string() },
             InvalidDefinition::TooFarAhead(_) | InvalidDefinition::OnlyShortTicks(_) => {
-                Fault { place: Place::Ahead, why: refused.to_string() }
+                Fault { place: FormField::Ahead, why: refused.to_string() }
             }
-            InvalidDefinition::Encoding(_) => Fault { place: Place::Encoding, why: refused.to_string() },
-            _ => Fault { place: Place::Fields, why: refused.to_string() },
+            InvalidDefinition::Encoding(_) => Fault { place: FormField::Encoding, why: refused.to_string() },
+            _ => Fault { place: FormField::Fields, why: refused.to_string() },
         })
     }
 
@@ -362,19 +362,19 @@ impl Draft {
     pub(crate) fn fault(&self, refused: &InvalidLayout) -> Fault {
         let row_of = |part: Part| {
             let name = part.to_string();
-            self.rows.iter().position(|row| row.part == name).map_or(Place::Fields, Place::Row)
+            self.rows.iter().position(|row| row.part == name).map_or(FormField::Fields, FormField::Row)
         };
         let place = match refused {
-            InvalidLayout::UnknownPreset(_) | InvalidLayout::PresetChanged(_) => Place::Preset,
-            InvalidLayout::Width(_) | InvalidLayout::Incomplete("bits") => Place::Bits,
+            InvalidLayout::UnknownPreset(_) | InvalidLayout::PresetChanged(_) => FormField::Preset,
+            InvalidLayout::Width(_) | InvalidLayout::Incomplete("bits") => FormField::Bits,
             InvalidLayout::Epoch(_)
             | InvalidLayout::EpochOfCalendar
             | InvalidLayout::NotYet { .. }
-            | InvalidLayout::EndsSoon { .. } => Place::Epoch,
-            InvalidLayout::Unit(_) => Place::Unit,
+            | InvalidLayout::EndsSoon { .. } => FormField::Epoch,
+            InvalidLayout::Unit(_) => FormField::Unit,
             InvalidLayout::TooWide { part, .. } => row_of(*part),
             InvalidLayout::SerialTooSmall { .. } => row_of(Part::Serial),
-            _ => Place::Fields,
+            _ => FormField::Fields,
         };
         Fault { place, why: refused.to_string() }
     }
@@ -459,7 +459,7 @@ mod tests {
         assert_eq!(same.rows[1].value, "", "only constants have a value");
         let other = read(&form("snowflake", "snowflake", "40"));
         let fault = other.layout().unwrap_err();
-        assert_eq!((fault.place, fault.why.contains("63 bits, and the number has 64")), (Place::Fields, true));
+        assert_eq!((fault.place, fault.why.contains("63 bits, and the number has 64")), (FormField::Fields, true));
         let switched = read(&form("ulid", "snowflake", "41"));
         assert_eq!(switched, Draft::of_preset(Preset::Ulid).unwrap());
         assert_eq!(read(&form("", "snowflake", "41")).preset, None, "it goes on without the name");
@@ -493,28 +493,28 @@ mod tests {
             all
         };
         for (query, place, said) in [
-            (with("bits", "65"), Place::Bits, "65 bits cannot be had"),
-            (with("bits", "many"), Place::Bits, "'many' is not a number of bits"),
-            (with("epoch", "today"), Place::Epoch, "not an instant"),
-            (with("unit_ms", "7"), Place::Unit, "does not divide a day"),
-            (with("unit_ms", ""), Place::Unit, "not a number of milliseconds"),
-            (fields("zero:1,time:41,token:x,serial:12"), Place::Row(2), "no width that fits"),
-            (fields("time:41,token:10,lunch:1"), Place::Row(2), "is not a field"),
-            (fields("zero:4,time:40,serial:20"), Place::Fields, "token is missing"),
-            (fields("time:50,token:6,serial:8"), Place::Row(0), "time has 50 bits"),
-            (fields("zero:14,time:32,token:18"), Place::Fields, "serial is missing"),
+            (with("bits", "65"), FormField::Bits, "65 bits cannot be had"),
+            (with("bits", "many"), FormField::Bits, "'many' is not a number of bits"),
+            (with("epoch", "today"), FormField::Epoch, "not an instant"),
+            (with("unit_ms", "7"), FormField::Unit, "does not divide a day"),
+            (with("unit_ms", ""), FormField::Unit, "not a number of milliseconds"),
+            (fields("zero:1,time:41,token:x,serial:12"), FormField::Row(2), "no width that fits"),
+            (fields("time:41,token:10,lunch:1"), FormField::Row(2), "is not a field"),
+            (fields("zero:4,time:40,serial:20"), FormField::Fields, "token is missing"),
+            (fields("time:50,token:6,serial:8"), FormField::Row(0), "time has 50 bits"),
+            (fields("zero:14,time:32,token:18"), FormField::Fields, "serial is missing"),
         ] {
             let fault = read(&query).layout().unwrap_err();
             assert!(fault.place == place && fault.why.contains(said), "{fault:?}, and not {said}");
         }
         let days = "year:7,month:4,day:5,token:16,serial:32";
         let days = |epoch| [("bits", "64"), ("epoch", epoch), ("unit_ms", "86400000"), ("fields", days)];
-        assert_eq!(read(&days("2024-01-01T00:00:00Z")).layout().unwrap_err().place, Place::Epoch);
+        assert_eq!(read(&days("2024-01-01T00:00:00Z")).layout().unwrap_err().place, FormField::Epoch);
         let days = read(&[&days("1970-01-01T00:00:00Z")[..], &[("ahead_max_ms", "0")]].concat());
-        assert_eq!(days.definition(&days.layout().unwrap()).unwrap_err().place, Place::Ahead);
+        assert_eq!(days.definition(&days.layout().unwrap()).unwrap_err().place, FormField::Ahead);
         let slow = [("bits", "64"), ("epoch", "2024-01-01T00:00:00Z"), ("unit_ms", "1000")];
         let slow = read(&[&slow[..], &[("fields", "zero:8,time:40,token:10,serial:6")]].concat());
-        assert_eq!(slow.layout().unwrap_err().place, Place::Row(3));
+        assert_eq!(slow.layout().unwrap_err().place, FormField::Row(3));
     }
 
     #[test]
@@ -544,6 +544,6 @@ mod tests {
              zero:1 time:41 token:5 serial:4 zero:1",
         )]));
         let fault = many.layout().unwrap_err();
-        assert!(fault.place == Place::Fields && fault.why.contains("17 fields are too many"), "{fault:?}");
+        assert!(fault.place == FormField::Fields && fault.why.contains("17 fields are too many"), "{fault:?}");
     }
 }

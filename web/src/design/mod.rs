@@ -5,5 +5,5 @@
 mod draft;
 mod facts;
 
-pub(crate) use draft::{Draft, Fault, Place, Row, definition_of};
+pub(crate) use draft::{Draft, Fault, FormField, Row, definition_of};
 pub(crate) use facts::{Facts, Warning, example_of};

@@ -15,14 +15,14 @@ const NAME_PERCENT_MIN: u32 = 9;
 
 /// A field in the picture.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct FieldPiece {
     /// The colour: `date`, `token`, `serial`, `literal`, `random`.
     pub(super) kind: &'static str,
     pub(super) name: &'static str,
     pub(super) bits: u32,
 }
 
-impl Piece {
+impl FieldPiece {
     pub(super) fn of_part(part: &str, bits: u32, w: &'static Words) -> Self {
         let (kind, name) = match part {
             "time" => ("date", w.part_time),
@@ -82,7 +82,7 @@ struct Slice {
 }
 
 /// The drawing of a number of `bits` bits, as HTML; what the pieces do not fill stays empty, and what is too much makes it longer.
-pub(super) fn drawing(pieces: &[Piece], bits: u32, w: &'static Words) -> String {
+pub(super) fn drawing(pieces: &[FieldPiece], bits: u32, w: &'static Words) -> String {
     let sum: u32 = pieces.iter().map(|piece| piece.bits).sum();
     let total = sum.max(bits).max(1);
     let percent = |bits: u32| {
@@ -129,7 +129,7 @@ pub(super) fn layout_picture(layout: &Layout, id: Option<u128>, w: &'static Word
         }
     };
     let values = layout.fields().iter().map(value);
-    let entry = |(piece, value): (&Piece, String)| Entry {
+    let entry = |(piece, value): (&FieldPiece, String)| Entry {
         kind: piece.kind,
         name: piece.name,
         bits: bits_told(piece.bits, w),
@@ -145,8 +145,8 @@ pub(super) fn kind_drawing(kind: Kind, w: &'static Words) -> Option<String> {
     Some(drawing(&pieces(layout, w), layout.bits(), w))
 }
 
-fn pieces(layout: &Layout, w: &'static Words) -> Vec<Piece> {
-    layout.fields().iter().map(|field| Piece::of_part(&field.part.to_string(), field.bits, w)).collect()
+fn pieces(layout: &Layout, w: &'static Words) -> Vec<FieldPiece> {
+    layout.fields().iter().map(|field| FieldPiece::of_part(&field.part.to_string(), field.bits, w)).collect()
 }
 
 #[cfg(test)]
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn what_is_missing_or_too_much_can_be_seen() {
         let w = Lang::En.words();
-        let pieces = |bits| [Piece::of_part("time", 32, w), Piece::of_part("serial", bits, w)];
+        let pieces = |bits| [FieldPiece::of_part("time", 32, w), FieldPiece::of_part("serial", bits, w)];
         assert!(drawing(&pieces(16), 64, w).contains("x=\"50.0000%\" width=\"25.0000%\""));
         assert!(drawing(&pieces(96), 64, w).contains("x=\"25.0000%\" width=\"75.0000%\""));
         assert!(drawing(&[], 0, w).contains("0 bits"));

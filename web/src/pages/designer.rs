@@ -1,8 +1,8 @@
 //! The designer of layouts: a form, a picture of what it says, what comes of it, and its definition.
 
-use super::bits::{Piece, drawing, layout_picture};
+use super::bits::{FieldPiece, drawing, layout_picture};
 use super::{Context, Frame, Static, Visitor, still_frame};
-use crate::design::{Draft, Facts, Fault, Place, Row, Warning, definition_of, example_of};
+use crate::design::{Draft, Facts, Fault, FormField, Row, Warning, definition_of, example_of};
 use crate::problem::Problem;
 use crate::text::grouped;
 use crate::words::{Lang, Words, fill};
@@ -125,7 +125,8 @@ struct FactsShown {
 
 impl Part {
     fn new(draft: &Draft, now: WallMs, w: &'static Words) -> Self {
-        let pieces: Vec<Piece> = draft.rows.iter().map(|row| Piece::of_part(&row.part, row.drawn(), w)).collect();
+        let pieces: Vec<FieldPiece> =
+            draft.rows.iter().map(|row| FieldPiece::of_part(&row.part, row.drawn(), w)).collect();
         let sum: u32 = draft.rows.iter().map(Row::drawn).sum();
         let layout = draft.layout();
         let lives = layout
@@ -149,7 +150,7 @@ impl Part {
         let definition = definition.and_then(|facts| serde_json::to_string(&facts.definition).ok());
         let count = draft.rows.len();
         let fault_of = |nth| {
-            let here = fault.as_ref().filter(|fault| fault.place == Place::Row(nth));
+            let here = fault.as_ref().filter(|fault| fault.place == FormField::Row(nth));
             here.map(|fault| fault.why.clone())
         };
         let rows = draft.rows.iter().zip(&pieces).enumerate();
@@ -181,14 +182,14 @@ impl Part {
     fn fault_at(&self, place: &str) -> Option<&str> {
         let fault = self.fault.as_ref()?;
         let name = match fault.place {
-            Place::Preset => "layout",
-            Place::Bits => "bits",
-            Place::Epoch => "epoch",
-            Place::Unit => "unit",
-            Place::Ahead => "ahead",
-            Place::Encoding => "encoding",
-            Place::Fields => "fields",
-            Place::Row(_) => "row",
+            FormField::Preset => "layout",
+            FormField::Bits => "bits",
+            FormField::Epoch => "epoch",
+            FormField::Unit => "unit",
+            FormField::Ahead => "ahead",
+            FormField::Encoding => "encoding",
+            FormField::Fields => "fields",
+            FormField::Row(_) => "row",
         };
         (name == place).then_some(fault.why.as_str())
     }
@@ -225,7 +226,7 @@ fn encodings(draft: &Draft, w: &'static Words) -> Vec<Choice> {
 /// Parts that a field may be.
 fn parts(chosen: &str, w: &'static Words) -> Vec<Choice> {
     let choice = |part: &str| {
-        let name = Piece::of_part(part, 0, w).name.to_owned();
+        let name = FieldPiece::of_part(part, 0, w).name.to_owned();
         Choice { value: part.to_owned(), name, chosen: part == chosen }
     };
     let mut all: Vec<Choice> = Row::PARTS.into_iter().map(choice).collect();
@@ -236,8 +237,8 @@ fn parts(chosen: &str, w: &'static Words) -> Vec<Choice> {
     all
 }
 
-fn borders(pieces: &[Piece], w: &'static Words) -> Vec<Border> {
-    let border = |(nth, pair): (usize, &[Piece])| {
+fn borders(pieces: &[FieldPiece], w: &'static Words) -> Vec<Border> {
+    let border = |(nth, pair): (usize, &[FieldPiece])| {
         let [left, right] = pair else { return None };
         let number = |nth: usize| (nth + 1).to_string();
         Some(Border {
@@ -254,7 +255,7 @@ fn borders(pieces: &[Piece], w: &'static Words) -> Vec<Border> {
 }
 
 impl RowShown {
-    fn new(row: &Row, piece: &Piece, nth: usize, count: usize, fault: Option<String>, w: &'static Words) -> Self {
+    fn new(row: &Row, piece: &FieldPiece, nth: usize, count: usize, fault: Option<String>, w: &'static Words) -> Self {
         let number = (nth + 1).to_string();
         let label = |text: &str| fill(text, &[&number]);
         Self {

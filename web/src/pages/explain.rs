@@ -96,7 +96,7 @@ struct Shown {
     /// True if its name gives its numbers in no other form.
     hides: bool,
     drawing: Option<String>,
-    pieces: Vec<Piece>,
+    pieces: Vec<IdPart>,
     /// `None` of plain numbers.
     carried: Option<Carried>,
     template: Option<String>,
@@ -115,7 +115,7 @@ struct Carried {
 }
 
 /// A piece of the picture of an ID.
-struct Piece {
+struct IdPart {
     kind: &'static str,
     name: &'static str,
     text: String,
@@ -189,7 +189,7 @@ fn shown(part: Option<&impl ToString>) -> String {
 }
 
 /// The fields of an integer with their bits, or the parts of a string.
-fn pieces(reading: &Reading, w: &'static Words) -> Vec<Piece> {
+fn pieces(reading: &Reading, w: &'static Words) -> Vec<IdPart> {
     let time = reading.time.as_deref().unwrap_or_default();
     let (token, serial) = (shown(reading.token.as_ref()), shown(reading.serial.as_ref()));
     if !reading.parts.is_empty() {
@@ -203,7 +203,7 @@ fn pieces(reading: &Reading, w: &'static Words) -> Vec<Piece> {
                 PartKind::Serial => ("serial", w.field_serial),
                 PartKind::Check => ("check", w.field_check),
             };
-            Piece { kind, name, text: part.text.clone(), bits: None }
+            IdPart { kind, name, text: part.text.clone(), bits: None }
         };
         return reading.parts.iter().map(piece).collect();
     }
@@ -214,7 +214,7 @@ fn pieces(reading: &Reading, w: &'static Words) -> Vec<Piece> {
     let piece = |field: &String| {
         let (part, width) = field.split_once(':').unwrap_or((field, ""));
         let (width, constant) = width.split_once('=').unwrap_or((width, "0"));
-        let drawn = bits::Piece::of_part(part, width.parse().unwrap_or_default(), w);
+        let drawn = bits::FieldPiece::of_part(part, width.parse().unwrap_or_default(), w);
         let (kind, name, text) = match part {
             "time" => ("date", w.field_time, time.to_owned()),
             "token" => (drawn.kind, drawn.name, token.clone()),
@@ -229,7 +229,7 @@ fn pieces(reading: &Reading, w: &'static Words) -> Vec<Piece> {
             "millisecond" => (drawn.kind, drawn.name, digits(20, 23)),
             _ => ("literal", w.field_literal, constant.to_owned()),
         };
-        Piece { kind, name, text, bits: Some(bits_told(drawn.bits, w)) }
+        IdPart { kind, name, text, bits: Some(bits_told(drawn.bits, w)) }
     };
     fields.iter().map(piece).collect()
 }

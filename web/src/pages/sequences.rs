@@ -142,11 +142,11 @@ struct Bar {
     unserved: Option<String>,
     label: String,
     ends: Option<(String, String)>,
-    pieces: Vec<Piece>,
+    pieces: Vec<DrawnPart>,
 }
 
 /// A part of a bar as it is drawn.
-struct Piece {
+struct DrawnPart {
     class: &'static str,
     /// The number of its pattern, where an agent serves it.
     pattern: Option<usize>,
@@ -185,7 +185,7 @@ impl Bar {
         let moving = row.count(SectionState::Waiting).saturating_add(row.count(SectionState::Proposed));
         let ends = row.bar.first().zip(row.bar.last()).map(|(first, last)| (first.from, last.to));
         let pieces =
-            ends.map(|(from, to)| row.bar.iter().map(|part| Piece::new(part, (from, to), legend, w)).collect());
+            ends.map(|(from, to)| row.bar.iter().map(|part| DrawnPart::new(part, (from, to), legend, w)).collect());
         Self {
             name: row.name.to_string(),
             href: format!("/namespaces/{}/{}", Kind::Sequence, row.name),
@@ -226,7 +226,7 @@ fn part_told(part: &BarPart, w: &'static Words) -> String {
     fill(w.sections_bar_part, &[&from, &to, &what])
 }
 
-impl Piece {
+impl DrawnPart {
     fn new(part: &BarPart, (from, to): (u32, u32), legend: &BTreeMap<&AgentId, usize>, w: &'static Words) -> Self {
         let all = u64::from(to.saturating_sub(from)).saturating_add(1);
         let units = |sections: u32| u64::from(sections).saturating_mul(BAR_UNITS) / all;

@@ -5,7 +5,7 @@
 use super::Pairwise;
 use crate::lease::{Alarm, Effects, Lives};
 use crate::ledger::state::Ledger;
-use crate::replication::pair::{Asked, Exchange, PAGE_WAIT, SILENCE, SILENCE_ALONE, SKEW_ALARM};
+use crate::replication::pair::{Exchange, PAGE_WAIT, PageRequest, SILENCE, SILENCE_ALONE, SKEW_ALARM};
 use common::lease::{Lease, Prep};
 use common::rpc::lease::Mode;
 use common::rpc::peer::{Hello, PeerMessage};
@@ -57,7 +57,7 @@ impl Ledger<Pairwise> {
     fn begin_exchange(&mut self, now: Now, fx: &mut Effects) {
         self.agreement.pair.exchanges = self.agreement.pair.exchanges.wrapping_add(1);
         let id = self.agreement.pair.exchanges;
-        self.ask_page(now, id, Asked::Leases(None), fx);
+        self.ask_page(now, id, PageRequest::Leases(None), fx);
     }
 
     pub(super) fn on_pull(
@@ -105,7 +105,7 @@ impl Ledger<Pairwise> {
         last: bool,
         fx: &mut Effects,
     ) {
-        if !self.has_asked(exchange, &Asked::Leases(after)) {
+        if !self.has_asked(exchange, &PageRequest::Leases(after)) {
             return;
         }
         let next = records.last().map(|(key, _)| *key).max(proposals.last().map(|prep| prep.key));
@@ -116,7 +116,7 @@ impl Ledger<Pairwise> {
             proposals.into_iter().for_each(|prep| self.on_propose(now, prep, fx));
         }
         match next.filter(|_| !last) {
-            Some(next) => self.ask_page(now, exchange, Asked::Leases(Some(next)), fx),
+            Some(next) => self.ask_page(now, exchange, PageRequest::Leases(Some(next)), fx),
             None => self.after_settings(now, exchange, further, fx),
         }
     }
@@ -130,31 +130,31 @@ impl Ledger<Pairwise> {
         further: Option<SettingKey>,
         fx: &mut Effects,
     ) {
-        if self.has_asked(exchange, &Asked::Settings(after)) {
+        if self.has_asked(exchange, &PageRequest::Settings(after)) {
             self.after_settings(now, exchange, further, fx);
         }
     }
 
     fn after_settings(&mut self, now: Now, exchange: u64, further: Option<SettingKey>, fx: &mut Effects) {
         match further {
-            Some(after) => self.ask_page(now, exchange, Asked::Settings(after), fx),
+            Some(after) => self.ask_page(now, exchange, PageRequest::Settings(after), fx),
             // All settings came, the other one's names among them: where there are sequences there may be sections.
-            None if self.knows_sequences() => self.ask_page(now, exchange, Asked::Sections(None), fx),
+            None if self.knows_sequences() => self.ask_page(now, exchange, PageRequest::Sections(None), fx),
             None => self.end_exchange(now, fx),
         }
     }
 
-    fn has_asked(&self, exchange: u64, page: &Asked) -> bool {
+    fn has_asked(&self, exchange: u64, page: &PageRequest) -> bool {
         self.agreement.pair.exchange.as_ref().is_some_and(|x| x.id == exchange && x.asked == *page)
     }
 
-    fn ask_page(&mut self, now: Now, exchange: u64, asked: Asked, fx: &mut Effects) {
+    fn ask_page(&mut self, now: Now, exchange: u64, asked: PageRequest, fx: &mut Effects) {
         self.agreement.pair.exchange = Some(Exchange { id: exchange, asked: asked.clone(), asked_at: now.boot });
         let (unmet, retired) = (self.unmet(), self.settings_table.digest_of_retired());
         fx.send(match asked {
-            Asked::Leases(after) => PeerMessage::Pull { exchange, after, unmet, retired },
-            Asked::Settings(after) => PeerMessage::PullSettings { exchange, after, unmet, retired },
-            Asked::Sections(after) => PeerMessage::PullSections { exchange, after, unmet },
+            PageRequest::Leases(after) => PeerMessage::Pull { exchange, after, unmet, retired },
+            PageRequest::Settings(after) => PeerMessage::PullSettings { exchange, after, unmet, retired },
+            PageRequest::Sections(after) => PeerMessage::PullSections { exchange, after, unmet },
         });
     }
 
@@ -167,11 +167,11 @@ impl Ledger<Pairwise> {
         last: bool,
         fx: &mut Effects,
     ) {
-        if !self.has_asked(exchange, &Asked::Sections(after.clone())) {
+        if !self.has_asked(exchange, &PageRequest::Sections(after.clone())) {
             return;
         }
         match self.merge_section_page(after.as_ref(), records, proposals, last, fx) {
-            Some(next) => self.ask_page(now, exchange, Asked::Sections(Some(next)), fx),
+            Some(next) => self.ask_page(now, exchange, PageRequest::Sections(Some(next)), fx),
             None => self.end_exchange(now, fx),
         }
     }
