@@ -1,11 +1,11 @@
-//! Errors: the reasons for which no ID came.
+//! Errors: the reasons why no ID came.
 
 use crate::settings::Address;
 use common::rpc::mint::MintCode;
 use std::fmt;
 use std::time::Duration;
 
-/// The reason for which no ID came.
+/// The reason why no ID came.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -31,11 +31,11 @@ pub enum Error {
 pub struct Attempt {
     /// The agent.
     pub agent: Address,
-    /// The reason for which it gave nothing.
+    /// The reason why it gave nothing.
     pub cause: Cause,
 }
 
-/// The reason for which one agent gave nothing.
+/// The reason why one agent gave nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Cause {
@@ -107,7 +107,7 @@ pub(crate) fn refused(code: MintCode, detail: String, retry_after: Option<Durati
     }
 }
 
-/// The reason for which one agent gave nothing, and whether another one may give it.
+/// The reason why one agent gave nothing, and whether another one may give it.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// Another one may.

@@ -116,7 +116,7 @@ impl Settings {
     }
 }
 
-/// The reason for which there is no client.
+/// The reason why there is no client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingsError {

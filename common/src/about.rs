@@ -26,7 +26,7 @@ pub struct AboutSource {
 #[serde(try_from = "AboutSource", into = "AboutSource")]
 pub struct About(AboutSource);
 
-/// The reason for which a note is refused.
+/// The reason why a note is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AboutError {

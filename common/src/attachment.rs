@@ -54,7 +54,7 @@ pub fn disk_sequence(device: u64) -> Option<u64> {
 /// The number of the mount through which an open file or folder is seen, and whether no other one gets it in this boot.
 ///
 /// # Errors
-/// The system's.
+/// An error of the operating system.
 pub fn mount_of(file: &File) -> io::Result<(u64, bool)> {
     let unique = StatxFlags::from_bits_retain(MOUNT_UNIQUE);
     let seen = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID | unique)?;

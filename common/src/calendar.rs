@@ -69,7 +69,7 @@ pub struct Ymd {
     pub day: u8,
 }
 
-/// The reason for which a text is not a UTC offset.
+/// The reason why a text is not a UTC offset.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is not a UTC offset: write it as +08:00 or -03:30, at most 23:59")]
 pub struct OffsetError(String);

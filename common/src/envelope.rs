@@ -25,7 +25,7 @@ pub struct Kind {
     pub version: u16,
 }
 
-/// The reason for which bytes are not a record of the kind asked for.
+/// The reason why bytes are not a record of the kind asked for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EnvelopeError {
     /// Fewer bytes than a header, or another length than it says.

@@ -21,7 +21,7 @@ pub struct HostNames {
     names: BTreeSet<String>,
 }
 
-/// The reason for which a request is not answered.
+/// The reason why a request is not answered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
     /// HTTP/1.1 without a `Host`, or with more than one (RFC 9112, section 3.2).
@@ -52,7 +52,7 @@ impl HostNames {
     /// answered. `needed`: the request is one of HTTP/1.1, which has to have the header.
     ///
     /// # Errors
-    /// The reason for which it may not.
+    /// The reason why it may not.
     pub fn check<'a>(
         &self,
         needed: bool,

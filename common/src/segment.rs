@@ -144,7 +144,7 @@ pub struct SegmentDefinition {
     offset: u64,
 }
 
-/// The reason for which there is no such definition.
+/// The reason why there is no such definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidSegment {

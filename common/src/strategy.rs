@@ -51,7 +51,7 @@ pub trait Strategy: Send + Sync {
     /// apart. It may take its time: nothing else waits for it.
     ///
     /// # Errors
-    /// The reason for which its IDs cannot be made, worded for whoever wrote the definition. The name then gives no IDs here.
+    /// The reason why its IDs cannot be made, worded for whoever wrote the definition. The name then gives no IDs here.
     fn init(&self, of: Defined<'_>) -> Result<Box<dyn Generate>, String>;
 }
 
@@ -71,7 +71,7 @@ pub trait Generate: Send + Sync {
     /// Equal numbers have equal texts.
     ///
     /// # Errors
-    /// The reason for which there are none. The caller is told, and the numbers are a gap.
+    /// The reason why there are none. The caller is told, and the numbers are a gap.
     fn generate(&self, ids: &[Minted]) -> Result<Vec<String>, String>;
 
     /// The number whose text this is, told from the text alone and for ever; `None` if it is none of its texts. It is asked for
@@ -113,7 +113,7 @@ impl Fault {
 #[derive(Clone, Default)]
 pub struct Strategies(BTreeMap<String, Arc<dyn Strategy>>);
 
-/// The reason for which a strategy is not registered.
+/// The reason why a strategy is not registered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegisterError {
@@ -186,7 +186,7 @@ impl fmt::Debug for Strategies {
     }
 }
 
-/// The reason for which a name's strategy cannot be used by a program.
+/// The reason why a name's strategy cannot be used by a program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unready {
     /// The program has no such strategy.

@@ -56,7 +56,7 @@ pub struct Driver {
     full: Arc<AtomicBool>,
 }
 
-/// The reason for which the loop did not take something.
+/// The reason why the loop did not take something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     #[error("too many requests are waiting")]
@@ -93,7 +93,7 @@ pub struct Counters {
 /// Starts the loop. Messages to the other master come out of the receiver; `whitelist` follows the ledger's.
 ///
 /// # Errors
-/// The system's, if it cannot start a thread.
+/// An error of the operating system, if it cannot start a thread.
 pub fn start(
     ledger: Ledger,
     store: impl Store,

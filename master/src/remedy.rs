@@ -16,7 +16,7 @@ pub const CONFIRM_REVERT: &str = "both ledgers are old";
 /// The words that confirm `--forget-clock`.
 pub const CONFIRM_CLOCK: &str = "the calendars are right now";
 
-/// The reason for which a remedy was not applied.
+/// The reason why a remedy was not applied.
 #[derive(Debug, thiserror::Error)]
 pub enum RemedyError {
     /// The operator has not confirmed it.

@@ -39,7 +39,7 @@ pub struct SectionCounts {
     pub refused: [u64; 5],
 }
 
-/// The reasons for which raises are refused, as the metrics name them.
+/// The reasons why raises are refused, as the metrics name them.
 pub const REASONS: [&str; 5] = ["other_owner", "allowance", "used_up", "unknown", "too_many"];
 
 const fn reason(why: NotRaised) -> usize {

@@ -31,7 +31,7 @@ pub struct AxisCounts {
     pub raises: u64,
 }
 
-/// The reasons for which this master did not do what keeps an agent going, as the metrics name them.
+/// The reasons why this master did not do what keeps an agent going, as the metrics name them.
 const REASONS: [&str; 10] = [
     "not_allowed",
     "peer_away",

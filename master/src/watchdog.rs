@@ -37,7 +37,7 @@ impl Pulse {
 /// Watches for as long as somebody else holds the pulse.
 ///
 /// # Errors
-/// The system's, if it cannot start a thread.
+/// An error of the operating system, if it cannot start a thread.
 pub fn start(pulse: Arc<Pulse>) -> std::io::Result<()> {
     let watch = move || {
         let _guard = EndOnPanic;

@@ -100,13 +100,13 @@ pub struct AgentRow {
 pub struct ReportRow {
     /// Its program's version.
     pub version: String,
-    /// The reason for which its start began a new session; `None` if it went on with the one it had.
+    /// The reason why its start began a new session; `None` if it went on with the one it had.
     pub fresh_because: Option<String>,
     /// Time since its start, in seconds of real time.
     pub uptime_s: u64,
     /// Its time minus its machine's, in milliseconds.
     pub clock_offset_ms: i64,
-    /// The reason for which it cannot mint IDs of every wanted type; `None` if it can.
+    /// The reason why it cannot mint IDs of every wanted type; `None` if it can.
     pub not_ready: Option<String>,
     /// IDs minted since its start.
     pub minted: u64,

@@ -89,7 +89,7 @@ fn planned(file: &Value, here: &Here) -> Result<Plan, String> {
     plan(file.to_string().as_bytes(), here)
 }
 
-/// The reason for which a file is refused.
+/// The reason why a file is refused.
 fn refused(file: &Value, here: &Here) -> String {
     planned(file, here).unwrap_err()
 }

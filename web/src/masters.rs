@@ -123,7 +123,7 @@ pub trait Masters: Send + Sync + 'static {
     fn test_clock(&self) -> Option<TestClock>;
 }
 
-/// The reason for which this master could not answer.
+/// The reason why this master could not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
     #[error("this master has too many requests waiting; ask again")]

@@ -11,7 +11,7 @@ pub struct Alphabet {
     characters: Vec<u8>,
 }
 
-/// The reason for which a text is not an alphabet.
+/// The reason why a text is not an alphabet.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "'{0}' is not an alphabet: write two or more characters of printable ASCII, each once, without space, quotes and backslash"

@@ -28,7 +28,7 @@ pub struct SecretMark([u8; SecretMark::LEN]);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Secrets(Vec<Secret>);
 
-/// The reason for which a text is not a list of secrets.
+/// The reason why a text is not a list of secrets.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidSecrets {
     /// A line that is none. It is not repeated here.

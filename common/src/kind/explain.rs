@@ -161,7 +161,7 @@ pub struct TextForms {
     pub uri: String,
 }
 
-/// The reason for which a text tells nothing.
+/// The reason why a text tells nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExplainError {
     /// Longer than any ID: [`TEXT_LEN_MAX`].

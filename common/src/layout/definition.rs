@@ -30,7 +30,7 @@ pub struct LayoutDefinition {
     written: WrittenAs,
 }
 
-/// The reason for which there is no such definition.
+/// The reason why there is no such definition.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidDefinition {

@@ -32,7 +32,7 @@ pub struct Field {
     pub bits: u32,
 }
 
-/// The reason for which a text is not a field.
+/// The reason why a text is not a field.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FieldError {
     /// Not written like one.

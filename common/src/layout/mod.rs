@@ -124,7 +124,7 @@ impl LayoutSpec {
     }
 }
 
-/// The reason for which a layout is refused.
+/// The reason why a layout is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidLayout {
     /// A preset that does not exist.

@@ -280,7 +280,7 @@ mod schema {
     }
 }
 
-/// The reason for which a definition is refused.
+/// The reason why a definition is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NamespaceError {

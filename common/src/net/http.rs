@@ -41,7 +41,7 @@ pub fn bounded(head_timeout: Duration, head_len_max: usize) -> http1::Builder {
 /// and no further one. `caller`, who it is, is among the extensions of each request.
 ///
 /// # Errors
-/// The other end's fault, or the network's.
+/// A fault of the other end, or of the network.
 pub async fn serve<IO, C, S, B>(
     http: &http1::Builder,
     io: IO,

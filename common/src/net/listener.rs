@@ -36,7 +36,7 @@ pub trait Incoming {
     /// Waits for the next one, and says from where it is. Dropped while it waits, it has taken none.
     ///
     /// # Errors
-    /// The system's; the next call may do better.
+    /// An error of the operating system; the next call may do better.
     fn accept(&self) -> impl Future<Output = io::Result<(Self::Io, SocketAddr)>> + Send;
 }
 
@@ -70,7 +70,7 @@ impl Incoming for KeptAlive {
 /// between the masters has few.
 ///
 /// # Errors
-/// The system's.
+/// An error of the operating system.
 pub fn keep_alive(io: &TcpStream) -> io::Result<()> {
     sockopt::set_socket_keepalive(io, true)?;
     sockopt::set_tcp_keepidle(io, KEEP_ALIVE_IDLE)?;

@@ -215,7 +215,7 @@ impl Place {
         }
     }
 
-    /// Keeps this connection from ever making room, and lets the one that was kept for the same `key` before.
+    /// Keeps this connection from ever making room, and lets the one that was kept for the same `key` before make room.
     pub fn keep(&self, key: u128) {
         let Taken { seat, places } = &*self.0;
         let mut inner = places.inner();

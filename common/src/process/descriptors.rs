@@ -10,7 +10,7 @@ use std::fmt;
 /// A port, and how many connections it is to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Port {
-    /// The largest number of use.
+    /// The most that the port can use.
     pub most: usize,
     /// Without which the program is not to start.
     pub least: usize,

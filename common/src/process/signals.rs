@@ -47,7 +47,7 @@ impl Signals {
 /// `reload`; SIGUSR1 and SIGUSR2 are logged.
 ///
 /// # Errors
-/// The system's.
+/// An error of the operating system.
 pub fn start(stop: CancellationToken, reload: impl Fn() + Send + 'static) -> io::Result<()> {
     let (ready, registered) = sync_channel(1);
     let watch = super::tasks::Watch::new(stop.clone());

@@ -4,7 +4,7 @@ use crate::metrics::{Series, counter, counters};
 use crate::net::listener;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The reason for which a connection was ended although its other end had not closed it.
+/// The reason why a connection was ended although its other end had not closed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// A frame longer than the port takes.

@@ -243,13 +243,13 @@ pub struct AgentReport {
     pub session: SessionId,
     /// Its program's version.
     pub version: String,
-    /// The reason for which its start began a new session; `None` if it went on with the one it had.
+    /// The reason why its start began a new session; `None` if it went on with the one it had.
     pub fresh_because: Option<String>,
     /// Time since its start, in milliseconds of real time.
     pub uptime_ms: u64,
     /// Its time minus its machine's, in milliseconds.
     pub clock_offset_ms: i64,
-    /// The reason for which it cannot mint IDs of every wanted type; `None` if it can.
+    /// The reason why it cannot mint IDs of every wanted type; `None` if it can.
     pub not_ready: Option<String>,
     /// The alarm that an operator has to know at once, beginning with its code (`generator_conflict`, `wrong_cluster`).
     pub alarm: Option<String>,
@@ -323,7 +323,7 @@ impl Mode {
     /// Tells whether a master in this mode serves agents at all.
     ///
     /// # Errors
-    /// The reason for which it does not.
+    /// The reason why it does not.
     pub fn serves(self) -> Result<(), Refusal> {
         match self {
             Self::Syncing => Err(Refusal::Syncing),
@@ -349,7 +349,7 @@ impl fmt::Display for Mode {
     }
 }
 
-/// The reason for which a master did not do what it was asked.
+/// The reason why a master did not do what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
 pub enum Refusal {
     /// This master has not synchronised with the other one yet.
@@ -416,7 +416,7 @@ pub enum Refusal {
     /// The promises that a lost ledger may have made are not over yet.
     #[error("this cluster's ledger replaces one that was lost: nothing is granted before {until}")]
     NotBefore {
-        /// The day from which on there are.
+        /// The day from which on leases are granted.
         until: WallMs,
     },
     /// Agents come first that could show what both masters have forgotten.

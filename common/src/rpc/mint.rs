@@ -139,7 +139,7 @@ impl From<Defined> for String {
     }
 }
 
-/// The reason for which no ID came.
+/// The reason why no ID came.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{code}: {detail}")]
 pub struct MintFailure {

@@ -293,7 +293,7 @@ pub enum PeerMessage {
         token_type: TokenType,
         /// The address that was said.
         address: String,
-        /// The reason for which there is none.
+        /// The reason why there is none.
         why: Refusal,
     },
     /// Networks that agents may ask from here by a flag, as long as there is no whitelist that both hold.

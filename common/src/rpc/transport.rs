@@ -164,7 +164,7 @@ impl<Item, SinkItem: Serialize> Serializer<SinkItem> for Guarded<Item, SinkItem>
 /// The client's end of a connection to `address` (host:port), which may take up to [`CONNECT_TIMEOUT`].
 ///
 /// # Errors
-/// The network's, or `TimedOut`.
+/// An error of the network, or `TimedOut`.
 pub async fn connect<Req, Resp>(
     address: impl ToSocketAddrs + fmt::Debug + Copy,
 ) -> io::Result<

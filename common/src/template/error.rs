@@ -1,9 +1,9 @@
-//! Reasons for which a template, a caller's parts or an ID is refused. The caller of an agent reads these texts.
+//! Reasons why a template, a caller's parts or an ID is refused. The caller of an agent reads these texts.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{PartKind, Template};
 
-/// The reason for which a text is not a template, or a template cannot be bound to a day and a token.
+/// The reason why a text is not a template, or a template cannot be bound to a day and a token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     /// More bytes than [`Template::SOURCE_LEN_MAX`].
@@ -99,7 +99,7 @@ pub enum TemplateError {
     },
 }
 
-/// The reason for which a caller's parts do not fit a template.
+/// The reason why a caller's parts do not fit a template.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallerError {
     /// The template needs it.
@@ -136,7 +136,7 @@ pub enum CallerError {
     },
 }
 
-/// The reason for which a text is not an ID of a template.
+/// The reason why a text is not an ID of a template.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TakeApartError {
     /// Another number of characters.

@@ -22,7 +22,7 @@ use common::time::WallMs;
 use common::token::{TokenKey, TokenType};
 use serde::{Deserialize, Serialize};
 
-/// Names a waiting request to the driver; drawn by the driver, never repeated within one process.
+/// Identifies a waiting request; drawn by the driver, never repeated within one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 

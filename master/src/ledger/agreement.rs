@@ -23,7 +23,7 @@ use common::token::TokenKey;
 pub struct Condition {
     /// The mode; it says whether agents are served.
     pub mode: Mode,
-    /// The reason for which not all that this master is asked for can be done, with the remedy; `None` if all can.
+    /// The reason why not all that this master is asked for can be done, with the remedy; `None` if all can.
     pub why: Option<String>,
 }
 

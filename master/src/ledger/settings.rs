@@ -103,7 +103,7 @@ where
         refused.map_or(Ok(Changed::Done), Err)
     }
 
-    /// The reason for which something of that kind cannot be said not to be true: it has to be just what is shown.
+    /// The reason why something of that kind cannot be said not to be true: it has to be just what is shown.
     fn is_not_shown(&self, change: &Change) -> Option<Refusal> {
         let Change::Dismiss { name, below } = change else { return None };
         let shown = self.shown(name) == Some(*below);

@@ -115,7 +115,7 @@ impl Snapshot {
     /// The answer to a heartbeat at this instant.
     ///
     /// # Errors
-    /// The reason for which the two do not belong together, or [`Refusal::Syncing`] before the masters ever met.
+    /// The reason why the two do not belong together, or [`Refusal::Syncing`] before the masters ever met.
     pub fn answer(&self, now: Now, request: &HeartbeatRequest) -> Result<HeartbeatReply, Refusal> {
         if request.protocol != rpc::PROTOCOL {
             return Err(Refusal::Protocol { here: rpc::PROTOCOL });
@@ -156,7 +156,7 @@ impl Snapshot {
     /// Tells whether this master serves somebody of this cluster (`None`: of none yet).
     ///
     /// # Errors
-    /// The reason for which it does not.
+    /// The reason why it does not.
     pub fn serves_cluster(&self, cluster: Option<ClusterId>) -> Result<(), Refusal> {
         same_cluster(self.cluster, cluster)?;
         self.mode.serves()

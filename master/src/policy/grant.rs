@@ -12,7 +12,7 @@ impl<'a> Policy<'a> {
     /// Tells whether anything may be granted, as far as this master's own past is concerned.
     ///
     /// # Errors
-    /// The reason for which nothing may.
+    /// The reason why nothing may.
     pub(crate) fn may_promise(&self, now: Now) -> Result<(), Refusal> {
         if self.caution.reverted {
             return Err(Refusal::Reverted);
@@ -31,7 +31,7 @@ impl<'a> Policy<'a> {
     /// before.
     ///
     /// # Errors
-    /// The reason for which none may.
+    /// The reason why none may.
     pub(crate) fn may_name(&self) -> Result<(), Refusal> {
         match self.caution {
             Caution { reverted: true, .. } => Err(Refusal::Reverted),
@@ -74,7 +74,7 @@ impl<'a> Policy<'a> {
         })
     }
 
-    /// The reason for which there was no value to grant.
+    /// The reason why there was no value to grant.
     pub(crate) fn none_free(&self, now: Now, token_type: TokenType) -> Refusal {
         let today = self.today(now);
         match self.table.pick(token_type, today, |value| self.is_allowed(value, None, today)) {

@@ -34,7 +34,7 @@ pub struct Lives {
     pub unproven: bool,
 }
 
-/// The reason for which a store is not proven to be the untouched one that its master last wrote. It may be all the same.
+/// The reason why a store is not proven to be the untouched one that its master last wrote. It may be all the same.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum Unproven {
     #[error("it has no lineage: the file `lineage` was removed")]

@@ -57,9 +57,9 @@ pub struct Pair {
     pub(crate) doubted: Option<BootMs>,
     /// The doubt that was said again and acted on.
     pub(crate) settled: Option<Doubt>,
-    /// The reason for which the other master is not believed, although it is the one of this pairing (or there is none yet).
+    /// The reason why the other master is not believed, although it is the one of this pairing (or there is none yet).
     pub(crate) refused: Option<String>,
-    /// The reason for which the store may be a copy or was put back; until the other master is met in this run.
+    /// The reason why the store may be a copy or was put back; until the other master is met in this run.
     pub(crate) unproven: Option<Unproven>,
     /// True once that was said.
     pub(crate) unproven_said: bool,
@@ -171,7 +171,7 @@ impl Pair {
         self.peer.as_ref()
     }
 
-    /// The reason for which the other master, or whoever writes in its place while it is away, is refused.
+    /// The reason why the other master, or whoever writes in its place while it is away, is refused.
     //
     // Before it counts as silent it may have ended: then the connection to it did, and whoever is there now is not it. No stranger ends
     // that connection.
@@ -180,7 +180,7 @@ impl Pair {
         self.refused.as_deref().or(self.stranger.as_deref().filter(|_| absent))
     }
 
-    /// The reason for which this master promises nothing before it has met the other one in this run; `None` if it may.
+    /// The reason why this master promises nothing before it has met the other one in this run; `None` if it may.
     pub fn unproven(&self) -> Option<&Unproven> {
         self.unproven.as_ref()
     }

@@ -43,7 +43,7 @@ pub enum Opened {
     Reports(Vec<PassedOn>),
 }
 
-/// The reason for which a frame is not believed.
+/// The reason why a frame is not believed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotBelieved {
     #[error("it speaks protocol {0}, this one {PROTOCOL}: install the same version on both")]

@@ -101,7 +101,7 @@ impl SettingsTable {
         oldest.filter(|change| matches!(self.outcome(change), Outcome::Becomes(_))).take(max).collect()
     }
 
-    /// The reason for which the digest alone of a name cannot be kept, if that is so: it is not retired, or something about it is
+    /// The reason why the digest alone of a name cannot be kept, if that is so: it is not retired, or something about it is
     /// being agreed on.
     fn not_to_be_shortened(&self, change: &Change) -> Option<Outcome> {
         let Change::Shorten(name) = change else { return None };
@@ -267,7 +267,7 @@ impl SettingsTable {
         self.settings.contains_key(&key) || self.preps.contains_key(&key)
     }
 
-    /// The reason for which nothing can be noted about a name: only what is registered has a note, and what was retired has none
+    /// The reason why nothing can be noted about a name: only what is registered has a note, and what was retired has none
     /// but an empty one.
     fn not_to_be_noted(&self, change: &Change) -> Option<Outcome> {
         let Change::About { name, about } = change else { return None };

@@ -17,7 +17,7 @@ pub struct Report {
     pub lines: Vec<String>,
     /// Leftovers of writes that never finished; the next start removes them.
     pub debris: Vec<PathBuf>,
-    /// The reason for which a start would refuse the store.
+    /// The reason why a start would refuse the store.
     pub damage: Option<StoreError>,
 }
 

@@ -59,13 +59,13 @@ pub trait Store: Sized + Send + 'static {
     /// Begins a new store. It is none until it is published.
     ///
     /// # Errors
-    /// [`StoreError::Exists`] if there is one; the system's otherwise.
+    /// [`StoreError::Exists`] if there is one; otherwise an error of the operating system.
     fn draft(place: &Self::Location) -> Result<Self::Draft, StoreError>;
 
     /// Makes the store of a new master, whole or not at all.
     ///
     /// # Errors
-    /// [`StoreError::Exists`] if there is one; the system's otherwise.
+    /// [`StoreError::Exists`] if there is one; otherwise an error of the operating system.
     fn format(place: &Self::Location, identity: Identity) -> Result<(), StoreError> {
         let mut draft = Self::draft(place)?;
         draft.commit(&[Write::Identity(identity)], 0)?;
@@ -106,7 +106,7 @@ pub trait Draft {
     /// Makes it the store of its place.
     ///
     /// # Errors
-    /// The system's; then there is none.
+    /// An error of the operating system; then there is none.
     fn publish(self) -> Result<(), StoreError>;
 }
 
@@ -118,7 +118,7 @@ pub trait Audit: Clone + Send + Sync + 'static {
     /// The newest lines before line number `before`, at most `count`; and the number before which to look on, if that was not all.
     ///
     /// # Errors
-    /// The engine's, or a line that is none.
+    /// An error of the engine, or a line that is none.
     fn newest(&self, before: Option<u64>, count: usize) -> Result<(Vec<Line>, Option<u64>), StoreError> {
         self.newest_of(before, count, count, |_| true)
     }
@@ -127,7 +127,7 @@ pub trait Audit: Clone + Send + Sync + 'static {
     /// before which to look on, if that was not all.
     ///
     /// # Errors
-    /// The engine's, or a line that is none.
+    /// An error of the engine, or a line that is none.
     fn newest_of(
         &self,
         before: Option<u64>,
@@ -191,7 +191,7 @@ pub enum Room {
     },
 }
 
-/// The reason for which a store cannot be made, opened or written.
+/// The reason why a store cannot be made, opened or written.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error(

@@ -35,7 +35,7 @@ pub(super) struct Reserve {
 /// Bytes that this process may still write to the disk under `dir`.
 ///
 /// # Errors
-/// The system's.
+/// An error of the operating system.
 pub fn free(dir: &Path) -> Result<u64, StoreError> {
     let seen = statvfs(dir).map_err(|e| io("look at", dir)(e.into()))?;
     Ok(seen.f_bavail.saturating_mul(seen.f_frsize))

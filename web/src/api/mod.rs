@@ -33,7 +33,7 @@ use utoipa_axum::routes;
 /// The description, as it is served.
 static DESCRIPTION: OnceLock<String> = OnceLock::new();
 
-/// Reasons for which every change may be refused, whatever else its handler says.
+/// Reasons why every change may be refused, whatever else its handler says.
 #[derive(IntoResponses)]
 #[allow(dead_code, reason = "it is only described")]
 pub(crate) enum ChangeErrors {

@@ -145,7 +145,7 @@ pub(crate) async fn log_out(
     ([(header::SET_COOKIE, auth.set_cookie(&headers, "", 0))], Redirect::to("/login")).into_response()
 }
 
-/// The reason for which somebody was not let in.
+/// The reason why somebody was not let in.
 enum LoginError {
     Wrong,
     LockedOut { minutes: i64 },

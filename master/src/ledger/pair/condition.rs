@@ -46,7 +46,7 @@ impl Ledger<Pairwise> {
         })
     }
 
-    /// The reason for which something cannot be done although the other master is there, with the remedy.
+    /// The reason why something cannot be done although the other master is there, with the remedy.
     fn held_back(&self, now: Now) -> Option<String> {
         let promise = self.policy().may_promise(now).err().map(|refusal| refusal.to_string());
         promise.or_else(|| self.wrong_clock(now)).or_else(|| {

@@ -97,7 +97,7 @@ impl Ledger<Pairwise> {
         Some(frame.message)
     }
 
-    /// Keeps the reason for which somebody is not believed, for the operator. Nothing else changes.
+    /// Keeps the reason why somebody is not believed, for the operator. Nothing else changes.
     fn note_refusal(&mut self, why: String, of_this_pairing: bool, fx: &mut Effects) {
         let ours = of_this_pairing || !self.identity().paired;
         let why_before = if ours { &mut self.agreement.pair.refused } else { &mut self.agreement.pair.stranger };
@@ -145,7 +145,7 @@ impl Ledger<Pairwise> {
         }
     }
 
-    /// Ends this master's pairing.
+    /// Notes that this master's pairing is over, for good.
     pub(crate) fn replaced(&mut self, fx: &mut Effects) {
         if self.mode() != Mode::RolledBack {
             fx.alarms.push(Alarm::Replaced);

@@ -112,7 +112,7 @@ impl Ledger<Pairwise> {
         ))
     }
 
-    /// The reason for which nothing is granted by this calendar, or agents may refuse by theirs, with the remedy; for the operator.
+    /// The reason why nothing is granted by this calendar, or agents may refuse by theirs, with the remedy; for the operator.
     pub(super) fn wrong_clock(&self, now: Now) -> Option<String> {
         if let Some(why) = self.calendar_ahead(now) {
             return Some(why);
