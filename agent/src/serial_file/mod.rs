@@ -4,7 +4,7 @@
 //! [`format()`] makes it, [`open`] locks it and finds out whether its session goes on, [`SerialFile::write`] changes it,
 //! [`inspect`] shows it. Pure: `layout` (the bytes) and `lineage` (the proof). All system calls go through `disk`.
 //! Files beside it are each a `companion`: its lineage, the bounds of sections of sequences ([`SectionFile`]), names ([`KeptNames`]).
-//! What is promised, and what a copy, a restore, a reboot or a kill leads to, is told in `docs/understand/serial-file-starts.md`.
+//! The promises, and the outcomes of a copy, a restore, a reboot or a kill, are in `docs/understand/serial-file-starts.md`.
 
 mod companion;
 mod disk;

@@ -44,7 +44,7 @@ const HISTORY: usize = 24;
 /// IDs of a small request.
 const FEW: u32 = 10;
 
-/// What the next start must find, going by `docs/understand/serial-file.md` and the calls that were done.
+/// The state that the next start must find, going by `docs/understand/serial-file.md` and the calls that were done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NextStart {
     /// No file.
@@ -283,7 +283,7 @@ impl Agent {
         self.history.push_back(what);
     }
 
-    /// What a call that was done changes for the next start: the table of `docs/understand/serial-file.md`, told by renames.
+    /// Notes the change that a finished call makes for the next start: the table of `docs/understand/serial-file.md`, told by renames.
     fn follow(&mut self, call: &Call, drawn: Option<SessionId>) {
         match (call.name, call.file.as_str()) {
             ("create", "F.new") => self.announced = false,

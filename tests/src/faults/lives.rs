@@ -132,7 +132,7 @@ impl Agent {
         Ok(calls.len())
     }
 
-    /// What is answered when a fault strikes, as `docs/understand/serial-file.md` has it; `background` says whether the write may have been
+    /// Checks the answer when a fault strikes, as `docs/understand/serial-file.md` has it; `background` says whether the write may have been
     /// beside a request.
     fn check_answer(&mut self, op: Op, fault: Fault, ended: &Ended, background: bool) {
         let path = self.path();

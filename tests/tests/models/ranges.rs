@@ -296,7 +296,7 @@ fn what_both_have_forgotten_comes_once_where_its_owner_shows_it() {
     assert_eq!(sections("section, both put back, more forgotten and shown", forgotten(true)), 454_598);
 }
 
-/// What operators are told of (docs/understand/limits.md): an owner that is cut off while its receipt is looked for, and a next owner that begins
+/// The cases that operators are told of (docs/understand/limits.md): an owner that is cut off while its receipt is looked for, and a next owner that begins
 /// beyond what either master may raise alone, and no further.
 #[test]
 fn what_both_have_forgotten_beyond_an_allowance_may_come_twice() {
