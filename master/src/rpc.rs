@@ -19,8 +19,8 @@ use common::rpc::lease::{
     Refusal, Registered, Rent, RentRequest, RestoreRequest, TerminateRequest, TokenRequest, report_interval_ms,
 };
 use common::rpc::ranges::{
-    ADDRESS_LEN_MAX, KEEP_RANGES_MAX, KeepReply, KeepRequest, NotRaised, RAISES_MAX, ROUTES_ASKED_MAX, ROUTES_MAX,
-    RaiseRequest, Raised, RoutesReply, RoutesRequest, SegmentGrant, SegmentRequest,
+    ADDRESS_LEN_MAX, KEEP_RANGES_MAX, KeepReply, KeepRequest, RAISES_MAX, ROUTES_ASKED_MAX, ROUTES_MAX, RaiseRequest,
+    RaisedAll, RoutesReply, RoutesRequest, SegmentGrant, SegmentRequest,
 };
 use common::rpc::transport::{Limits, accept};
 use common::setting::{Change, NETWORKS_MAX, Setting, SettingKey};
@@ -340,11 +340,7 @@ impl LeaseService for LeaseServer {
         self.counted(kept)
     }
 
-    async fn raise_sections(
-        self,
-        _: Context,
-        request: RaiseRequest,
-    ) -> Result<Vec<Result<Raised, NotRaised>>, Refusal> {
+    async fn raise_sections(self, _: Context, request: RaiseRequest) -> Result<RaisedAll, Refusal> {
         self.allowed()?;
         ask!(self.driver, move |id| Event::Raise { id, request }, Reply::Raise)
     }

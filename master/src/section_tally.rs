@@ -85,9 +85,11 @@ impl SectionTally {
             match reply {
                 Reply::Keep(Ok(_)) => add(&self.keeps, 1),
                 Reply::Raise(Ok(raises)) => {
-                    add(&self.raises, raises.iter().flatten().filter(|raised| raised.max_seq > raised.from).count());
-                    for refused in raises.iter().filter_map(|raised| raised.as_ref().err()) {
-                        self.refused.get(reason(*refused)).into_iter().for_each(|counter| add(counter, 1));
+                    for said in raises.iter().flatten() {
+                        match said.outcome {
+                            Ok(raised) => add(&self.raises, usize::from(raised.max_seq > raised.from)),
+                            Err(why) => self.refused.get(reason(why)).into_iter().for_each(|counter| add(counter, 1)),
+                        }
                     }
                 }
                 _ => {}
@@ -125,8 +127,9 @@ mod tests {
     use super::*;
     use crate::lease::RequestId;
     use crate::section::tests::record;
-    use common::rpc::ranges::{KeepReply, Raised};
+    use common::rpc::ranges::{KeepReply, Raised, RaisedSections};
     use common::segment::MasterRun;
+    use common::sequence::Section;
     use common::time::BootMs;
 
     const LEASE: SpanMs = SpanMs(5_000);
@@ -134,8 +137,10 @@ mod tests {
     #[test]
     fn keeps_and_raises_are_counted_by_what_they_were_answered() {
         let tally = SectionTally::default();
-        let raised = |from, max_seq| Ok(Raised { from, max_seq, receipt: None });
-        let raises = vec![raised(0, 9), raised(9, 9), Err(NotRaised::Allowance), Err(NotRaised::Unknown)];
+        let said = |outcome| vec![RaisedSections { from: Section(0), to: Section(1), outcome }];
+        let raised = |from, max_seq| said(Ok(Raised { from, max_seq, receipt: None }));
+        let refused = |why| said(Err(why));
+        let raises = vec![raised(0, 9), raised(9, 9), refused(NotRaised::Allowance), refused(NotRaised::Unknown)];
         let keep = KeepReply { lease_ms: 5_000, run: MasterRun(0), boot: BootMs(0), sections: Vec::new(), more: false };
         let replies = [Reply::Keep(Ok(keep)), Reply::Raise(Ok(raises)), Reply::Kept];
         let replies = replies.into_iter().map(|reply| (RequestId(0), reply)).collect();

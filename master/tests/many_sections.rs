@@ -325,12 +325,14 @@ fn a_raise_makes_no_row_more_than_there_may_be() {
     let mut pair = Pair::of(vec![sequence(name(), Some(1_000))], [known.clone(), known], [false, false]);
     let raised = |pair: &mut Pair, at| {
         pair.replies.clear();
-        let raise = Raise { name: name(), section: Section(at), g: Generation(1), to: RaiseTo::ByAStep, receipt: None };
+        let key = SectionKey { name: name(), section: Section(at) };
+        let sections = SectionRange::from(&key);
+        let raise = Raise { section: key.section, sections, g: Generation(1), to: RaiseTo::ByAStep, receipt: None };
         let (agent_id, session) = (section(0, 1, 0).owner.agent_id, SessionId(1));
         let request = RaiseRequest { agent_id, session, cluster: None, raises: vec![raise] };
         pair.event(0, Event::Raise { id: RequestId(1), request });
         let Some(Reply::Raise(Ok(raised))) = pair.replies.last() else { panic!("{:?}", pair.replies) };
-        raised[0].map(|raised| raised.max_seq)
+        raised[0][0].outcome.map(|raised| raised.max_seq)
     };
     assert_eq!(raised(&mut pair, most + 7), Err(NotRaised::TooMany { max: most }));
     assert_eq!(raised(&mut pair, 7), Ok(10_501));

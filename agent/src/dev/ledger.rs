@@ -12,8 +12,8 @@ use common::rpc::lease::{
     Registered, Rent, RentRequest, TerminateRequest, TokenRequest, refusal,
 };
 use common::rpc::ranges::{
-    HeldSections, KEEP_RANGES_MAX, KeepRequest, NotRaised, ROUTES_ASKED_MAX, ROUTES_MAX, Raise, Raised, RoutesReply,
-    RoutesRequest, SegmentGrant, SegmentRequest, Unserved,
+    HeldSections, KEEP_RANGES_MAX, KeepRequest, NotRaised, ROUTES_ASKED_MAX, ROUTES_MAX, Raise, Raised, RaisedSections,
+    RoutesReply, RoutesRequest, SegmentGrant, SegmentRequest, Unserved,
 };
 use common::segment::Span;
 use common::sequence::{Route, Section, SectionKey, SectionRange, SequenceDefinition, ServedAt};
@@ -265,7 +265,7 @@ impl Ledger {
             match held.last_mut().filter(|last| last.name == *name && last.to == *section && last.g == owned.g) {
                 Some(last) => last.to = to,
                 None if full => return Ok((held, true)),
-                None => held.push(HeldSections { name: name.clone(), from: *section, to, g: owned.g, fresh: None }),
+                None => held.push(HeldSections { name: name.clone(), from: *section, to, g: owned.g }),
             }
         }
         Ok((held, false))
@@ -275,11 +275,17 @@ impl Ledger {
         self.in_use(name)?.sequences()
     }
 
-    /// Raises a bound of a section that the session serves.
-    pub(super) fn raise(&mut self, session: SessionId, raise: &Raise) -> Result<Raised, NotRaised> {
-        let definition = self.sequence(&raise.name).ok_or(NotRaised::Unknown)?;
+    /// Raises the bound of the section that a session waits for; of those around it each is raised when it is asked for.
+    pub(super) fn raise(&mut self, session: SessionId, raise: &Raise) -> RaisedSections {
+        let (from, to) = (raise.section, Section(raise.section.0.saturating_add(1)));
+        RaisedSections { from, to, outcome: self.raise_one(session, raise) }
+    }
+
+    pub(super) fn raise_one(&mut self, session: SessionId, raise: &Raise) -> Result<Raised, NotRaised> {
+        let name = &raise.sections.name;
+        let definition = self.sequence(name).ok_or(NotRaised::Unknown)?;
         let (step, last) = (definition.step().into(), definition.width().last());
-        let key = SectionKey { name: raise.name.clone(), section: raise.section };
+        let key = SectionKey { name: name.clone(), section: raise.section };
         let owned = self.sections.get_mut(&key).ok_or(NotRaised::OtherOwner)?;
         if (owned.owner, owned.g) != (session, raise.g) {
             return Err(NotRaised::OtherOwner);

@@ -15,7 +15,7 @@ use common::rpc::lease::{
     TerminateRequest, TokenRequest,
 };
 use common::rpc::ranges::{
-    KeepReply, KeepRequest, NotRaised, RAISES_MAX, RaiseRequest, Raised, RoutesReply, RoutesRequest, SegmentGrant,
+    KeepReply, KeepRequest, RAISES_MAX, RaiseRequest, RaisedAll, RoutesReply, RoutesRequest, SegmentGrant,
     SegmentRequest,
 };
 use common::segment::MasterRun;
@@ -288,17 +288,13 @@ impl LeaseService for Masters {
         Ok(KeepReply { lease_ms: SECTION_LEASE_MS, run, boot, sections, more })
     }
 
-    async fn raise_sections(
-        self,
-        _: Context,
-        request: RaiseRequest,
-    ) -> Result<Vec<Result<Raised, NotRaised>>, Refusal> {
+    async fn raise_sections(self, _: Context, request: RaiseRequest) -> Result<RaisedAll, Refusal> {
         if request.raises.len() > RAISES_MAX {
             return Err(Refusal::TooMany { max: u32::try_from(RAISES_MAX).unwrap_or(u32::MAX) });
         }
         self.change(move |ledger| {
             ledger.same_cluster(request.cluster)?;
-            Ok(request.raises.iter().map(|raise| ledger.raise(request.session, raise)).collect())
+            Ok(request.raises.iter().map(|raise| vec![ledger.raise(request.session, raise)]).collect())
         })
         .await
     }

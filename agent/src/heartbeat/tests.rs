@@ -25,7 +25,7 @@ use common::rpc::lease::{
     RentRequest, RestoreRequest, RetiredOnly, TerminateRequest, TokenRequest,
 };
 use common::rpc::ranges::{
-    KeepReply, KeepRequest, NotRaised, RaiseRequest, Raised, RoutesReply, RoutesRequest, SegmentGrant, SegmentRequest,
+    KeepReply, KeepRequest, RaiseRequest, RaisedAll, RoutesReply, RoutesRequest, SegmentGrant, SegmentRequest,
 };
 use common::rpc::transport;
 use common::segment::Span;

@@ -238,7 +238,7 @@ async fn keys_that_get_nothing_are_told_one_by_one() {
     let site = site_at(&masters.listen().await, &masters, 32).await;
     let first = masters.session(0).await;
     masters.with(|state| {
-        state.records.insert(0, Record { g: 1, owner: Some(first), max_seq: last, fresh: false });
+        state.records.insert(0, Record { g: 1, owner: Some(first), max_seq: last });
     });
     let body = "1\n11\n";
     assert_eq!(site.post("/sequence/orders", &[], body).await.text(), "!serial_exhausted\n1\n");

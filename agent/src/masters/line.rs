@@ -12,7 +12,7 @@ use common::rpc::lease::{
     RentRequest, RestoreRequest, TokenRequest,
 };
 use common::rpc::ranges::{
-    KeepReply, KeepRequest, NotRaised, RaiseRequest, Raised, RoutesReply, RoutesRequest, SegmentGrant, SegmentRequest,
+    KeepReply, KeepRequest, RaiseRequest, RaisedAll, RoutesReply, RoutesRequest, SegmentGrant, SegmentRequest,
 };
 use common::rpc::transport;
 use common::segment::Shown;
@@ -184,10 +184,7 @@ impl Line {
     }
 
     /// Raises bounds of this session's sections; an answer for each, in the same order.
-    pub(crate) async fn raise_sections(
-        &self,
-        request: RaiseRequest,
-    ) -> Result<Vec<Result<Raised, NotRaised>>, CallError> {
+    pub(crate) async fn raise_sections(&self, request: RaiseRequest) -> Result<RaisedAll, CallError> {
         let request = RaiseRequest { cluster: Some(self.link.cluster), ..request };
         let wanted = request.raises.len();
         let raised = self.within(self.link.client.raise_sections(self.context(), request)).await?;

@@ -246,10 +246,8 @@ impl Allocator {
                 // Nobody ever had what has its first owner: there is nobody to wait for, either.
                 let at_once = resumed || g == Generation(1);
                 let since = if at_once { again } else { kept.received + wait };
-                let fresh = sections.fresh.is_some();
-                held.hear(HeldRange { from, to, g, since, until, fresh }, kept.received, again);
+                held.hear(HeldRange { from, to, g, since, until }, kept.received, again);
             }
-            held.prove(sections);
             if !changed.contains(&sections.name) {
                 changed.insert(sections.name.clone());
             }
@@ -299,8 +297,7 @@ mod tests {
     }
 
     fn kept(sent: i64, received: i64, lease_ms: u32, g: u64) -> Kept {
-        let sections =
-            vec![HeldSections { name: name(), from: Section(0), to: Section(10), g: Generation(g), fresh: None }];
+        let sections = vec![HeldSections { name: name(), from: Section(0), to: Section(10), g: Generation(g) }];
         // The two clocks agree.
         let (run, boot) = (MasterRun(0), BootMs(sent));
         let reply = KeepReply { lease_ms, run, boot, sections, more: false };

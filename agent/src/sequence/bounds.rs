@@ -6,7 +6,7 @@
 //! for as long as the session does, although whoever loads a section begins at a master's bound: a master that was declared lost, and lives,
 //! lists the section as it did, and has not heard of all that was raised at the other one. So there is a bound for all sections of which the
 //! session gave numbers, one for those beside each other that are alike, and with more than there may be ([`BOUNDS_MAX`]) another session begins at
-//! the next start. Of fresh sections all of a range may have been given up to their first bound as soon as it is listed.
+//! the next start. Of sections that were raised together each counts as given up to their bound.
 //!
 //! [`BOUNDS_MAX`]: crate::serial_file::BOUNDS_MAX
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -14,7 +14,7 @@
 use super::held::{Held, Standing};
 use common::lease::Generation;
 use common::namespace::GeneratorName;
-use common::rpc::ranges::{HeldSections, NotRaised, Raise, Raised};
+use common::rpc::ranges::{Raise, Raised, RaisedSections};
 use common::sequence::Section;
 use common::time::BootMs;
 use rangemap::RangeMap;
@@ -45,42 +45,17 @@ impl Bound {
 }
 
 impl Bounds {
-    /// What masters' answers allow: all of it is to be written down before any of it is used.
-    pub fn granted<'a>(answers: impl IntoIterator<Item = (&'a Raise, &'a Result<Raised, NotRaised>)>) -> Self {
+    /// What masters' answers to raises allow: all of it is to be written down before any of it is used.
+    pub fn granted<'a>(answers: impl IntoIterator<Item = (&'a Raise, &'a Vec<RaisedSections>)>) -> Self {
         let mut bounds = Self::default();
         for (raise, answer) in answers {
-            if let Ok(Raised { max_seq, .. }) = answer {
-                bounds.note(&raise.name, raise.section, Bound { g: Some(raise.g), max_seq: *max_seq });
+            for RaisedSections { from, to, outcome } in answer {
+                if let Ok(Raised { max_seq, .. }) = *outcome {
+                    bounds.note_range(&raise.sections.name, from.0..to.0, Bound { g: Some(raise.g), max_seq });
+                }
             }
         }
         bounds
-    }
-
-    /// The bounds that the fresh sections among these allow, as far as the first bound of their name is known: written down before any of them is used.
-    pub fn fresh<'a>(
-        listed: impl IntoIterator<Item = &'a HeldSections>,
-        first_bound: impl Fn(&GeneratorName) -> Option<u64>,
-    ) -> Self {
-        let mut bounds = Self::default();
-        for HeldSections { name, from, to, g, .. } in listed.into_iter().filter(|listed| listed.fresh.is_some()) {
-            if let Some(max_seq) = first_bound(name) {
-                bounds.note_range(name, from.0..to.0, Bound { g: Some(*g), max_seq });
-            }
-        }
-        bounds
-    }
-
-    /// The bounds of sections of which `noted` has nothing of the same owner.
-    #[must_use]
-    pub fn missing_in(&self, noted: &Self) -> Self {
-        let mut missing = Self::default();
-        for (name, sections, bound) in self.all() {
-            let parts = bound.g.map(|g| noted.parts(name, sections.start, sections.end, g));
-            for (from, to, _) in parts.into_iter().flatten().filter(|(.., known)| !known) {
-                missing.note_range(name, from..to, bound);
-            }
-        }
-        missing
     }
 
     /// Counts them, one for sections beside each other that are alike.
@@ -201,7 +176,7 @@ mod tests {
     fn of_sections_that_are_not_listed_now_only_the_number_is_kept() {
         let range = |from, to, since, until| {
             let (g, since, until) = (Generation(5), BootMs(since), BootMs(until));
-            HeldRange { from, to, g, since, until, fresh: false }
+            HeldRange { from, to, g, since, until }
         };
         let mut held = Held::default();
         for listed in [range(0, 1, 0, 200), range(1, 2, 150, 200), range(2, 3, 0, 100)] {
@@ -259,7 +234,7 @@ mod tests {
             let mut held = Held::default();
             for (from, len, until) in listed {
                 let range = HeldRange {
-                    from, to: from + len, g: Generation(1), since: BootMs(0), until: BootMs(until), fresh: false,
+                    from, to: from + len, g: Generation(1), since: BootMs(0), until: BootMs(until),
                 };
                 held.hear(range, BootMs(0), BootMs(0));
             }

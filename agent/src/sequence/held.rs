@@ -2,11 +2,8 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use common::lease::Generation;
-use common::namespace::GeneratorName;
-use common::rpc::ranges::{HeldSections, SectionReceipt, ShownReceipt};
-use common::sequence::{Section, SectionRange};
+use common::sequence::Section;
 use common::time::{BootMs, SpanMs};
-use rangemap::RangeMap;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -23,16 +20,6 @@ pub struct HeldRange {
     pub since: BootMs,
     /// The first instant at which they may not be served any more.
     pub until: BootMs,
-    /// Tells whether nobody gave a number of them before, and their first step may be given without asking.
-    pub fresh: bool,
-}
-
-/// A master's word that sections were ours under a number of owners.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Receipted {
-    sections: Range<u32>,
-    g: Generation,
-    receipt: SectionReceipt,
 }
 
 /// An unbroken time for which we serve a section. After a span that ended another one begins, even as the same owner: meanwhile others may
@@ -71,13 +58,8 @@ impl HeldRange {
         }
     }
 
-    /// Tells whether its sections are fresh, and served in that tenure.
-    pub fn is_fresh_in(&self, tenure: Tenure) -> bool {
-        self.fresh && (self.g, self.since) == (tenure.g, tenure.since)
-    }
-
     fn is_like(&self, other: &Self) -> bool {
-        (self.g, self.since, self.until, self.fresh) == (other.g, other.since, other.until, other.fresh)
+        (self.g, self.since, self.until) == (other.g, other.since, other.until)
     }
 }
 
@@ -86,14 +68,12 @@ impl HeldRange {
 pub struct Held {
     /// By the first section; none overlaps another.
     ranges: BTreeMap<u32, HeldRange>,
-    /// Receipts of those that were fresh.
-    receipts: RangeMap<u32, Receipted>,
 }
 
 impl Held {
     /// A master lists these sections, in an answer that came at `received`. What is known of an older owner gives way; of the same owner the
     /// span grows, if this answer says more, and its beginning stays: the wait counts from the answer that listed them first. If the span
-    /// has ended, the next one begins at `again`. What one master does not call fresh is so no more, whatever the other one says.
+    /// has ended, the next one begins at `again`.
     pub fn hear(&mut self, listed: HeldRange, received: BootMs, again: BootMs) {
         let HeldRange { from, to, .. } = listed;
         if from >= to {
@@ -110,8 +90,7 @@ impl Held {
                 std::cmp::Ordering::Equal => {
                     let begins = old.until <= received && old.until < listed.until;
                     let since = if begins { old.since.max(again) } else { old.since };
-                    let (until, fresh) = (old.until.max(listed.until), old.fresh && listed.fresh);
-                    HeldRange { since, until, fresh, ..old }
+                    HeldRange { since, until: old.until.max(listed.until), ..old }
                 }
                 std::cmp::Ordering::Greater => old,
             });
@@ -120,30 +99,6 @@ impl Held {
             self.put(HeldRange { from: at, ..listed });
         }
         self.join(from, to);
-    }
-
-    /// A master proves that these sections are ours, if they are fresh.
-    pub fn prove(&mut self, listed: &HeldSections) {
-        let (sections, g) = (listed.from.0..listed.to.0, listed.g);
-        if let Some(receipt) = listed.fresh.filter(|_| !sections.is_empty()) {
-            self.receipts.insert(sections.clone(), Receipted { sections, g, receipt });
-        }
-    }
-
-    /// Receipts of sections whose span has ended.
-    pub fn receipts(&self, name: &GeneratorName, now: BootMs) -> Vec<ShownReceipt> {
-        let mut all: Vec<&Receipted> = Vec::new();
-        for range in self.ranges.values().filter(|range| range.until <= now) {
-            let proved = self.receipts.overlapping(range.from..range.to).map(|(_, proved)| proved);
-            all.extend(proved.filter(|proved| proved.g == range.g));
-        }
-        all.dedup();
-        let shown = |proved: &Receipted| {
-            let (from, to) = (Section(proved.sections.start), Section(proved.sections.end));
-            let sections = SectionRange { name: name.clone(), from, to };
-            ShownReceipt { sections, g: proved.g, receipt: proved.receipt }
-        };
-        all.into_iter().map(shown).collect()
     }
 
     fn put(&mut self, range: HeldRange) {
@@ -188,9 +143,7 @@ impl Held {
     /// waits again.
     pub fn prune(&mut self, now: BootMs, answered: BootMs, after: SpanMs) {
         let is_over = |_: &u32, range: &mut HeldRange| range.until.max(answered) + after <= now;
-        for (from, range) in self.ranges.extract_if(.., is_over) {
-            self.receipts.remove(from..range.to);
-        }
+        self.ranges.extract_if(.., is_over).for_each(drop);
     }
 
     /// All spans end now.
@@ -202,12 +155,6 @@ impl Held {
     pub fn standing(&self, section: Section, now: BootMs) -> Standing {
         let range = self.ranges.range(..=section.0).next_back().map(|(_, range)| range);
         range.filter(|range| section.0 < range.to).map_or(Standing::NotOurs, |range| range.standing(now))
-    }
-
-    /// Tells whether masters call a section fresh that is served in that tenure.
-    pub fn is_fresh(&self, section: Section, tenure: Tenure) -> bool {
-        let range = self.ranges.range(..=section.0).next_back().map(|(_, range)| range);
-        range.is_some_and(|range| section.0 < range.to && range.is_fresh_in(tenure))
     }
 
     /// Ranges of these sections, ascending, cut at their borders.
@@ -231,8 +178,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn range(from: u32, to: u32, g: u64, since: i64, until: i64) -> HeldRange {
-        let (since, until, fresh) = (BootMs(since), BootMs(until), (from + to).is_multiple_of(3));
-        HeldRange { from, to, g: Generation(g), since, until, fresh }
+        HeldRange { from, to, g: Generation(g), since: BootMs(since), until: BootMs(until) }
     }
 
     #[test]
@@ -285,7 +231,6 @@ mod tests {
                         *old = new;
                     } else if old.g == new.g {
                         old.until = old.until.max(new.until);
-                        old.fresh &= new.fresh;
                     }
                 }
             }
@@ -294,10 +239,6 @@ mod tests {
                     let expected = plain.get(&section).map_or(Standing::NotOurs, |one| one.standing(BootMs(now)));
                     prop_assert_eq!(held.standing(Section(section), BootMs(now)), expected);
                 }
-            }
-            for one in held.ranges() {
-                let fresh = |section: u32| plain.get(&section).map(|one| one.fresh);
-                prop_assert!((one.from..one.to).all(|section| fresh(section) == Some(one.fresh)));
             }
             for (from, to) in (0..60).flat_map(|from| [(from, from), (from, from + 1), (from, 45)]) {
                 let among = held.among(&(from..to)).flat_map(|one| one.from..one.to).collect::<Vec<_>>();

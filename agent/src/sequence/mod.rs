@@ -16,6 +16,7 @@ mod bounds;
 mod counters;
 mod held;
 mod life;
+mod loads;
 #[cfg(test)]
 mod order_tests;
 #[cfg(test)]
@@ -27,4 +28,5 @@ pub use bounds::{Bound, Bounds};
 pub use counters::Counters;
 pub use held::{Held, HeldRange, Standing, Tenure};
 pub use life::{Decision, Life, Start};
+pub use loads::Loads;
 pub use section::{RaiseOutcome, SectionState, Taken};

@@ -2,10 +2,10 @@
 //! key is larger than all that were given before it was asked for. The masters are as simple as they may be: one record, and what each of
 //! the two lists; a move is a prep at one, a record at both, and then a list of the new owner.
 
-use super::{Allocator, Kept, SectionState, Standing, Taken, Tenure};
+use super::{Allocator, Kept, Loads, SectionState, Standing, Taken, Tenure};
 use common::lease::Generation;
 use common::namespace::GeneratorName;
-use common::rpc::ranges::{HeldSections, KeepReply, RaiseTo, Raised, SectionReceipt};
+use common::rpc::ranges::{HeldSections, KeepReply, RaiseTo, Raised, RaisedSections};
 use common::segment::MasterRun;
 use common::sequence::{Section, SequenceDefinition, SequenceSpec};
 use common::time::{BootMs, SpanMs};
@@ -34,10 +34,10 @@ enum Bent {
     NotLoadedAgain,
     /// The home lists a section for its owner while another one is proposed.
     ListedDuringPrep,
-    /// A fresh section stays so for the next owner.
-    FreshForAnyOwner,
-    /// A fresh section begins at the first number after each span that ended.
-    FreshAgain,
+    /// What was raised for sections together counts in whichever tenure one of them is asked for first.
+    LoadOfAnyTenure,
+    /// A section that is forgotten to make room leaves no number behind.
+    ForgottenWholly,
 }
 
 /// What one master lists the section for.
@@ -45,12 +45,14 @@ enum Bent {
 struct Listed {
     g: u64,
     owner: Option<usize>,
-    fresh: bool,
 }
 
 struct Agent {
     allocator: Allocator,
     section: Option<SectionState>,
+    loads: Loads,
+    /// The number behind which the section goes on that was forgotten.
+    floor: u64,
     /// Of its clock, in hundredths of a real millisecond's.
     rate: i64,
     answers: Vec<(usize, Kept)>,
@@ -81,6 +83,8 @@ enum Deed {
     Give(usize, bool),
     /// An old answer to a raise, again.
     RaisedAgain(usize, usize),
+    /// Memory is scarce at that agent.
+    Forget(usize),
     /// The home begins to move the section to that agent; the other master agrees; the home lists it.
     Move(usize, u8),
 }
@@ -92,24 +96,27 @@ fn deed() -> impl Strategy<Value = Deed> {
         1 => (0usize..2, 0usize..20).prop_map(|(a, nth)| Deed::Again(a, nth)),
         8 => (0usize..2, prop::bool::weighted(0.8)).prop_map(|(a, answered)| Deed::Give(a, answered)),
         3 => (0usize..2, 0usize..8).prop_map(|(a, nth)| Deed::RaisedAgain(a, nth)),
+        1 => (0usize..2).prop_map(Deed::Forget),
         2 => (0usize..2, 0u8..3).prop_map(|(a, stage)| Deed::Move(a, stage)),
     ]
 }
 
 impl World {
-    fn new(rates: [i64; 2], fresh: bool, bent: Option<Bent>) -> Self {
+    fn new(rates: [i64; 2], bent: Option<Bent>) -> Self {
         let said = SequenceSpec { step: Some(5), solo_allowance: Some(100), ..SequenceSpec::default() };
         let agent = |rate| Agent {
             allocator: Allocator::new(2, BootMs(0)),
             section: None,
+            loads: Loads::default(),
+            floor: 0,
             rate,
             answers: Vec::new(),
             raises: Vec::new(),
         };
         Self {
             now: 10_000,
-            masters: [Listed { g: 1, owner: Some(0), fresh }; 2],
-            max_seq: if fresh { 5 } else { 0 },
+            masters: [Listed { g: 1, owner: Some(0) }; 2],
+            max_seq: 0,
             agents: rates.into_iter().map(agent).collect(),
             highest: 0,
             definition: SequenceDefinition::new(&said).unwrap(),
@@ -134,7 +141,6 @@ impl World {
             from: SECTION,
             to: Section(1),
             g: Generation(listed.g),
-            fresh: listed.fresh.then_some(SectionReceipt([0; 32])),
         });
         let reply = KeepReply {
             lease_ms: LEASE_MS,
@@ -174,16 +180,19 @@ impl World {
             _ => return None,
         };
         let (definition, reloads) = (&self.definition, !self.is(Bent::NotLoadedAgain));
-        let (again, fresh) = (self.is(Bent::FreshAgain), held.is_fresh(SECTION, tenure));
-        let Agent { section, raises, .. } = &mut self.agents[agent];
-        if again && section.as_ref().is_some_and(|section| section.tenure() != tenure) {
-            *section = None;
-        }
-        let section = section.get_or_insert_with(|| SectionState::begin(definition, tenure, fresh, None));
+        let any = self.is(Bent::LoadOfAnyTenure);
+        let Agent { section, loads, floor, raises, .. } = &mut self.agents[agent];
+        let section = section.get_or_insert_with(|| SectionState::new(definition, tenure, *floor));
         if reloads {
             section.own(tenure);
         }
+        if let (true, Some((_, raised))) = (any, raises.first()) {
+            loads.note(tenure, &together(*raised));
+        }
         for _ in 0..3 {
+            if !section.is_loaded() {
+                loads.load(definition, SECTION, section, now);
+            }
             match section.take(definition, 7, 1, true, now) {
                 Taken::From(number) => return Some(number),
                 Taken::Wait => {
@@ -205,6 +214,9 @@ impl World {
                         section.failed(section.tenure(), now);
                         return None;
                     }
+                    if !section.is_loaded() {
+                        loads.note(section.tenure(), &together(raised));
+                    }
                     section.raised(definition, section.tenure(), Ok(raised), now);
                 }
                 other => panic!("{other:?}"),
@@ -219,6 +231,15 @@ impl World {
         if let (Some(section), Some((tenure, raised))) = (section, raises.get(nth)) {
             let tenure = if any { section.tenure() } else { *tenure };
             section.raised(&self.definition, tenure, Ok(*raised), now);
+        }
+    }
+
+    fn forget(&mut self, agent: usize) {
+        let (now, wholly) = (self.local(agent), self.is(Bent::ForgottenWholly));
+        let Agent { section, floor, .. } = &mut self.agents[agent];
+        let forgotten = section.as_ref().and_then(|section| section.at_rest(&self.definition, now));
+        if let Some(number) = forgotten {
+            (*section, *floor) = (None, if wholly { 0 } else { number });
         }
     }
 
@@ -240,6 +261,7 @@ impl World {
                 }
             }
             Deed::RaisedAgain(agent, nth) => self.raised_again(agent, nth),
+            Deed::Forget(agent) => self.forget(agent),
             Deed::Move(to, stage) => self.advance(to, stage),
         }
         Ok(())
@@ -256,8 +278,7 @@ impl World {
                 && (home.owner.is_none() || self.is(Bent::ListedDuringPrep))
                 && other.owner != Some(to) =>
             {
-                let fresh = other.fresh && self.is(Bent::FreshForAnyOwner);
-                self.masters[1] = Listed { g: other.g + 1, owner: Some(to), fresh };
+                self.masters[1] = Listed { g: other.g + 1, owner: Some(to) };
             }
             2 if home.g < other.g => self.masters[0] = other,
             _ => {}
@@ -265,9 +286,14 @@ impl World {
     }
 }
 
-fn run((slow, fresh): (bool, bool), deeds: Vec<Deed>, bent: Option<Bent>) -> Result<(), TestCaseError> {
+/// An answer for the section and others beside it.
+fn together(raised: Raised) -> RaisedSections {
+    RaisedSections { from: SECTION, to: Section(9), outcome: Ok(raised) }
+}
+
+fn run(slow: bool, deeds: Vec<Deed>, bent: Option<Bent>) -> Result<(), TestCaseError> {
     let [low, high] = RATES;
-    let mut world = World::new(if slow { [low, high] } else { [high, low] }, fresh, bent);
+    let mut world = World::new(if slow { [low, high] } else { [high, low] }, bent);
     deeds.into_iter().try_for_each(|deed| world.act(deed))
 }
 
@@ -278,8 +304,8 @@ fn deeds() -> impl Strategy<Value = Vec<Deed>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
     #[test]
-    fn each_number_is_larger_than_those_before(slow: bool, fresh: bool, deeds in deeds()) {
-        run((slow, fresh), deeds, None)?;
+    fn each_number_is_larger_than_those_before(slow: bool, deeds in deeds()) {
+        run(slow, deeds, None)?;
     }
 }
 
@@ -288,9 +314,9 @@ fn broken_after(bent: Bent) -> Option<u32> {
     let config = Config { cases: 20_000, failure_persistence: None, max_shrink_iters: 0, ..Config::default() };
     let rng = TestRng::deterministic_rng(config.rng_algorithm);
     let tried = std::cell::Cell::new(0);
-    let found = TestRunner::new_with_rng(config, rng).run(&(any::<(bool, bool)>(), deeds()), |(how, deeds)| {
+    let found = TestRunner::new_with_rng(config, rng).run(&(any::<bool>(), deeds()), |(slow, deeds)| {
         tried.set(tried.get() + 1);
-        run(how, deeds, Some(bent))
+        run(slow, deeds, Some(bent))
     });
     matches!(found, Err(TestError::Fail(why, _)) if why.message().contains("out of order")).then(|| tried.get())
 }
@@ -304,8 +330,8 @@ fn without_a_mechanism_numbers_come_out_of_order() {
         Bent::RaiseOfAnyOwner,
         Bent::NotLoadedAgain,
         Bent::ListedDuringPrep,
-        Bent::FreshForAnyOwner,
-        Bent::FreshAgain,
+        Bent::LoadOfAnyTenure,
+        Bent::ForgottenWholly,
     ] {
         let tried = broken_after(bent);
         println!("{bent:?}: {tried:?} courses");
@@ -316,16 +342,9 @@ fn without_a_mechanism_numbers_come_out_of_order() {
 /// That the numbers above come from somewhere: a move by the book is served by both agents.
 #[test]
 fn a_section_that_moves_is_served_before_and_after() {
-    for fresh in [false, true] {
-        is_served_before_and_after(fresh);
-    }
-}
-
-fn is_served_before_and_after(fresh: bool) {
-    let mut world = World::new(RATES, fresh, None);
+    let mut world = World::new(RATES, None);
     world.keep(0, 0, 5, false);
-    // No master is asked for the first numbers of a fresh one.
-    assert_eq!(world.give(0, !fresh), Some(1));
+    assert_eq!(world.give(0, true), Some(1));
     for stage in 0..3 {
         world.advance(1, stage);
     }

@@ -2,10 +2,10 @@
 //! Each number of the key is larger than all that were given before, whichever process of which agent gives it. The masters are as simple
 //! as they may be: what each lists and raises, and how far it knows the other one to be.
 
-use super::{Allocator, Bound, Bounds, Kept, SectionState, Standing, Taken, Tenure};
+use super::{Allocator, Bound, Bounds, Kept, Loads, SectionState, Standing, Taken, Tenure};
 use common::lease::Generation;
 use common::namespace::GeneratorName;
-use common::rpc::ranges::{HeldSections, KeepReply, RaiseTo, Raised, SectionReceipt};
+use common::rpc::ranges::{HeldSections, KeepReply, RaiseTo, Raised, RaisedSections};
 use common::segment::MasterRun;
 use common::sequence::{Section, SequenceDefinition, SequenceSpec};
 use common::time::BootMs;
@@ -25,7 +25,6 @@ struct Master {
     owner: Option<u32>,
     max_seq: u64,
     peer_has: u64,
-    fresh: bool,
 }
 
 /// A raise between an agent and a master.
@@ -40,12 +39,11 @@ struct Agent {
     session: u32,
     allocator: Allocator,
     section: Option<SectionState>,
+    loads: Loads,
     /// On its disk,
     file: Bounds,
     /// and what was there at its start.
     former: Bounds,
-    /// Tells whether it has written the fresh section down since then.
-    noted: bool,
     /// An answer that is not used yet, and whether it is written down.
     answer: Option<(Tenure, Raised, bool)>,
     /// What it asked, to come again late.
@@ -64,10 +62,6 @@ enum Without {
     TheOwner,
     /// The file says for ever which sections were ours.
     TheLoss,
-    /// Fresh sections are used before they are written down.
-    WritingOfFresh,
-    /// A fresh section begins at the first number, whatever is written of it.
-    TheFileOfFresh,
 }
 
 struct World {
@@ -124,22 +118,21 @@ fn deed() -> impl Strategy<Value = Deed> {
 }
 
 impl World {
-    fn new(without: Without, fresh: bool) -> Self {
+    fn new(without: Without) -> Self {
         let said = SequenceSpec { step: Some(5), solo_allowance: Some(ALLOWANCE), ..SequenceSpec::default() };
         let agent = |session| Agent {
             session,
             allocator: Allocator::new(2, BootMs(0)),
             section: None,
+            loads: Loads::default(),
             file: Bounds::default(),
             former: Bounds::default(),
-            noted: false,
             answer: None,
             asked: Vec::new(),
         };
-        let (g, begin) = if fresh { (1, STEP) } else { (3, 0) };
         Self {
             now: BootMs(10_000),
-            masters: [Master { up: true, g, owner: Some(0), max_seq: begin, peer_has: begin, fresh }; 2],
+            masters: [Master { up: true, g: 3, owner: Some(0), max_seq: 0, peer_has: 0 }; 2],
             agents: [agent(0), agent(1)],
             sessions: 2,
             highest: 0,
@@ -160,7 +153,6 @@ impl World {
             from: SECTION,
             to: Section(1),
             g: Generation(listed.g),
-            fresh: listed.fresh.then_some(SectionReceipt([0; 32])),
         });
         let reply = KeepReply {
             lease_ms: LEASE_MS,
@@ -169,11 +161,6 @@ impl World {
             sections: sections.into_iter().collect(),
             more: false,
         };
-        let first_bound = |_: &GeneratorName| Some(self.definition.first_bound());
-        let fresh = Bounds::fresh(&reply.sections, first_bound);
-        if !fresh.is_empty() && !std::mem::replace(&mut agent.noted, true) && self.without != Without::WritingOfFresh {
-            agent.file.note_all(&fresh);
-        }
         let kept = Kept { sent: self.now, received: self.now, reply };
         agent.allocator.handle(self.now, master, &kept).unwrap();
         if let Some(listed) = agent.allocator.take_lost(self.now).filter(|_| self.without != Without::TheLoss) {
@@ -187,10 +174,12 @@ impl World {
         let Some(held) = agent.allocator.held(&self.name) else { return };
         let Standing::Served(tenure) = held.standing(SECTION, self.now) else { return };
         let definition = &self.definition;
-        let fresh = held.is_fresh(SECTION, tenure);
-        let begin = || SectionState::begin(definition, tenure, fresh, former);
+        let begin = || SectionState::new(definition, tenure, former.unwrap_or(0));
         let section = agent.section.get_or_insert_with(begin);
         section.own(tenure);
+        if !section.is_loaded() {
+            agent.loads.load(definition, SECTION, section, self.now);
+        }
         if let Taken::From(number) = section.take(definition, 7, 1, true, self.now) {
             assert!(number > self.highest, "agent {at}: {number} after {}", self.highest);
             self.highest = number;
@@ -198,8 +187,7 @@ impl World {
     }
 
     fn written(&self, agent: usize) -> Option<u64> {
-        let counts = !matches!(self.without, Without::TheNumber | Without::TheFileOfFresh);
-        let bound = self.agents[agent].former.get(&self.name, SECTION).filter(|_| counts);
+        let bound = self.agents[agent].former.get(&self.name, SECTION).filter(|_| self.without != Without::TheNumber);
         bound.map(|bound| bound.max_seq)
     }
 
@@ -247,6 +235,9 @@ impl World {
         if let Some((tenure, raised, _)) = agent.answer.take_if(|(_, _, written)| may(*written))
             && let Some(section) = &mut agent.section
         {
+            if !section.is_loaded() {
+                agent.loads.note(tenure, &RaisedSections { from: SECTION, to: Section(9), outcome: Ok(raised) });
+            }
             section.raised(&self.definition, tenure, Ok(raised), self.now);
         }
     }
@@ -254,12 +245,13 @@ impl World {
     fn restart(&mut self, at: usize, fresh: bool) {
         let agent = &mut self.agents[at];
         (agent.allocator, agent.section, agent.answer) = (Allocator::new(2, self.now), None, None);
+        agent.loads = Loads::default();
         if fresh {
             (agent.session, agent.file) = (self.sessions, Bounds::default());
             self.sessions += 1;
         }
         let mut former = agent.file.clone();
-        (agent.former, agent.noted) = (former.clone(), false);
+        agent.former = former.clone();
         if self.without == Without::TheOwner && !former.is_empty() {
             let g = self.masters.iter().map(|master| master.g).max().unwrap();
             former.note(&self.name, SECTION, Bound { g: Some(Generation(g)), max_seq: 0 });
@@ -285,7 +277,7 @@ impl World {
             1 if both && home.g == other.g && home.owner.is_none() && other.owner != Some(to) => {
                 let max_seq = home.max_seq.max(other.max_seq);
                 let (g, peer_has) = (other.g + 1, home.max_seq);
-                self.masters[1] = Master { g, owner: Some(to), max_seq, peer_has, fresh: false, ..other };
+                self.masters[1] = Master { g, owner: Some(to), max_seq, peer_has, ..other };
             }
             2 if both && home.g < other.g => {
                 let max_seq = home.max_seq.max(other.max_seq);
@@ -316,8 +308,7 @@ impl World {
                 Deed::Move(to, stage) => self.advance(to, stage),
                 Deed::Forget(to) => {
                     let owner = Some(self.agents[to].session);
-                    let back =
-                        |master: &mut Master| (master.g, master.owner, master.fresh) = (master.g - 1, owner, false);
+                    let back = |master: &mut Master| (master.g, master.owner) = (master.g - 1, owner);
                     self.masters.iter_mut().for_each(back);
                 }
             }
@@ -328,8 +319,8 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
     #[test]
-    fn each_number_is_larger_than_those_before(fresh: bool, deeds in proptest::collection::vec(deed(), 1..300)) {
-        World::new(Without::Nothing, fresh).run(&deeds);
+    fn each_number_is_larger_than_those_before(deeds in proptest::collection::vec(deed(), 1..300)) {
+        World::new(Without::Nothing).run(&deeds);
     }
 }
 
@@ -361,12 +352,8 @@ const GOES_ON: [Deed; 12] = [
 ];
 
 fn ends_well(without: Without, deeds: &[&[Deed]]) -> Option<u64> {
-    ends(without, false, deeds)
-}
-
-fn ends(without: Without, fresh: bool, deeds: &[&[Deed]]) -> Option<u64> {
     let run = || {
-        let mut world = World::new(without, fresh);
+        let mut world = World::new(without);
         world.run(&deeds.concat());
         world.highest
     };
@@ -428,15 +415,4 @@ fn a_section_that_masters_gave_to_another_agent_meanwhile_is_waited_for() {
     let ends = |without| ends_well(without, &[&SERVED, &forgot, &THERE_AND_BACK]);
     assert_eq!(ends(Without::Nothing), Some(STEP + 2));
     assert_eq!(ends(Without::TheLoss), None, "it gives less than was given already");
-}
-
-/// A fresh section is used without a word of any master, by a process that is killed; the next one goes on where the first bound ends, by a raise
-/// at the master that is there.
-#[test]
-fn a_process_after_one_that_used_a_fresh_section_begins_at_its_first_bound() {
-    let used = [Deed::Keep(0, 0), Deed::Give(0), Deed::Give(0)];
-    let ends = |without| ends(without, true, &[&used, &GOES_ON]);
-    assert_eq!(ends(Without::Nothing), Some(STEP + 2));
-    assert_eq!(ends(Without::WritingOfFresh), None, "1 comes again");
-    assert_eq!(ends(Without::TheFileOfFresh), None, "1 comes again");
 }

@@ -99,23 +99,6 @@ impl SectionState {
         }
     }
 
-    /// A section that is used for the first time in this process. `given`: a process of this session, this one or one before, may have given numbers
-    /// up to it; `None`: none gave any. Nobody else did, either, if masters call it `fresh`: then it need not be loaded from one.
-    pub fn begin(definition: &SequenceDefinition, tenure: Tenure, fresh: bool, given: Option<u64>) -> Self {
-        match given {
-            None if fresh => Self::fresh(definition, tenure),
-            _ => Self::new(definition, tenure, given.unwrap_or(0)),
-        }
-    }
-
-    /// The first step is ours.
-    fn fresh(definition: &SequenceDefinition, tenure: Tenure) -> Self {
-        let (begin, max_seq) = (definition.first().saturating_sub(1), definition.first_bound());
-        // What it begins with is not of this hour, as when it is loaded.
-        let hour = (BootMs(i64::MIN), max_seq);
-        Self { loaded: true, max_seq, top: begin, hour, ..Self::new(definition, tenure, begin) }
-    }
-
     /// Which owner it is loaded for, or will be.
     pub const fn g(&self) -> Generation {
         self.tenure.g
@@ -164,8 +147,8 @@ impl SectionState {
         (self.asking, self.not_before) = (Asking::Not, BootMs(i64::MIN));
     }
 
-    /// No number above it was given.
-    fn floor(&self) -> u64 {
+    /// The highest number that may have been given.
+    pub fn floor(&self) -> u64 {
         self.top.max(self.counters.base())
     }
 

@@ -53,35 +53,6 @@ fn a_section_is_loaded_and_its_bound_raised_before_it_is_reached() {
 }
 
 #[test]
-fn a_fresh_section_begins_at_the_first_number_unless_we_may_have_given_some() {
-    let said = SequenceSpec { first: Some(1_000), step: Some(10), ..SequenceSpec::default() };
-    let definition = SequenceDefinition::new(&said).unwrap();
-    let mut section = SectionState::begin(&definition, G, true, None);
-    assert_eq!((section.current(1, NOW), section.at_rest(&definition, NOW)), (Some(999), Some(1_009)));
-    assert_eq!(section.take(&definition, 1, 4, true, NOW), Taken::From(1_000));
-    assert!(!section.wants(), "no master is asked");
-    assert_eq!(section.take(&definition, 2, 6, true, NOW), Taken::From(1_000));
-    assert_eq!(section.want(NOW), Some(RaiseTo::Number(1_019)), "a step in advance, as ever");
-    assert_eq!(section.take(&definition, 1, 7, true, NOW), Taken::Wait, "beyond the first bound");
-    section.raised(&definition, G, Ok(bound(1_009, 1_019)), NOW);
-    assert_eq!(section.take(&definition, 1, 7, true, NOW), Taken::From(1_004));
-    // After a span that ended it is loaded anew, from where a master knows it to be.
-    section.own(Tenure { since: BootMs(5), ..G });
-    assert_eq!(section.take(&definition, 1, 1, true, NOW), Taken::Wait);
-    for (fresh, given) in [(true, Some(1_009)), (true, Some(0)), (false, None)] {
-        assert!(!SectionState::begin(&definition, G, fresh, given).is_loaded(), "{fresh} {given:?}");
-    }
-}
-
-#[test]
-fn the_first_step_of_a_fresh_section_is_not_of_this_hour() {
-    let definition = definition(32, 100);
-    let mut fresh = SectionState::begin(&definition, G, true, None);
-    let mut other = loaded(&definition, 0, 100);
-    assert_eq!(take_all(&mut fresh, &definition, NOW), take_all(&mut other, &definition, NOW));
-}
-
-#[test]
 fn what_is_not_written_down_is_not_used() {
     let definition = definition(63, 10);
     let mut section = SectionState::new(&definition, G, 0);

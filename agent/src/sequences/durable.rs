@@ -5,12 +5,11 @@ use super::counts::add;
 use super::name::Name;
 use super::{Sequences, lock};
 use crate::refusal::Refusal;
-use crate::sequence::{Bounds, Decision, Held, HeldRange, Life, Start};
+use crate::sequence::{Bounds, Decision, Held, Life, Start};
 use crate::serial_file::{Noted, SectionFile, SectionsStart};
 use common::namespace::GeneratorName;
 use common::parameters::SessionId;
-use common::rpc::ranges::HeldSections;
-use common::sequence::{Section, SequenceDefinition};
+use common::sequence::Section;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -26,8 +25,6 @@ pub(super) struct Durable {
     start: Start,
     /// Set before the first master is asked for sections.
     life: OnceLock<Life>,
-    /// The fresh sections that are written down: they may be used.
-    fresh: Mutex<Bounds>,
     /// Told when a master has listed sections.
     pub(super) listed: Notify,
 }
@@ -38,7 +35,6 @@ impl Durable {
             file: None,
             start: Start::nothing(SessionId(rand::random())),
             life: OnceLock::new(),
-            fresh: Mutex::default(),
             listed: Notify::new(),
         }
     }
@@ -90,27 +86,9 @@ impl Sequences {
         true
     }
 
-    /// Writes down that all fresh sections among these may be given up to their first bound, once: before any of them is, so that no call waits for
-    /// it. Of a name that is not known here yet nothing can be; its sections are loaded from a master until a later answer lists them.
-    pub(super) async fn note_fresh(&self, listed: &[HeldSections]) {
-        let first_bound = |name: &GeneratorName| {
-            let namespace = self.minter.keyed(name.as_str()).ok()?;
-            namespace.sequences().map(SequenceDefinition::first_bound)
-        };
-        let bounds = Bounds::fresh(listed, first_bound).missing_in(&lock(&self.durable.fresh));
-        if !bounds.is_empty() && self.note(bounds.clone()).await {
-            lock(&self.durable.fresh).note_all(&bounds);
-        }
-    }
-
     /// Says what masters list for us of a name.
     pub(super) fn publish(&self, name: &Name, held: Option<&Held>) {
-        let written = lock(&self.durable.fresh);
-        let is_written = |HeldRange { from, to, g, .. }: &HeldRange| {
-            written.parts(name.name(), *from, *to, *g).iter().all(|(.., written)| *written)
-        };
-        let ranges = held.into_iter().flat_map(Held::ranges);
-        name.publish(ranges.map(|range| HeldRange { fresh: range.fresh && is_written(range), ..*range }));
+        name.publish(held.into_iter().flat_map(Held::ranges).copied());
     }
 
     /// Writes bounds down. `false`: they must not be used.

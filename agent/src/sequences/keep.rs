@@ -168,7 +168,6 @@ impl Sequences {
         let received = self.clock.boot();
         // Of all that it was not asked for.
         reply.more = true;
-        self.note_fresh(&reply.sections).await;
         self.kept(at, &Kept { sent, received, reply }).map_err(|e| {
             self.kept_sooner.notify_waiters();
             line.failed(e.to_string())
@@ -217,7 +216,6 @@ impl Sequences {
             let reply = line.keep_sections(request).await?;
             let received = self.clock.boot();
             let next = reply.more.then(|| last_of(&reply)).flatten();
-            self.note_fresh(&reply.sections).await;
             self.kept(at, &Kept { sent, received, reply }).map_err(|e| line.failed(e.to_string()))?;
             // One that does not get on would be asked for ever.
             if next.is_none() || next <= after {
@@ -252,11 +250,10 @@ impl Sequences {
         let served = self.served.load();
         let lost: Vec<_> = {
             let allocator = lock(&self.allocator);
-            let lost = served.values().filter(|name| allocator.has_lost(name.name(), now));
-            lost.map(|name| (name, allocator.held(name.name()).map(|held| held.receipts(name.name(), now)))).collect()
+            served.values().filter(|name| allocator.has_lost(name.name(), now)).collect()
         };
         // Not the same ones each time, if there are more.
-        let all = || lost.iter().flat_map(|(name, fresh)| name.receipts(now).chain(fresh.iter().flatten().cloned()));
+        let all = || lost.iter().flat_map(|name| name.receipts(now));
         let (from, many) = (self.receipts_from.fetch_add(RECEIPTS_MAX, Ordering::Relaxed), all().count());
         all().chain(all()).skip(from % many.max(1)).take(RECEIPTS_MAX.min(many)).collect()
     }

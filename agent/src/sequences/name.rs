@@ -6,7 +6,7 @@ use super::lock;
 use super::routes::NameRoutes;
 use super::waiting::Rooms;
 use crate::refusal::Refusal;
-use crate::sequence::{HeldRange, SectionState, Standing, Tenure};
+use crate::sequence::{HeldRange, Loads, SectionState, Standing};
 use arc_swap::ArcSwap;
 use common::encoding::{DECIMAL64, Encoding, Secrets};
 use common::kind::Kind;
@@ -62,6 +62,7 @@ pub(crate) struct Name {
     /// Numbers, by section, above which none was given before it was forgotten to make room. Neighbours are one entry, as at the masters, which keep a
     /// bounded number of such.
     floors: Mutex<RangeMap<u32, u64>>,
+    pub(super) loads: Mutex<Loads>,
     pub(super) routes: Mutex<NameRoutes>,
     /// Places for calls that wait for its sections.
     pub(super) waiting: Rooms,
@@ -82,6 +83,7 @@ impl Name {
             held: ArcSwap::default(),
             shards: (0..SHARDS).map(|_| CachePadded::default()).collect(),
             floors: Mutex::default(),
+            loads: Mutex::default(),
             routes: Mutex::default(),
             waiting: Rooms::of_one(connections),
             changed: Notify::new(),
@@ -156,7 +158,9 @@ impl Name {
     /// The receipts of sections whose span has ended.
     pub(super) fn receipts(&self, now: BootMs) -> impl Iterator<Item = ShownReceipt> {
         let held = self.held();
-        self.shards().flat_map(move |shard| {
+        let lost = held.iter().filter(|range| matches!(range.standing(now), Standing::Over(_))).copied();
+        let together = lock(&self.loads).receipts(self.name(), lost);
+        let alone = self.shards().flat_map(move |shard| {
             let of = |(section, entry): (&u32, &Entry)| {
                 let Standing::Over(g) = standing(&held, Section(*section), now) else { return None };
                 let receipt = entry.state.receipt().filter(|_| entry.state.g() == g)?;
@@ -167,7 +171,8 @@ impl Name {
                 })
             };
             lock(shard).iter().filter_map(of).collect::<Vec<_>>()
-        })
+        });
+        together.into_iter().chain(alone)
     }
 
     pub(super) fn look(&self, now: BootMs, view: &mut SequenceView) {
@@ -212,9 +217,4 @@ fn range_of(held: &[HeldRange], section: Section) -> Option<&HeldRange> {
 #[inline]
 pub(super) fn standing(held: &[HeldRange], section: Section, now: BootMs) -> Standing {
     range_of(held, section).map_or(Standing::NotOurs, |range| range.standing(now))
-}
-
-/// Tells whether nobody gave a number of a section before, if it is served in that tenure.
-pub(super) fn is_fresh(held: &[HeldRange], section: Section, tenure: Tenure) -> bool {
-    range_of(held, section).is_some_and(|range| range.is_fresh_in(tenure))
 }

@@ -7,9 +7,9 @@ use super::counts::add;
 use super::name::Name;
 use super::{Sequences, lock};
 use crate::masters::{Ask, CallError, First, Lane, Line, Preferred};
-use crate::sequence::{Bounds, RaiseOutcome, SectionState, Tenure};
+use crate::sequence::{Bounds, Loads, RaiseOutcome, SectionState, Tenure};
 use common::parameters::SessionId;
-use common::rpc::ranges::{NotRaised, RAISES_MAX, Raise, RaiseRequest, Raised};
+use common::rpc::ranges::{NotRaised, RAISES_MAX, Raise, RaiseRequest, RaiseTo, RaisedAll};
 use common::sequence::Section;
 use common::time::SpanMs;
 use std::sync::{Arc, Mutex};
@@ -29,6 +29,9 @@ const ANSWER_LIMIT_MIN: Duration = Duration::from_secs(1);
 const REST: Duration = Duration::from_secs(5);
 /// A section that cannot have a bound of its own, because as many have one as may, is not asked about again for so long.
 const TOO_MANY_PAUSE: SpanMs = SpanMs::seconds(5);
+
+/// Memory that sections take which were loaded together and are alike, in bytes.
+const LOAD_LEN: usize = 192;
 
 /// Sections that need a higher bound.
 #[derive(Default)]
@@ -51,6 +54,17 @@ struct Wanted {
     refused_at: Option<usize>,
     /// The reason that a master gave.
     refused: Option<NotRaised>,
+}
+
+impl Wanted {
+    /// Tells whether a section that is to be loaded is among what is asked for already.
+    fn covers(&self, name: &Arc<Name>, section: Section, tenure: Tenure) -> bool {
+        let sections = self.raise.sections.from..self.raise.sections.to;
+        self.raise.to == RaiseTo::ByAStep
+            && Arc::ptr_eq(&self.name, name)
+            && self.tenure == tenure
+            && sections.contains(&section)
+    }
 }
 
 impl Raises {
@@ -111,18 +125,28 @@ impl Sequences {
             let n = queue.len().min(RAISES_MAX);
             queue.drain(..n).collect()
         };
-        let (now, drained) = (self.clock.boot(), queued.len());
-        let want = |(name, section): (Arc<Name>, Section)| {
-            let (tenure, to, receipt) = {
-                let mut shard = lock(name.shard(section)?);
-                let entry = shard.get_mut(&section.0)?;
-                entry.queued = false;
-                (entry.state.tenure(), entry.state.want(now)?, entry.state.receipt())
-            };
-            let raise = Raise { name: name.name().clone(), section, g: tenure.g, to, receipt };
-            Some(Wanted { name, raise, tenure, refused_at: None, refused: None })
-        };
-        (queued.into_iter().filter_map(want).collect(), drained)
+        let drained = queued.len();
+        let mut wanted: Vec<Wanted> = Vec::new();
+        for (name, section) in queued {
+            let one = self.want(&name, section, &wanted);
+            wanted.extend(one.map(|(raise, tenure)| Wanted { name, raise, tenure, refused_at: None, refused: None }));
+        }
+        (wanted, drained)
+    }
+
+    /// The raise that a section wants now, beside others: one that is to be loaded takes all with it around it that are not.
+    fn want(&self, name: &Arc<Name>, section: Section, others: &[Wanted]) -> Option<(Raise, Tenure)> {
+        let mut shard = lock(name.shard(section)?);
+        let entry = shard.get_mut(&section.0)?;
+        entry.queued = false;
+        let (tenure, loaded) = (entry.state.tenure(), entry.state.is_loaded());
+        // Its call looks again when those have an answer.
+        if !loaded && others.iter().any(|other| other.covers(name, section, tenure)) {
+            return None;
+        }
+        let (held, now) = (name.held(), self.clock.boot());
+        let raise = lock(&name.loads).raise(name.name(), held.iter(), section, &mut entry.state, now)?;
+        Some((raise, tenure))
     }
 
     /// Asks masters until one answers, the one first that answered last.
@@ -206,12 +230,7 @@ impl Sequences {
         tell(names_of(wanted));
     }
 
-    async fn raise_at(
-        &self,
-        line: Line,
-        session: SessionId,
-        wanted: &[Wanted],
-    ) -> Result<Vec<Result<Raised, NotRaised>>, CallError> {
+    async fn raise_at(&self, line: Line, session: SessionId, wanted: &[Wanted]) -> Result<RaisedAll, CallError> {
         let (agent_id, cluster) = (self.masters.agent_id.clone(), None);
         let raises = wanted.iter().map(|one| one.raise.clone()).collect();
         let raised = line.raise_sections(RaiseRequest { agent_id, session, cluster, raises }).await;
@@ -219,24 +238,40 @@ impl Sequences {
     }
 
     /// Takes answers in, once they are written down; those that another master may answer otherwise are given back.
-    async fn take_in(&self, wanted: Vec<Wanted>, answers: Vec<Result<Raised, NotRaised>>) -> Vec<Wanted> {
+    async fn take_in(&self, wanted: Vec<Wanted>, answers: RaisedAll) -> Vec<Wanted> {
         let names = names_of(&wanted);
         let asked = wanted.iter().map(|one| &one.raise);
         let written = self.note(Bounds::granted(asked.zip(&answers))).await;
         let now = self.clock.boot();
         let mut left = Vec::new();
-        for (one, answer) in wanted.into_iter().zip(answers) {
+        for (mut one, answer) in wanted.into_iter().zip(answers) {
             let (definition, tenure) = (&one.name.definition, one.tenure);
-            match self.with_section(&one, |state| state.answered(definition, tenure, answer, written, now)) {
+            let said = self.change_loads(&one.name, |loads| loads.answered(tenure, &one.raise, &answer, written));
+            let Some(said) = said else {
+                self.with_section(&one, |state| state.failed(tenure, now));
+                continue;
+            };
+            match self.with_section(&one, |state| state.answered(definition, tenure, said.outcome, written, now)) {
                 Some(RaiseOutcome::Used) => add(&self.counts.raises, 1),
                 Some(RaiseOutcome::Unwritten) => add(&self.counts.raises_failed, 1),
-                Some(RaiseOutcome::AskAnother) => left.push(Wanted { refused: answer.err(), ..one }),
+                Some(RaiseOutcome::AskAnother) => {
+                    (one.raise.sections.from, one.raise.sections.to) = (said.from, said.to);
+                    left.push(Wanted { refused: said.outcome.err(), ..one });
+                }
                 // Its name is another one by now.
                 None => {}
             }
         }
         tell(names);
         left
+    }
+
+    fn change_loads<T>(&self, name: &Name, change: impl FnOnce(&mut Loads) -> T) -> T {
+        let mut loads = lock(&name.loads);
+        let before = loads.len();
+        let done = change(&mut loads);
+        self.account(before * LOAD_LEN, loads.len() * LOAD_LEN);
+        done
     }
 
     fn with_section<T>(&self, one: &Wanted, change: impl FnOnce(&mut SectionState) -> T) -> Option<T> {

@@ -2,7 +2,7 @@
 
 use super::counts::add;
 use super::forward::NotPassed;
-use super::name::{Entry, Name, is_fresh, standing};
+use super::name::{Entry, Name, standing};
 use super::routes::Awaited;
 use super::waiting::{Place, WaitsFor};
 use super::{Sequences, lock};
@@ -330,8 +330,7 @@ impl Sequences {
                 self.account_floors(entries);
                 self.account(0, SECTION_LEN);
                 let given = self.durable.given_before(name.name(), section).max(forgotten);
-                let fresh = is_fresh(&name.held(), section, tenure);
-                let state = SectionState::begin(&name.definition, tenure, fresh, given);
+                let state = SectionState::new(&name.definition, tenure, given.unwrap_or(0));
                 shard.entry(section.0).or_insert(Entry { state, queued: false })
             }
         };
@@ -343,6 +342,9 @@ impl Sequences {
                 return Err(Looked::Later(Some(now)));
             }
             entry.state.own(tenure);
+        }
+        if !entry.state.is_loaded() {
+            lock(&name.loads).load(&name.definition, section, &mut entry.state, now);
         }
         let done = work(&mut entry.state, before);
         let after = entry.state.len();

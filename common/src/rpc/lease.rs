@@ -5,8 +5,7 @@ pub use super::names::{
     RestoreRequest, RetiredOnly, refusal,
 };
 use super::ranges::{
-    KeepReply, KeepRequest, NotMoved, NotRaised, RaiseRequest, Raised, RoutesReply, RoutesRequest, SegmentGrant,
-    SegmentRequest,
+    KeepReply, KeepRequest, NotMoved, RaiseRequest, RaisedAll, RoutesReply, RoutesRequest, SegmentGrant, SegmentRequest,
 };
 use crate::clock::TestClock;
 use crate::kind::Kind;
@@ -78,7 +77,7 @@ pub trait LeaseService {
     /// An allocator keeps its sections: all that this master lists for it. To be asked of both masters.
     async fn keep_sections(request: KeepRequest) -> Result<KeepReply, Refusal>;
     /// Raises the bounds of sections that the caller serves, each for itself, in the order in which they were asked for.
-    async fn raise_sections(request: RaiseRequest) -> Result<Vec<Result<Raised, NotRaised>>, Refusal>;
+    async fn raise_sections(request: RaiseRequest) -> Result<RaisedAll, Refusal>;
     /// Asks who serves which sections of a name. Those that are asked for and that nobody serves are given to somebody.
     async fn section_routes(request: RoutesRequest) -> Result<RoutesReply, Refusal>;
     /// Says that IDs are to be given by a name: from the answer on, and not before. Both masters hold it as in use then.

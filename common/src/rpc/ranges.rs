@@ -12,7 +12,9 @@ use serde::{Deserialize, Serialize};
 /// Sets that an agent serves at most.
 pub const SETS_MAX: usize = 64;
 /// Raises in one call at most: as many as fit a frame of one, with names of full length.
-pub const RAISES_MAX: usize = 512;
+pub const RAISES_MAX: usize = 384;
+/// Bounds that one call raises at most, of which each may be that of many sections beside each other.
+pub const RAISED_MAX: usize = 4_096;
 /// Receipts of sections in one call of an allocator at most.
 pub const RECEIPTS_MAX: usize = 64;
 /// Ranges of sections that one call of an allocator asks for at most.
@@ -147,9 +149,6 @@ pub struct HeldSections {
     pub to: Section,
     /// Which owner this is; 1: nobody had them before.
     pub g: Generation,
-    /// `Some`: they are fresh, so their owner begins at the first number of the name and may give as many as a step has without asking; with
-    /// the proof that it owns them.
-    pub fresh: Option<SectionReceipt>,
 }
 
 /// A call to raise bounds.
@@ -165,19 +164,54 @@ pub struct RaiseRequest {
     pub raises: Vec<Raise>,
 }
 
-/// One bound.
+/// A section whose bound is to be raised, and those around it that are raised with it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Raise {
-    /// Of which name.
-    pub name: GeneratorName,
-    /// Of which section.
+    /// The section that calls wait for: it is raised first.
     pub section: Section,
+    /// All of them; the section is among them.
+    pub sections: SectionRange,
     /// Which owner the caller is.
     pub g: Generation,
-    /// How far.
+    /// How far each of them.
     pub to: RaiseTo,
-    /// The receipt that the caller was given of this section as this owner; `None`: nothing yet.
-    pub receipt: Option<SectionReceipt>,
+    /// The receipt that the caller has of the section as this owner, and of which sections it is.
+    pub receipt: Option<(Section, Section, SectionReceipt)>,
+}
+
+impl Raise {
+    /// The section that calls wait for.
+    pub fn key(&self) -> SectionKey {
+        SectionKey { name: self.sections.name.clone(), section: self.section }
+    }
+
+    /// The receipt as it is shown to a master.
+    pub fn shown(&self) -> Option<ShownReceipt> {
+        let (from, to, receipt) = self.receipt?;
+        let sections = SectionRange { name: self.sections.name.clone(), from, to };
+        Some(ShownReceipt { sections, g: self.g, receipt })
+    }
+}
+
+/// Answers to a call to raise bounds, one for each raise in its order.
+pub type RaisedAll = Vec<Vec<RaisedSections>>;
+
+/// Sections beside each other of which one raise came to the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RaisedSections {
+    /// The first.
+    pub from: Section,
+    /// After the last.
+    pub to: Section,
+    /// The bound of each of them, or the reason why none was raised.
+    pub outcome: Result<Raised, NotRaised>,
+}
+
+impl RaisedSections {
+    /// Tells whether a section is one of them.
+    pub fn has(&self, section: Section) -> bool {
+        (self.from..self.to).contains(&section)
+    }
 }
 
 /// How far a bound is to be raised.
@@ -209,14 +243,14 @@ impl RaiseTo {
     }
 }
 
-/// What became of one raise.
+/// What became of one bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Raised {
     /// The bound before.
     pub from: u64,
     /// The bound now, durable at the master. It may be less than was asked for: as far as this master may go alone, or the last number.
     pub max_seq: u64,
-    /// That the caller owned the section under its `g`.
+    /// That the caller owned the sections under its `g`.
     pub receipt: Option<SectionReceipt>,
 }
 
@@ -314,15 +348,6 @@ pub enum Unserved {
     )]
     TooManyOfName {
         /// The number of them that is kept.
-        max: u32,
-    },
-    /// The network of whoever asks asked about as many new sections as it may.
-    #[error(
-        "this network asked about {max} sections within the hour that nobody had before, which is as many as it may: ask again when it is \
-         over, or register the name with more keys_per_section if its keys lie here and there"
-    )]
-    TooManyNew {
-        /// How many it may.
         max: u32,
     },
 }
@@ -466,12 +491,14 @@ mod tests {
 
     #[test]
     fn the_largest_call_for_raises_fits_its_frame() {
+        let most = Section(u32::MAX);
+        let name = "n".repeat(GeneratorName::LEN_MAX).parse().unwrap();
         let raise = Raise {
-            name: "n".repeat(GeneratorName::LEN_MAX).parse().unwrap(),
-            section: Section(u32::MAX),
+            section: most,
+            sections: SectionRange { name, from: most, to: most },
             g: Generation(u64::MAX),
             to: RaiseTo::Number(u64::MAX),
-            receipt: Some(SectionReceipt([255; 32])),
+            receipt: Some((most, most, SectionReceipt([255; 32]))),
         };
         let request = RaiseRequest {
             agent_id: "a".repeat(AgentId::LEN_MAX).parse().unwrap(),

@@ -13,7 +13,7 @@ use common::rpc::lease::{
 };
 use common::rpc::peer::{JoinReply, JoinStep, PeerFrame, PeerMessage};
 use common::rpc::ranges::{
-    KeepReply, KeepRequest, NotRaised, RaiseRequest, Raised, RoutesReply, RoutesRequest, SegmentGrant, SegmentRequest,
+    KeepReply, KeepRequest, RaiseRequest, RaisedAll, RoutesReply, RoutesRequest, SegmentGrant, SegmentRequest,
 };
 use common::segment::{MasterRun, Span};
 use common::sequence::{SectionKey, SectionOrder, SectionRange, SectionRecord};
@@ -280,7 +280,7 @@ pub enum Reply {
     Segment(Result<SegmentGrant, Refusal>),
     Keep(Result<KeepReply, Refusal>),
     /// Outcomes in the order of the question.
-    Raise(Result<Vec<Result<Raised, NotRaised>>, Refusal>),
+    Raise(Result<RaisedAll, Refusal>),
     Routes(Result<RoutesReply, Refusal>),
     /// The answer to [`Event::KeepLogins`] once it is durable.
     Kept,

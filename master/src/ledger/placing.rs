@@ -35,18 +35,32 @@ impl<A> Ledger<A>
 where
     Self: Agreement,
 {
-    /// Lets those of these sections be given to somebody that nobody serves.
+    /// Lets those of these sections be given to somebody that nobody serves; and with one that nobody ever had all of its name, so that the
+    /// first number of none of their keys needs a word of both masters.
     pub(super) fn want_owners(&mut self, now: Now, name: &GeneratorName, sections: &[Section], fx: &mut Effects) {
         let nobodys = |section: &Section| self.is_nobodys(now, &SectionKey { name: name.clone(), section: *section });
         let nobodys: Vec<Section> = sections.iter().copied().filter(nobodys).collect();
         if self.is_home_of(name) {
-            let mut ranges = SectionMap::default();
             let keys = nobodys.into_iter().map(|section| SectionKey { name: name.clone(), section });
-            keys.for_each(|key| ranges.set(&(&key).into(), Some(())));
-            self.give(now, ranges.rows(None).map(|(range, ())| range).collect(), fx);
+            let (had, new): (Vec<_>, Vec<_>) = keys.partition(|key| self.sections.owned(key).is_some());
+            let mut ranges = SectionMap::default();
+            had.iter().for_each(|key| ranges.set(&key.into(), Some(())));
+            let mut ranges: Vec<SectionRange> = ranges.rows(None).map(|(range, ())| range).collect();
+            if !new.is_empty() {
+                ranges.extend(self.never_had(name));
+            }
+            self.give(now, ranges, fx);
         } else if !nobodys.is_empty() && self.may_give_sections(now).is_ok() {
             self.ask_for_sections(name, nobodys, fx);
         }
+    }
+
+    /// The sections of a name that nobody had, and nobody is proposed for.
+    fn never_had(&self, name: &GeneratorName) -> Vec<SectionRange> {
+        let Some((Terms { sections, .. }, _)) = self.terms_of(name) else { return Vec::new() };
+        let all = SectionRange { name: name.clone(), from: Section(0), to: Section(sections) };
+        let new = self.sections.pieces(&all).filter(|piece| piece.held.is_none() && piece.prep.is_none());
+        new.map(|piece| piece.range).collect()
     }
 
     /// Why one of these sections that nobody serves stays so, if that is known.
@@ -95,7 +109,11 @@ where
             let sections = pieces.iter().fold(0, |sum: u32, piece| sum.saturating_add(piece.range.len()));
             let living = candidates.entry(set.clone()).or_insert_with(|| self.candidates(now, &set));
             let neighbours = self.sections.neighbours(&range, NEAR);
-            for (to, share) in placement::divide(living, neighbours, terms.weight, sections) {
+            let shares = match pieces.iter().all(|piece| piece.held.is_none()) {
+                true => placement::deal(living, neighbours, terms.weight, (range.from.0, sections)),
+                false => placement::divide(living, neighbours, terms.weight, sections),
+            };
+            for (to, share) in shares {
                 let taken = self.propose_some(&mut pieces, to, share, fx, &mut proposals);
                 let bytes = terms.weight.saturating_mul(taken.into());
                 living.iter_mut().filter(|it| it.session == to).for_each(|it| {

@@ -11,6 +11,7 @@ use common::lease::{Lease, LeaseState, Receipt};
 use common::parameters::{EpochId, SessionId};
 use common::rpc::lease::{Refusal, RentRequest};
 use common::rpc::ranges::ShownReceipt;
+use common::sequence::SectionRange;
 use common::time::Now;
 
 impl<A> Ledger<A>
@@ -33,7 +34,7 @@ where
 
     /// Compares what an allocator can prove of sections with what this ledger knows, once the tables are exchanged. A section is listed
     /// for an owner only when both ledgers hold that owner's `g`, as a record or as a proposal: who can prove a higher one was given the
-    /// section by ledgers that have forgotten it since, with its name or without.
+    /// section by ledgers that have forgotten it since, with its name or without. `of`: those of them that are looked at.
     ///
     /// # Errors
     /// [`Refusal::Reverted`] if both ledgers have.
@@ -42,19 +43,20 @@ where
         now: Now,
         session: SessionId,
         shown: &ShownReceipt,
+        of: &SectionRange,
         fx: &mut Effects,
     ) -> Result<(), Refusal> {
         let ShownReceipt { sections, g, .. } = shown;
-        if !self.is_complete() {
+        let is_shown = sections.from <= of.from && of.to <= sections.to;
+        if !self.is_complete() || !is_shown {
             return Ok(());
         }
         // Of one section a look costs less than a proof, and nearly always ends it. Of a range it may cost as much as there are rows, which
         // only masters can have put together.
-        let is_one = sections.to.0.saturating_sub(sections.from.0) == 1;
-        if is_one && self.sections.first_below(sections, *g).is_none() || !self.shows_sections(session, shown) {
+        if of.len() == 1 && self.sections.first_below(of, *g).is_none() || !self.shows_sections(session, shown) {
             return Ok(());
         }
-        let Some(forgotten) = self.sections.first_below(sections, *g) else { return Ok(()) };
+        let Some(forgotten) = self.sections.first_below(of, *g) else { return Ok(()) };
         // Of a name that gives no numbers any more nothing can be given twice. One that is unknown was forgotten, too: its owner, or another
         // agent, registers it again.
         if self.is_retired(&sections.name) {

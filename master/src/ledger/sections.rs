@@ -5,16 +5,15 @@ use super::agreement::Agreement;
 use super::state::{AskedRoutes, Ledger};
 use crate::lease::receipt::section_receipt;
 use crate::lease::{Effects, Reply, RequestId, Write};
-use crate::section::{Allocators, Held, NEW_AN_HOUR, Owned, SECTIONS_MAX, SECTIONS_OF_NAME_MAX, rules};
+use crate::section::{Allocators, Held, Owned, Piece, SECTIONS_MAX, SECTIONS_OF_NAME_MAX, Terms, rules};
 use common::audit::{Action, Actor, Entry};
 use common::lease::Generation;
-use common::namespace::GeneratorName;
 use common::parameters::{AgentId, SessionId};
 use common::rpc::lease::Refusal;
 use common::rpc::ranges::{
     ADDRESS_LEN_MAX, HeldSections, KEEP_RANGES_MAX, KEPT_ONLY_MAX, KeepReply, KeepRequest, NotMoved, NotRaised,
-    RAISES_MAX, RECEIPTS_MAX, ROUTES_ASKED_MAX, ROUTES_MAX, Raise, RaiseRequest, Raised, RoutesReply, RoutesRequest,
-    SETS_MAX, ShownReceipt, Unserved,
+    RAISED_MAX, RAISES_MAX, RECEIPTS_MAX, ROUTES_ASKED_MAX, ROUTES_MAX, Raise, RaiseRequest, Raised, RaisedAll,
+    RaisedSections, RoutesReply, RoutesRequest, SETS_MAX, Unserved,
 };
 use common::sequence::{Route, Section, SectionKey, SectionOrder, SectionRange};
 use common::time::{Now, SpanMs};
@@ -52,7 +51,7 @@ where
             }
         }
         for shown in &receipts {
-            self.compare_section_receipt(now, request.session, shown, fx)?;
+            self.compare_section_receipt(now, request.session, shown, &shown.sections, fx)?;
         }
         // After its receipts: who shows that both have forgotten may hold a lease that they have forgotten, too.
         self.may_serve(&request)?;
@@ -67,13 +66,7 @@ where
             true => Box::new(listed.flat_map(|listed| listed.rows(after.as_ref()))),
             false => Box::new(listed.flat_map(|listed| only.iter().flat_map(|range| listed.within(range)))),
         };
-        let held = |(SectionRange { name, from, to }, g): (_, &Generation)| HeldSections {
-            name,
-            from,
-            to,
-            g: *g,
-            fresh: None,
-        };
+        let held = |(SectionRange { name, from, to }, g): (_, &Generation)| HeldSections { name, from, to, g: *g };
         let sections = listed.by_ref().take(KEEP_RANGES_MAX).map(held).collect();
         Ok(KeepReply { lease_ms, run: self.run(), boot: now.boot, sections, more: listed.next().is_some() })
     }
@@ -83,17 +76,15 @@ where
         now: Now,
         request: &RaiseRequest,
         fx: &mut Effects,
-    ) -> Result<Vec<Result<Raised, NotRaised>>, Refusal> {
+    ) -> Result<RaisedAll, Refusal> {
         self.same_cluster(request.cluster)?;
         self.may_serve_sections()?;
         if request.raises.len() > RAISES_MAX {
             return Err(Refusal::TooMany { max: u32::try_from(RAISES_MAX).unwrap_or(u32::MAX) });
         }
-        for Raise { name, section, g, receipt, .. } in &request.raises {
-            let key = || SectionKey { name: name.clone(), section: *section };
-            if let Some(receipt) = *receipt {
-                let shown = ShownReceipt { sections: key().into(), g: *g, receipt };
-                self.compare_section_receipt(now, request.session, &shown, fx)?;
+        for raise in &request.raises {
+            if let Some(shown) = raise.shown() {
+                self.compare_section_receipt(now, request.session, &shown, &raise.key().into(), fx)?;
             }
         }
         // Whoever was given a section after the one that these disks know has to come first.
@@ -101,48 +92,79 @@ where
             return Err(Refusal::Quiet);
         }
         let by = (&request.agent_id, request.session);
-        Ok(request.raises.iter().map(|raise| self.raise_one(by, raise, fx)).collect())
+        let mut left = RAISED_MAX;
+        Ok(request.raises.iter().map(|raise| self.raise_all(by, raise, &mut left, fx)).collect())
     }
 
-    /// Owner and `g` must be those of the record, and no next owner proposed: else whoever was given the section after it could be given
+    /// Raises sections by the pieces that this table has of them, so many at most: first the one that calls wait for.
+    fn raise_all(
+        &mut self,
+        by: (&AgentId, SessionId),
+        raise: &Raise,
+        left: &mut usize,
+        fx: &mut Effects,
+    ) -> Vec<RaisedSections> {
+        let SectionRange { name, from, to } = &raise.sections;
+        let terms = self.terms_of(name).filter(|(terms, lives)| *lives && to.0 <= terms.sections);
+        let Some((terms, _)) = terms.filter(|_| (*from..*to).contains(&raise.section)) else {
+            let next = Section(raise.section.0.saturating_add(1));
+            return vec![RaisedSections { from: raise.section, to: next, outcome: Err(NotRaised::Unknown) }];
+        };
+        let begin = self.sections.row(&raise.key()).map_or(raise.section, |row| row.from.max(*from));
+        let part = |from, to| SectionRange { name: name.clone(), from, to };
+        let (rest, before) = (part(begin, *to), part(*from, begin));
+        // However many others have used up, this one is raised.
+        let most = 1.max(*left);
+        let pieces = self.sections.pieces(&rest).chain(self.sections.pieces(&before));
+        let pieces: Vec<Piece> = pieces.take(most).collect();
+        *left = left.saturating_sub(pieces.len());
+        let mut all: Vec<RaisedSections> = Vec::new();
+        for piece in pieces {
+            let (from, to) = (piece.range.from, piece.range.to);
+            let outcome = self.raise_piece(by, raise, piece, &terms, fx);
+            match all.last_mut().filter(|last| last.to == from && outcome.is_err() && last.outcome == outcome) {
+                Some(last) => last.to = to,
+                None => all.push(RaisedSections { from, to, outcome }),
+            }
+        }
+        all
+    }
+
+    /// Owner and `g` must be those of the record, and no next owner proposed: else whoever was given the sections after it could be given
     /// a number twice.
-    fn raise_one(
+    fn raise_piece(
         &mut self,
         (agent_id, session): (&AgentId, SessionId),
         raise: &Raise,
+        Piece { range, held, prep }: Piece,
+        terms: &Terms,
         fx: &mut Effects,
     ) -> Result<Raised, NotRaised> {
-        let Some((terms, true)) = self.terms_of(&raise.name) else { return Err(NotRaised::Unknown) };
-        if raise.section.0 >= terms.sections {
-            return Err(NotRaised::Unknown);
-        }
-        let key = SectionKey { name: raise.name.clone(), section: raise.section };
-        let held = self.sections.get(&key).ok_or(NotRaised::OtherOwner)?;
+        let held = held.ok_or(NotRaised::OtherOwner)?;
         let its = held.g == raise.g && held.owner.session == session && held.owner.agent_id == *agent_id;
-        if !its || self.sections.prep(&key).is_some() {
+        if !its || prep.is_some() {
             return Err(NotRaised::OtherOwner);
         }
         let from = held.max_seq;
-        let max_seq = rules::raised(from, raise.to, self.raise_bound(&held, &terms), &terms)?;
+        let max_seq = rules::raised(from, raise.to, self.raise_bound(&held, terms), terms)?;
         if max_seq > from {
-            let range = SectionRange::from(&key);
-            if let Some(most) = self.too_many_with(&key) {
+            if let Some(most) = self.too_many_with(&range) {
                 return Err(NotRaised::TooMany { max: u32::try_from(most).unwrap_or(u32::MAX) });
             }
             let peer_has = self.held_by_all(&held, max_seq);
             self.put_sections(&range, Held { max_seq, peer_has, ..held }, fx);
             self.share_bound(&range);
         }
-        let receipt = self.identity.epoch.and_then(|pairing| section_receipt(pairing, &key.into(), raise.g, session));
+        let receipt = self.identity.epoch.and_then(|pairing| section_receipt(pairing, &range, raise.g, session));
         Ok(Raised { from, max_seq, receipt })
     }
 
-    /// The number of rows that there may be, if there are as many, and a section that gets a bound of its own takes a further one.
-    fn too_many_with(&self, key: &SectionKey) -> Option<usize> {
-        let of_name = self.sections.len_of(&key.name) >= SECTIONS_OF_NAME_MAX;
+    /// The number of rows that there may be, if there are as many, and sections that get a bound of their own take a further one.
+    fn too_many_with(&self, range: &SectionRange) -> Option<usize> {
+        let of_name = self.sections.len_of(&range.name) >= SECTIONS_OF_NAME_MAX;
         let most = of_name.then_some(SECTIONS_OF_NAME_MAX);
         let most = most.or_else(|| (self.sections.len() >= SECTIONS_MAX).then_some(SECTIONS_MAX));
-        most.filter(|_| self.sections.row(key).is_some_and(|row| row.len() > 1))
+        most.filter(|_| self.sections.row(&range.first()).is_some_and(|row| row != *range))
     }
 
     /// Lets sections that nobody serves be given to somebody. If that is about to happen the call waits for it.
@@ -154,7 +176,7 @@ where
         address: &str,
         fx: &mut Effects,
     ) {
-        let reply = match self.want_routes(now, &mut request, address, fx) {
+        let reply = match self.want_routes(now, &mut request, fx) {
             Ok(unserved) => {
                 let open = self.under_way(now, &request, unserved.is_some());
                 let network = self.table.usage().limits().network(address);
@@ -162,9 +184,7 @@ where
                 let of_network = waiting.values().filter(|asked| asked.network == network).count();
                 if !open.is_empty() && waiting.len() < ROUTES_WAITING_MAX && of_network < ROUTES_WAITING_OF_NETWORK_MAX
                 {
-                    // All other reasons may be over by then.
-                    let unserved = unserved.filter(|why| matches!(why, Unserved::TooManyNew { .. }));
-                    let asked = AskedRoutes { until: now.boot + ROUTES_WAIT, request, network, unserved, open };
+                    let asked = AskedRoutes { until: now.boot + ROUTES_WAIT, request, network, open };
                     self.routes.waiting.insert(id, asked);
                     return;
                 }
@@ -180,7 +200,6 @@ where
         &mut self,
         now: Now,
         request: &mut RoutesRequest,
-        address: &str,
         fx: &mut Effects,
     ) -> Result<Option<Unserved>, Refusal> {
         self.same_cluster(request.cluster)?;
@@ -196,10 +215,8 @@ where
         if !lives {
             return Ok(None);
         }
-        let wanted = self.admitted(now, name, sections, address);
-        self.want_owners(now, name, &wanted, fx);
-        let too_many = (wanted.len() < sections.len()).then_some(Unserved::TooManyNew { max: NEW_AN_HOUR });
-        Ok(too_many.or_else(|| self.unserved(now, name, sections)))
+        self.want_owners(now, name, sections, fx);
+        Ok(self.unserved(now, name, sections))
     }
 
     /// The sections of a living name that somebody is about to be given: by a proposal from here, or by the other master, which was asked to,
@@ -227,7 +244,7 @@ where
             let ready = asked.open.iter().rposition(is_open).map_or(0, |last| last.saturating_add(1));
             asked.open.truncate(ready);
             if asked.open.is_empty() || asked.until <= now.boot {
-                let unserved = asked.unserved.or_else(|| self.unserved(now, name, &asked.open));
+                let unserved = self.unserved(now, name, &asked.open);
                 let reply = self.routes_now(&asked.request).map(|reply| RoutesReply { unserved, ..reply });
                 fx.reply(id, Reply::Routes(reply));
             } else {
@@ -270,17 +287,6 @@ where
         let networks = self.settings_table.whitelist().iter();
         let networks = networks.map(|network| common::setting::canonical(*network).unwrap_or(*network)).collect();
         Ok(RoutesReply { routes: routes.collect(), next, unserved: None, networks })
-    }
-
-    /// Those of these sections that were given to somebody before, and as many others as whoever asks may still ask about.
-    fn admitted(&mut self, now: Now, name: &GeneratorName, sections: &[Section], address: &str) -> Vec<Section> {
-        let network = self.table.usage().limits().network(address);
-        let mut admit = |section: &&Section| {
-            let key = SectionKey { name: name.clone(), section: **section };
-            let known = self.sections.owned(&key).or(self.sections.prep(&key)).is_some();
-            known || self.routes.newcomers.admit(now.boot, network, &key)
-        };
-        sections.iter().filter(&mut admit).copied().collect()
     }
 
     /// An operator's order, audited here; the section's home carries it out.

@@ -9,7 +9,6 @@ use crate::lease::table::Table;
 use crate::lease::takings::{Asker, Takings};
 use crate::lease::{Alarm, Effects, Identity, Limits, RequestId, Write};
 use crate::policy::{Policy, rules};
-use crate::section::newcomers::Newcomers;
 use crate::section::{Allocators, Held, Piece, SectionTable, Terms};
 use crate::setting::SettingsTable;
 use common::account::User;
@@ -19,7 +18,7 @@ use common::lease::{Caution, Grant, Lease, Prep, Receipt};
 use common::namespace::GeneratorName;
 use common::parameters::{AgentId, ClusterId, SessionId};
 use common::rpc::lease::Refusal;
-use common::rpc::ranges::{RoutesRequest, Unserved};
+use common::rpc::ranges::RoutesRequest;
 use common::segment::MasterRun;
 use common::sequence::{Section, SectionRange, SectionRecord};
 use common::setting::SettingKey;
@@ -71,8 +70,6 @@ pub(super) struct SegmentWish {
 /// Calls for routes, as far as they are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct RoutesAsked {
-    /// New sections that were asked about within the hour.
-    pub(super) newcomers: Newcomers,
     /// Calls that wait until sections have owners.
     pub(super) waiting: BTreeMap<RequestId, AskedRoutes>,
     /// Tells whether a section got another owner, or a proposal of one ended, in the step at hand.
@@ -86,8 +83,6 @@ pub(super) struct AskedRoutes {
     pub(super) request: RoutesRequest,
     /// The network that it came from.
     pub(super) network: Option<IpNet>,
-    /// The reason why some of its sections can be given to nobody, if that was known when it came.
-    pub(super) unserved: Option<Unserved>,
     /// Sections that have none, as far as was looked from the end.
     pub(super) open: Vec<Section>,
 }

@@ -35,19 +35,19 @@
 //! | rule | kept by |
 //! |---|---|
 //! | only the home proposes | [`rules::home`], asked by `Ledger::givable` and `Ledger::on_propose_sections` |
-//! | from the prep on the home lists the section for nobody and raises it for nobody | [`SectionTable::listed`], `Ledger::raise_one` |
+//! | from the prep on the home lists the section for nobody and raises it for nobody | [`SectionTable::listed`], `Ledger::raise_piece` |
 //! | a prep is never dropped, but for a record that is newer | `Ledger::take_section` |
 //! | it is durable before it is sent; a record before it is confirmed | the driver, which commits before it sends |
 //! | Confirm carries `max_seq`, and the home takes the larger one | `Ledger::on_propose_sections`, `Ledger::on_confirm_sections` |
 //! | a Confirm drops the proposal of the sections that it names, and of no others | `Ledger::on_confirm_sections`, `Ledger::take_section` |
 //! | a doubled Propose merges again and is confirmed again | `Ledger::on_propose_sections` |
 //! | merges take the larger `max_seq`, whatever the owner | [`rules::merge`] |
-//! | a raise needs the session and the `g` of the record | `Ledger::raise_one` |
+//! | a raise needs the session and the `g` of the record | `Ledger::raise_piece` |
 //! | `to <= peer_has + L` | [`rules::bound`] |
 //! | `peer_has` is what the other's mail of this pairing and start said, never what was sent | [`SectionTable::note_peer_has`], `Ledger::admit` |
 //! | a start that is not proven answers no keep, raise or Propose before it has read all pages and proposals | `Ledger::may_serve_sections`, `asks_for_consent` |
 //! | and holds then at least L more than the other one, or than itself where the other knows nothing | `Ledger::on_section_page` |
-//! | a raise says where the bound was, and an owner that is below it goes on from there | `Ledger::raise_one`, agents' `SectionState::raised` |
+//! | a raise says where the bound was, and an owner that is below it goes on from there | `Ledger::raise_piece`, agents' `SectionState::raised` |
 //! | an owner that both ledgers have forgotten proves it by a receipt, and they freeze | `Ledger::compare_section_receipt` |
 //! | while such owners may come, no section is given to anybody, nor raised | `Agreement::may_give_sections`, `Ledger::on_raise` |
 //! | `--peer-lost` adds L everywhere, and proposals become records | [`declare_lost`](crate::replication::join::declare_lost) |
@@ -67,7 +67,6 @@
 
 pub mod allocators;
 mod map;
-pub mod newcomers;
 pub mod placement;
 pub mod rules;
 mod table;
@@ -84,10 +83,6 @@ use std::sync::Arc;
 pub const SECTIONS_MAX: usize = 262_144;
 /// Of those, so many may be of one name: nobody who uses up one keeps all others from getting any.
 pub const SECTIONS_OF_NAME_MAX: usize = SECTIONS_MAX / 4;
-/// Sections that nobody was given before and that one network may ask one master about within an hour: each can be a row of its own, so that
-/// several hours and names are needed to use up all that there may be.
-pub const NEW_AN_HOUR: u32 = 65_536;
-const _: () = assert!(NEW_AN_HOUR as usize >= SECTIONS_OF_NAME_MAX);
 /// Rows of proposals of one master that are open at once.
 pub const PREPS_MAX: usize = 4_096;
 /// What a key takes in an allocator's memory, in bytes.

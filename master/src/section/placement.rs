@@ -133,6 +133,35 @@ pub fn divide(
     shares
 }
 
+/// Chooses whose sections become that nobody had, in their order, from that one on: a block after the other, each [divided](divide) for
+/// itself and as long as all that come before it. Whoever numbers keys from 1 up uses the first sections alone, and those are spread, too.
+pub fn deal(
+    candidates: &[Candidate],
+    neighbours: [Option<SessionId>; 2],
+    weight: u64,
+    (mut from, sections): (u32, u32),
+) -> Vec<(SessionId, u32)> {
+    let (mut candidates, end) = (candidates.to_vec(), from.saturating_add(sections));
+    let mut dealt: Vec<(SessionId, u32)> = Vec::new();
+    while from < end {
+        let block = from.saturating_add(1).checked_next_power_of_two().unwrap_or(u32::MAX);
+        let to = block.max(u32::try_from(2 * AHEAD).unwrap_or(u32::MAX)).min(end);
+        let before = dealt.last().map(|(session, _)| *session).or(neighbours[0]);
+        let shares =
+            divide(&candidates, [before, neighbours[1].filter(|_| to == end)], weight, to.saturating_sub(from));
+        for (session, share) in shares {
+            let its = candidates.iter_mut().filter(|it| it.session == session);
+            its.for_each(|it| it.assigned = it.assigned.saturating_add(weight.saturating_mul(share.into())));
+            match dealt.last_mut().filter(|(last, _)| *last == session) {
+                Some((_, last)) => *last = last.saturating_add(share),
+                None => dealt.push((session, share)),
+            }
+        }
+        from = to;
+    }
+    dealt
+}
+
 /// The order of candidates by what they have for their memory.
 fn by_fill(a: &Candidate, b: &Candidate) -> Ordering {
     let (mine, theirs) =
@@ -273,6 +302,29 @@ mod tests {
         assert_eq!(divided(&[full, candidate(1, 1 << 40, 9)], [None, None], u32::MAX), [(1, u32::MAX)]);
         assert_eq!(divided(&[full], [None, None], 1_000), []);
         assert_eq!(divided(&[], [None, None], 1_000), []);
+    }
+
+    #[test]
+    fn the_first_sections_of_a_name_are_spread_over_all_however_many_of_them_are_used() {
+        let dealt = |all: &[Candidate], from, sections| {
+            let shares = deal(all, [None, None], WEIGHT, (from, sections));
+            shares.into_iter().map(|(session, share)| (session.0, share)).collect::<Vec<_>>()
+        };
+        let two = [candidate(1, 1 << 40, 0), candidate(2, 1 << 40, 0)];
+        assert_eq!(dealt(&two[..1], 0, 42_950), [(1, 42_950)], "one range");
+        let shares = dealt(&two, 0, 42_950);
+        assert!(shares.len() < 16, "{shares:?}");
+        for used in [128, 256, 1_000, 5_000, 40_000, 42_950] {
+            let (mut from, mut its) = (0, [0, 0]);
+            for (session, share) in &shares {
+                its[*session as usize - 1] += (*share).min(u32::saturating_sub(used, from));
+                from += share;
+            }
+            assert!(its.iter().all(|its| *its >= used / 3), "{used}: {its:?} of {shares:?}");
+        }
+        assert_eq!(dealt(&two, 100, 28), [(1, 28)], "what is left of a block");
+        assert_eq!((dealt(&two, 0, 0), dealt(&[], 0, 9)), (vec![], vec![]));
+        assert_eq!(dealt(&two, u32::MAX - 200, 200).iter().map(|(_, share)| share).sum::<u32>(), 200);
     }
 
     proptest! {

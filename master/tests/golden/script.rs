@@ -6,7 +6,7 @@ use common::lease::{Generation, Grant, Lease, Prep};
 use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
 use common::rpc::lease::{Changed, TokenRequest};
 use common::rpc::peer::{JoinReply, JoinStep, PeerFrame, PeerMessage};
-use common::rpc::ranges::{Raised, SegmentGrant, ShownReceipt};
+use common::rpc::ranges::{Raised, RaisedSections, SegmentGrant, ShownReceipt};
 use common::segment::Shown;
 use common::sequence::SectionKey;
 use common::setting::Change;
@@ -181,7 +181,8 @@ impl Script {
                 granted.push(*segment);
             }
             if let Reply::Raise(Ok(raised)) = &reply
-                && let Some(Ok(Raised { receipt: Some(receipt), .. })) = raised.first()
+                && let Some(RaisedSections { outcome: Ok(Raised { receipt: Some(receipt), .. }), .. }) =
+                    raised.iter().flatten().next()
                 && let Some((agent, key, g)) = self.raising.take()
             {
                 self.receipts.insert(agent, ShownReceipt { sections: key.into(), g, receipt: *receipt });

@@ -45,12 +45,13 @@ impl Script {
                 let to = to.map_or(RaiseTo::ByAStep, RaiseTo::Number);
                 let (section, g) = (Section(*section), Generation(g.unwrap_or(1)));
                 let key = SectionKey { name: name.parse()?, section };
+                let raise = Raise { section, sections: (&key).into(), g, to, receipt: None };
                 self.raising = Some((agent.clone(), key, g));
                 let request = RaiseRequest {
                     agent_id: agent.parse()?,
                     session: session(agent),
                     cluster: None,
-                    raises: vec![Raise { name: name.parse()?, section, g, to, receipt: None }],
+                    raises: vec![raise],
                 };
                 self.ask(agent, at.id(), |id| Event::Raise { id, request })
             }

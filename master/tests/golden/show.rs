@@ -5,7 +5,7 @@ use common::lease::{Caution, Floor};
 use common::namespace::Scope;
 use common::rpc::lease::Rent;
 use common::rpc::peer::{JoinReply, PeerMessage};
-use common::rpc::ranges::{HeldSections, NotRaised, Raised};
+use common::rpc::ranges::{HeldSections, RaisedSections};
 use common::segment::Axis;
 use common::sequence::{Route, SectionBound, SectionRecord};
 use common::setting::{Setting, SettingValue};
@@ -83,8 +83,8 @@ fn show_bounds(bounds: &[SectionBound]) -> String {
     bounds.collect::<Vec<_>>().join(", ")
 }
 
-fn show_raised(raised: &Result<Raised, NotRaised>) -> String {
-    match raised {
+fn show_raised(raised: &RaisedSections) -> String {
+    match raised.outcome {
         Ok(raised) => format!("{} to {}", raised.from, raised.max_seq),
         Err(why) => why.to_string(),
     }
@@ -224,7 +224,7 @@ pub(crate) fn show_reply(reply: &Reply) -> String {
                 if all.is_empty() { "nothing".to_owned() } else { all.join(", ") }
             )
         }
-        Reply::Raise(Ok(raised)) => raised.iter().map(show_raised).collect::<Vec<_>>().join(", "),
+        Reply::Raise(Ok(raised)) => raised.iter().flatten().map(show_raised).collect::<Vec<_>>().join(", "),
         Reply::Routes(Ok(reply)) => {
             let of = |route: &Route| format!("{}..{} g{} {}", route.from.0, route.to.0, route.g, route.address.http);
             let unserved = reply.unserved.iter().map(|why| format!(" ({why})")).collect::<String>();

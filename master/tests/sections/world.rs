@@ -5,11 +5,14 @@ use super::known::{SESSIONS, axis, lease, name_of, sequence};
 use common::audit::Actor;
 use common::calendar::UtcOffset;
 use common::lease::Generation;
+use common::namespace::GeneratorName;
 use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
 use common::rpc::peer::{JoinReply, JoinStep, PeerFrame, PeerMessage};
-use common::rpc::ranges::{KeepRequest, Raise, RaiseRequest, RaiseTo, RoutesRequest, SegmentRequest};
+use common::rpc::ranges::{
+    HeldSections, KeepRequest, Raise, RaiseRequest, RaiseTo, Raised, RoutesRequest, SegmentRequest,
+};
 use common::segment::{Shown, Span};
-use common::sequence::{Section, SectionKey, SectionOrder, SectionRecord, ServedAt};
+use common::sequence::{Section, SectionKey, SectionOrder, SectionRange, SectionRecord, ServedAt};
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use master::lease::{Effects, Event, Identity, Reply, RequestId, Unproven, Write};
 use master::ledger::Ledger;
@@ -92,7 +95,7 @@ enum Answer {
 
 enum Asked {
     Keep { sent: i64 },
-    Raise { section: u32, g: u64 },
+    Raise { name: GeneratorName, g: u64 },
     Segment,
     Other,
 }
@@ -316,10 +319,14 @@ impl World {
             self.reply = Some(reply);
             return;
         };
-        let answer = match (asked, reply) {
+        let answers: Vec<Answer> = match (asked, reply) {
             (Asked::Keep { sent }, Reply::Keep(Ok(kept))) => {
-                let all = kept.sections.iter().flat_map(|held| (held.from.0..held.to.0).map(|at| (at, held.g.0)));
-                Answer::Kept { sent, listed: all.collect() }
+                let among = |held: &HeldSections| {
+                    let (name, sections, g) = (held.name.clone(), held.from.0..held.to.0, held.g.0);
+                    let of_name = SECTIONS.into_iter().filter(move |at| name_of(*at) == name && sections.contains(at));
+                    of_name.map(move |at| (at, g))
+                };
+                vec![Answer::Kept { sent, listed: kept.sections.iter().flat_map(among).collect() }]
             }
             (Asked::Segment, Reply::Segment(Ok(segment))) => {
                 let segment = segment.span;
@@ -328,18 +335,26 @@ impl World {
                 self.segments.push(segment);
                 return;
             }
-            (Asked::Raise { section, g }, Reply::Raise(Ok(raised))) => match raised.first() {
-                Some(Ok(raised)) => Answer::Raised { section, g, from: raised.from, to: raised.max_seq },
-                _ => return,
-            },
+            (Asked::Raise { name, g }, Reply::Raise(Ok(raised))) => {
+                let of_name = SECTIONS.into_iter().filter(|at| name_of(*at) == name);
+                let raised = of_name.filter_map(|section| {
+                    let said = raised.iter().flatten().find(|said| said.has(Section(section)))?;
+                    let Raised { from, max_seq: to, .. } = said.outcome.ok()?;
+                    Some(Answer::Raised { section, g, from, to })
+                });
+                raised.collect()
+            }
             _ => return,
         };
-        if self.one_in(12) {
-            return;
-        }
-        self.answers.push((who, life, answer.clone()));
-        if self.one_in(12) {
-            self.answers.push((who, life, answer));
+        // Each section of a raise is loaded when it is first asked for.
+        for answer in answers {
+            if self.one_in(12) {
+                continue;
+            }
+            self.answers.push((who, life, answer.clone()));
+            if self.one_in(12) {
+                self.answers.push((who, life, answer));
+            }
         }
     }
 
@@ -435,14 +450,14 @@ impl World {
                 let Some(hold) = it.holds.get(&section) else { return Ok(()) };
                 let to = hold.loaded.map_or(RaiseTo::ByAStep, |(_, max)| RaiseTo::Number(max + u64::from(STEP)));
                 let g = hold.g;
-                self.asked.insert(id, (who, life, Asked::Raise { section, g }));
-                let raises = vec![Raise {
-                    name: name_of(section),
-                    section: Section(section),
-                    g: Generation(g),
-                    to,
-                    receipt: None,
-                }];
+                // One that is loaded takes with it what lies beside it.
+                let name = name_of(section);
+                let loads = |at: &u32| *at == section || to == RaiseTo::ByAStep && name_of(*at) == name;
+                let among: Vec<u32> = SECTIONS.into_iter().filter(loads).collect();
+                let (from, end) = (among[0], among[among.len() - 1] + 1);
+                self.asked.insert(id, (who, life, Asked::Raise { name: name.clone(), g }));
+                let sections = SectionRange { name, from: Section(from), to: Section(end) };
+                let raises = vec![Raise { section: Section(section), sections, g: Generation(g), to, receipt: None }];
                 Event::Raise { id, request: RaiseRequest { agent_id, session, cluster: None, raises } }
             }
         };

@@ -9,10 +9,10 @@ use common::namespace::GeneratorName;
 use common::parameters::{AgentId, SessionId};
 use common::rpc::lease::Refusal;
 use common::rpc::ranges::{
-    HeldSections, KeepReply, KeepRequest, NotRaised, Raise, RaiseRequest, RaiseTo, Raised, SectionReceipt,
+    HeldSections, KeepReply, KeepRequest, NotRaised, Raise, RaiseRequest, RaiseTo, Raised, RaisedAll, SectionReceipt,
 };
 use common::segment::MasterRun;
-use common::sequence::{Section, SequenceDefinition, ServedAt};
+use common::sequence::{Section, SectionRange, SequenceDefinition, ServedAt};
 use common::time::BootMs;
 use std::sync::Arc;
 
@@ -143,7 +143,7 @@ impl Agent {
 
     fn reply(&self, rules: &Rules<'_>, g: u64) -> KeepReply {
         let (from, to) = (rules.section, Section(rules.section.0 + 1));
-        let sections = vec![HeldSections { name: rules.name.clone(), from, to, g: Generation(g), fresh: None }];
+        let sections = vec![HeldSections { name: rules.name.clone(), from, to, g: Generation(g) }];
         KeepReply { lease_ms: LEASE as u32, run: MasterRun(0), boot: NOW, sections, more: false }
     }
 
@@ -205,7 +205,7 @@ impl Agent {
         }
         let until = if rules.has(Twin::ServesPastItsLease) { i64::MAX } else { until };
         let (from, to) = (rules.section.0, rules.section.0 + 1);
-        let range = HeldRange { from, to, g: Generation(g), since: BootMs(since), until: BootMs(until), fresh: false };
+        let range = HeldRange { from, to, g: Generation(g), since: BootMs(since), until: BootMs(until) };
         match range.standing(NOW) {
             Standing::Served(_) => Some(tenure),
             Standing::NotOurs | Standing::From(_) | Standing::Over(_) => None,
@@ -253,18 +253,17 @@ impl Agent {
     pub(super) fn raise(&self, rules: &Rules<'_>) -> Option<RaiseRequest> {
         let (tenure, to) = self.wants?;
         let receipt = self.shown(rules);
-        let raise = Raise { name: rules.name.clone(), section: rules.section, g: tenure.g, to, receipt };
+        let (section, next) = (rules.section, Section(rules.section.0 + 1));
+        let sections = SectionRange { name: rules.name.clone(), from: section, to: next };
+        let receipt = receipt.map(|receipt| (section, next, receipt));
+        let raise = Raise { section, sections, g: tenure.g, to, receipt };
         let (agent_id, session) = (self.agent_id()?, SessionId(self.session.into()));
         Some(RaiseRequest { agent_id, session, cluster: None, raises: vec![raise] })
     }
 
     /// A master answers that.
-    pub(super) fn was_raised(
-        &mut self,
-        rules: &Rules<'_>,
-        reply: &Result<Vec<Result<Raised, NotRaised>>, Refusal>,
-    ) -> Option<()> {
-        let answer = *reply.as_ref().ok()?.first()?;
+    pub(super) fn was_raised(&mut self, rules: &Rules<'_>, reply: &Result<RaisedAll, Refusal>) -> Option<()> {
+        let answer = reply.as_ref().ok()?.first()?.first()?.outcome;
         let (tenure, _) = self.wants.take()?;
         let answer = answer.map(|raised| Raised { receipt: raised.receipt.filter(|_| rules.shows), ..raised });
         self.raised = Some((tenure, answer));

@@ -115,7 +115,7 @@ impl World {
         compared: bool,
     ) -> bool {
         let (from, to, g) = (Section(0), Section(1), Generation(1));
-        let sections = vec![HeldSections { name: name.clone(), from, to, g, fresh: None }];
+        let sections = vec![HeldSections { name: name.clone(), from, to, g }];
         let boot = BootMs(if compared { read * FAST / 100 } else { 0 });
         let run = MasterRun(link as u128);
         let reply = KeepReply { lease_ms: LEASE as u32, run, boot, sections, more: false };

@@ -41,7 +41,7 @@ const BATCH_MAX: i64 = 40;
 /// How long a question waits.
 const PATIENCE: i64 = LEASE * 3 / 2;
 /// Sections that clients ask for, and keys of each.
-pub const SECTIONS: u32 = 3;
+pub const SECTIONS: [u32; 3] = [0, 1, 100];
 const KEYS: u32 = 2;
 /// An order that was lost is excused for so long after the last answer that led to it: its lease, questions that wait, and processes
 /// that are stopped.
@@ -78,7 +78,7 @@ pub struct Sequences {
 
 /// The sections of a record that clients ask for, one by one.
 pub(super) fn each(record: &SectionRecord) -> impl Iterator<Item = SectionRecord> {
-    let sections = record.range.from.0..record.range.to.0.min(SECTIONS);
+    let sections = SECTIONS.into_iter().filter(|at| (record.range.from.0..record.range.to.0).contains(at));
     sections.map(|at| {
         let range = SectionRange { from: Section(at), to: Section(at + 1), ..record.range.clone() };
         SectionRecord { range, ..record.clone() }
@@ -219,7 +219,7 @@ impl World {
         }
         let gap = self.rng.range(ASKED.0, ASKED.1);
         self.after(gap, Event::Client);
-        let (section, key) = (Section(self.rng.below(SECTIONS as usize) as u32), self.rng.below(KEYS as usize) as u32);
+        let (section, key) = (Section(SECTIONS[self.rng.below(SECTIONS.len())]), self.rng.below(KEYS as usize) as u32);
         let any = self.some_allocator();
         let knows = self.rng.chance(0.7);
         let h = self.who_serves(section).filter(|_| knows).unwrap_or(any);
@@ -264,7 +264,7 @@ impl World {
         self.after(gap, Event::Sudden);
         match self.rng.below(9) {
             0 | 1 => {
-                let (section, to) = (Section(self.rng.below(SECTIONS as usize) as u32), self.some_allocator());
+                let (section, to) = (Section(SECTIONS[self.rng.below(SECTIONS.len())]), self.some_allocator());
                 self.move_section(section, to);
             }
             5 => self.lose_what_is_unheard(),
@@ -346,7 +346,7 @@ impl World {
         self.lengthen_episode();
         self.sections_backup = Some(backup);
         self.after(span, Event::ForgetSections);
-        let section = Section(self.rng.below(SECTIONS as usize) as u32);
+        let section = Section(SECTIONS[self.rng.below(SECTIONS.len())]);
         let before = self.who_serves(section);
         let to = self.some_allocator();
         self.move_section(section, to);
@@ -443,7 +443,7 @@ impl World {
         self.begin_episode(LAST);
         self.run(began + DIES);
         let holders = self.holders_of_leases();
-        let owner = (0..SECTIONS).find_map(|section| self.who_serves(Section(section)));
+        let owner = SECTIONS.into_iter().find_map(|section| self.who_serves(Section(section)));
         if let Some(owner) = owner.filter(|owner| holders.iter().any(|h| h != owner)) {
             self.disk_dies(owner, u32::MAX);
         }
@@ -454,7 +454,7 @@ impl World {
         if self.oracle.violations > 0 || self.holders_of_leases().is_empty() {
             return Vec::new();
         }
-        let left = (0..SECTIONS).filter(|section| !served(section));
+        let left = SECTIONS.into_iter().filter(|section| !served(section));
         let mut stuck: Vec<String> =
             left.map(|section| format!("stuck: section {section} is served by nobody")).collect();
         for (h, host) in self.hosts.iter().enumerate() {

@@ -42,7 +42,7 @@ impl World {
             reply.sections.extend(pieces.filter_map(
                 |Piece { range: SectionRange { name, from, to }, held, .. }| {
                     let held = held.filter(|held| held.owner.session == session)?;
-                    Some(HeldSections { name, from, to, g: held.g, fresh: None })
+                    Some(HeldSections { name, from, to, g: held.g })
                 },
             ));
         }

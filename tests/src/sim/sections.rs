@@ -11,13 +11,15 @@ use super::mutation::{Mutation, Mutations};
 use super::world::{Call, Caller, Event, Task, World};
 use super::written::Written;
 use agent::holder::Confirmation;
-use agent::sequence::{Allocator, Held, Kept, NotKept, RaiseOutcome, SectionState, Standing, Taken, Tenure};
+use agent::sequence::{
+    Allocator, Held, HeldRange, Kept, Loads, NotKept, RaiseOutcome, SectionState, Standing, Taken, Tenure,
+};
 use common::namespace::{GeneratorName, Namespace};
 use common::parameters::SessionId;
 use common::rpc::ranges::{
-    KeepReply, KeepRequest, NotRaised, RECEIPTS_MAX, Raise, RaiseRequest, Raised, RoutesRequest, ShownReceipt,
+    KeepRequest, RECEIPTS_MAX, Raise, RaiseRequest, RaiseTo, Raised, RaisedSections, RoutesRequest, ShownReceipt,
 };
-use common::sequence::{Section, SectionKey, SequenceDefinition, ServedAt};
+use common::sequence::{Section, SectionKey, SectionRange, SequenceDefinition, ServedAt};
 use common::time::{BootMs, SpanMs};
 use master::lease::Reply;
 use std::collections::BTreeMap;
@@ -66,6 +68,7 @@ pub struct Keys {
     definition: SequenceDefinition,
     allocator: Allocator,
     sections: BTreeMap<Section, SectionState>,
+    loads: Loads,
     /// The call for bounds under way: its number, what is left of it, and how many masters are left.
     raising: Option<(u64, Vec<Wanted>, usize)>,
     turn: usize,
@@ -85,6 +88,7 @@ impl Keys {
             definition: namespace.sequences()?.clone(),
             allocator: Allocator::new(2, now),
             sections: BTreeMap::new(),
+            loads: Loads::default(),
             raising: None,
             turn,
             asked: BTreeMap::new(),
@@ -135,15 +139,16 @@ impl Keys {
             true => None,
             false => self.written.given_before(&self.name, question.section),
         };
-        let held = self.allocator.held(&self.name);
-        let fresh = held.is_some_and(|held| held.is_fresh(question.section, tenure));
-        let begin = || SectionState::begin(definition, tenure, fresh, before);
+        let begin = || SectionState::new(definition, tenure, before.unwrap_or(0));
         let state = self.sections.entry(question.section).or_insert_with(begin);
         if state.tenure() > tenure {
             return None;
         }
         if !(mutations.has(Mutation::NotLoadedAnew) && state.g() == tenure.g) {
             state.own(tenure);
+        }
+        if !state.is_loaded() {
+            self.loads.load(definition, question.section, state, now);
         }
         if let Some((other, late)) = self.last.get(&question.section)
             && mutations.has(Mutation::RaiseAnswerOfAnotherG)
@@ -158,15 +163,21 @@ impl Keys {
 
     /// What masters are to be asked for now.
     fn gather(&mut self, now: BootMs, shown: bool) -> Vec<Wanted> {
-        let name = &self.name;
-        let wanted = self.sections.iter_mut().filter_map(|(section, state)| {
-            let (section, tenure, to) = (*section, state.tenure(), state.want(now)?);
-            Some((
-                Raise { name: name.clone(), section, g: tenure.g, to, receipt: state.receipt().filter(|_| shown) },
-                tenure,
-            ))
-        });
-        wanted.collect()
+        let mut wanted: Vec<Wanted> = Vec::new();
+        let held: Vec<_> = self.allocator.held(&self.name).into_iter().flat_map(Held::ranges).copied().collect();
+        for (section, state) in &mut self.sections {
+            let tenure = state.tenure();
+            let covers = |(raise, other): &Wanted| {
+                raise.to == RaiseTo::ByAStep
+                    && *other == tenure
+                    && (raise.sections.from..raise.sections.to).contains(section)
+            };
+            if state.is_loaded() || !wanted.iter().any(covers) {
+                let raise = self.loads.raise(&self.name, &held, *section, state, now);
+                wanted.extend(raise.map(|raise| (Raise { receipt: raise.receipt.filter(|_| shown), ..raise }, tenure)));
+            }
+        }
+        wanted
     }
 
     /// What it was granted of sections that masters list for it no more.
@@ -178,7 +189,9 @@ impl Keys {
             let key = SectionKey { name: self.name.clone(), section: *section };
             Some(ShownReceipt { sections: key.into(), g, receipt })
         });
-        lost.take(RECEIPTS_MAX).collect()
+        let is_over = |range: &&HeldRange| matches!(range.standing(now), Standing::Over(_));
+        let together = self.loads.receipts(&self.name, held.ranges().filter(is_over).copied());
+        lost.chain(together).take(RECEIPTS_MAX).collect()
     }
 
     fn failed(&mut self, wanted: &[Wanted], now: BootMs) {
@@ -193,15 +206,16 @@ impl Keys {
     fn raised(
         &mut self,
         asked: &[Wanted],
-        answers: &[Result<Raised, NotRaised>],
+        answers: &[Vec<RaisedSections>],
         durable: bool,
         now: BootMs,
         mutations: Mutations,
     ) -> Vec<Wanted> {
         let mut left = Vec::new();
         for ((raise, tenure), answer) in asked.iter().zip(answers) {
-            let Some(state) = self.sections.get_mut(&raise.section) else { continue };
-            let mut answer = *answer;
+            let said = self.loads.answered(*tenure, raise, answer, durable);
+            let (Some(state), Some(said)) = (self.sections.get_mut(&raise.section), said) else { continue };
+            let mut answer = said.outcome;
             if let Ok(raised) = &mut answer
                 && mutations.has(Mutation::RaiseFromIgnored)
                 && state.is_loaded()
@@ -212,7 +226,10 @@ impl Keys {
                 (RaiseOutcome::Used, Ok(raised)) => {
                     self.last.insert(raise.section, (*tenure, raised));
                 }
-                (RaiseOutcome::AskAnother, _) => left.push((raise.clone(), *tenure)),
+                (RaiseOutcome::AskAnother, _) => {
+                    let sections = SectionRange { name: self.name.clone(), from: said.from, to: said.to };
+                    left.push((Raise { sections, ..raise.clone() }, *tenure));
+                }
                 (RaiseOutcome::Used | RaiseOutcome::Unwritten, _) => {}
             }
         }
@@ -454,20 +471,6 @@ impl World {
         keys.raising = Some((rpc, wanted, left));
     }
 
-    /// Writes down how far fresh sections in an answer may be given; what could not be is not used as such.
-    fn note_fresh(&mut self, h: usize, reply: &mut KeepReply, now: BootMs) {
-        if reply.sections.iter().all(|listed| listed.fresh.is_none()) {
-            return;
-        }
-        let note = |keys: &mut Keys, shell: &mut Shell<'_>| {
-            keys.written.note_fresh(&reply.sections, &keys.definition, shell, now)
-        };
-        let written = self.with(h, |proc, shell| Ok(proc.keys.as_mut().is_some_and(|keys| note(keys, shell))));
-        if !written.is_some_and(|written| written == Ok(true)) {
-            reply.sections.iter_mut().for_each(|listed| listed.fresh = None);
-        }
-    }
-
     /// What masters say of sections.
     pub(super) fn on_sections(&mut self, caller: Caller, reply: Option<Box<Answered>>) {
         let h = caller.host;
@@ -492,8 +495,6 @@ impl World {
                     reply.boot = BootMs(0);
                 }
                 let sent = if late { received } else { sent };
-                self.note_fresh(h, &mut reply, received);
-                let Some(keys) = self.hosts[h].proc.as_mut().and_then(|proc| proc.keys.as_mut()) else { return };
                 let kept = keys.allocator.handle(received, at, &Kept { sent, received, reply });
                 let lost = keys.allocator.take_lost(received);
                 if let Err(NotKept::StoodStill(_)) = kept {
@@ -515,7 +516,7 @@ impl World {
         }
     }
 
-    fn on_raised(&mut self, caller: Caller, answers: &[Result<Raised, NotRaised>]) {
+    fn on_raised(&mut self, caller: Caller, answers: &[Vec<RaisedSections>]) {
         let h = caller.host;
         let now = self.hosts[h].keys_now(self.t);
         let Some(keys) = self.hosts[h].proc.as_mut().and_then(|proc| proc.keys.as_mut()) else { return };

@@ -9,8 +9,8 @@ use agent::serial_file::SectionsStart;
 use common::lease::{Generation, Grant};
 use common::namespace::GeneratorName;
 use common::parameters::SessionId;
-use common::rpc::ranges::{HeldSections, NotRaised, Raised};
-use common::sequence::{Section, SequenceDefinition};
+use common::rpc::ranges::RaisedSections;
+use common::sequence::Section;
 use common::time::{BootMs, SpanMs};
 use common::token::TokenKey;
 use std::collections::BTreeMap;
@@ -24,8 +24,6 @@ pub struct Written {
     kept: Vec<(TokenKey, Generation)>,
     /// As whom masters know it, once that is sure.
     life: Option<Life>,
-    /// Fresh sections that are written down.
-    fresh: Bounds,
     /// Since when bounds can be neither written down nor removed.
     unwritten: Option<BootMs>,
 }
@@ -39,7 +37,7 @@ impl Written {
             Decision::Begins(_) | Decision::Waits => None,
         };
         let kept = kept.iter().map(|grant| (grant.key, grant.g)).collect();
-        Self { file, start, kept, life, fresh: Bounds::default(), unwritten: None }
+        Self { file, start, kept, life, unwritten: None }
     }
 
     /// The leases of which one has to be renewed.
@@ -80,27 +78,11 @@ impl Written {
         self.life.as_ref()?.given_before(name, section)
     }
 
-    /// Writes down how far fresh sections among these may be given. `false`: they must not be used as such.
-    pub(super) fn note_fresh(
-        &mut self,
-        listed: &[HeldSections],
-        definition: &SequenceDefinition,
-        shell: &mut Shell<'_>,
-        now: BootMs,
-    ) -> bool {
-        let bounds = Bounds::fresh(listed, |_| Some(definition.first_bound())).missing_in(&self.fresh);
-        let written = bounds.is_empty() || self.write(&bounds, shell, now);
-        if written {
-            self.fresh.note_all(&bounds);
-        }
-        written
-    }
-
     /// Writes down what masters answered. `false`: it must not be used.
     pub(super) fn note(
         &mut self,
         asked: &[Wanted],
-        answers: &[Result<Raised, NotRaised>],
+        answers: &[Vec<RaisedSections>],
         shell: &mut Shell<'_>,
         now: BootMs,
     ) -> bool {

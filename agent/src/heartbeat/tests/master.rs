@@ -237,7 +237,7 @@ impl LeaseService for Master {
         Err(Said::PeerAway)
     }
 
-    async fn raise_sections(self, _: Context, _: RaiseRequest) -> Result<Vec<Result<Raised, NotRaised>>, Said> {
+    async fn raise_sections(self, _: Context, _: RaiseRequest) -> Result<RaisedAll, Said> {
         Err(Said::PeerAway)
     }
 

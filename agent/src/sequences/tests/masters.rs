@@ -12,8 +12,8 @@ use common::rpc::lease::{
     RestoreRequest, TerminateRequest, TokenRequest,
 };
 use common::rpc::ranges::{
-    HeldSections, KeepReply, KeepRequest, NotRaised, RaiseRequest, RaiseTo, Raised, RoutesReply, RoutesRequest,
-    SectionReceipt, SegmentGrant, SegmentRequest, Unserved,
+    HeldSections, KeepReply, KeepRequest, NotRaised, Raise, RaiseRequest, RaiseTo, Raised, RaisedAll, RaisedSections,
+    RoutesReply, RoutesRequest, SectionReceipt, SegmentGrant, SegmentRequest, Unserved,
 };
 use common::rpc::transport;
 use common::segment::MasterRun;
@@ -30,7 +30,6 @@ pub(crate) struct Record {
     pub(crate) g: u64,
     pub(crate) owner: Option<SessionId>,
     pub(crate) max_seq: u64,
-    pub(crate) fresh: bool,
 }
 
 pub(crate) struct State {
@@ -152,17 +151,8 @@ impl Masters {
         self.with(|state| {
             for section in sections {
                 let record = state.records.entry(section).or_insert(Record::default());
-                (record.g, record.owner, record.fresh) = (record.g + 1, Some(owner), false);
+                (record.g, record.owner) = (record.g + 1, Some(owner));
             }
-        });
-    }
-
-    /// Gives sections to that allocator which nobody had before.
-    pub(crate) fn give_fresh(&self, sections: std::ops::Range<u32>, owner: SessionId) {
-        self.with(|state| {
-            let step = state.step;
-            let fresh = || Record { g: 1, owner: Some(owner), max_seq: step, fresh: true };
-            state.records.extend(sections.map(|section| (section, fresh())));
         });
     }
 }
@@ -175,13 +165,22 @@ impl State {
         Some(Route { from, to, address: address.clone(), g: Generation(record.g) })
     }
 
-    fn raise(
-        &mut self,
-        at: usize,
-        session: SessionId,
-        raise: &common::rpc::ranges::Raise,
-    ) -> Result<Raised, NotRaised> {
-        let record = self.records.get_mut(&raise.section.0).ok_or(NotRaised::Unknown)?;
+    /// Sections beside each other of which it came to the same are one part of the answer; all of it is one receipt.
+    fn raise_all(&mut self, at: usize, session: SessionId, raise: &Raise) -> Vec<RaisedSections> {
+        let mut all: Vec<RaisedSections> = Vec::new();
+        for section in raise.sections.from.0..raise.sections.to.0 {
+            let (from, to) = (Section(section), Section(section + 1));
+            let outcome = self.raise(at, session, section, raise);
+            match all.last_mut().filter(|last| last.outcome == outcome) {
+                Some(last) => last.to = to,
+                None => all.push(RaisedSections { from, to, outcome }),
+            }
+        }
+        all
+    }
+
+    fn raise(&mut self, at: usize, session: SessionId, section: u32, raise: &Raise) -> Result<Raised, NotRaised> {
+        let record = self.records.get_mut(&section).ok_or(NotRaised::Unknown)?;
         if record.owner != Some(session) || record.g != raise.g.0 {
             return Err(NotRaised::OtherOwner);
         }
@@ -227,13 +226,9 @@ impl LeaseService for Master {
             let mut listed: Vec<HeldSections> = Vec::new();
             for (section, record) in ours {
                 let (from, to, g) = (Section(*section), Section(section + 1), Generation(record.g));
-                let fresh = record.fresh.then_some(SectionReceipt([9; 32]));
-                match listed
-                    .last_mut()
-                    .filter(|last| fresh.is_some() && (last.to, last.g, last.fresh) == (from, g, fresh))
-                {
+                match listed.last_mut().filter(|last| (last.to, last.g) == (from, g)) {
                     Some(last) => last.to = to,
-                    None => listed.push(HeldSections { name: state.name.clone(), from, to, g, fresh }),
+                    None => listed.push(HeldSections { name: state.name.clone(), from, to, g }),
                 }
             }
             let mut sections = listed.into_iter();
@@ -246,11 +241,7 @@ impl LeaseService for Master {
         Ok(reply)
     }
 
-    async fn raise_sections(
-        self,
-        _: Context,
-        request: RaiseRequest,
-    ) -> Result<Vec<Result<Raised, NotRaised>>, Refusal> {
+    async fn raise_sections(self, _: Context, request: RaiseRequest) -> Result<RaisedAll, Refusal> {
         self.answers()?;
         if self.at == 1 && self.both.with(|state| state.mute) {
             let _asked = GivenUp(self.both.clone());
@@ -258,7 +249,7 @@ impl LeaseService for Master {
         }
         Ok(self.both.with(|state| {
             state.raises += request.raises.len();
-            request.raises.iter().map(|raise| state.raise(self.at, request.session, raise)).collect()
+            request.raises.iter().map(|raise| state.raise_all(self.at, request.session, raise)).collect()
         }))
     }
 

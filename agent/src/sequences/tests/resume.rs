@@ -51,7 +51,7 @@ async fn served(kit: &Kit, masters: &Masters, addresses: &[String]) -> (Agent, S
     assert_eq!(start, SectionsStart::Fresh(SectionsFreshReason::Session));
     let session = masters.session(0).await;
     masters.with(|state| {
-        state.records.insert(0, masters::Record { g: 4, owner: Some(session), max_seq: 5, fresh: false });
+        state.records.insert(0, masters::Record { g: 4, owner: Some(session), max_seq: 5 });
     });
     let began = Instant::now();
     let mut last = agent.next(7).await.unwrap();
@@ -194,7 +194,7 @@ async fn an_agent_that_can_write_no_bounds_gives_its_sections_up_and_says_why() 
     let (agent, _) = start(&kit, &addresses, true).await;
     let session = masters.session(0).await;
     masters.with(|state| {
-        state.records.insert(0, masters::Record { g: 1, owner: Some(session), max_seq: 5, fresh: false });
+        state.records.insert(0, masters::Record { g: 1, owner: Some(session), max_seq: 5 });
     });
     assert_eq!(agent.minter.ready(), Ok(()));
     assert_eq!(agent.next(7).await, Err(MintCode::SegmentPending), "nothing is given that is not written down");
@@ -243,7 +243,7 @@ async fn a_section_that_comes_back_with_a_lower_g_is_served_above_all_that_was_g
     let addresses = masters.listen().await;
     let (agent, session, last) = served(&kit, &masters, &addresses).await;
     masters.with(|state| {
-        state.records.insert(0, masters::Record { g: 1, owner: Some(session), max_seq: 0, fresh: false });
+        state.records.insert(0, masters::Record { g: 1, owner: Some(session), max_seq: 0 });
     });
     let name = "orders".parse().unwrap();
     let first =

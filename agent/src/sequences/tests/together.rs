@@ -1,4 +1,4 @@
-//! Sections of which nobody gave a number before, listed as one range: an agent gives their first step by itself, once.
+//! Sections beside each other are loaded together: after the first number of one of them no master is asked for that of another one.
 
 use super::resume::{kill, start};
 use super::*;
@@ -18,24 +18,28 @@ async fn serves(agent: &Agent, sections: u32) {
     }
 }
 
-/// An agent with fresh sections.
+/// An agent with many sections.
 async fn owner(masters: &Masters, addresses: &[String]) -> (Agent, SessionId) {
     let agent = agent_of(addresses, 1 << 24, 63).await;
     let session = masters.session(0).await;
-    masters.give_fresh(0..MANY, session);
+    masters.give(0..MANY, session);
     serves(&agent, MANY).await;
     (agent, session)
 }
 
+fn raises(masters: &Masters) -> usize {
+    masters.with(|state| state.raises)
+}
+
 #[tokio::test]
-async fn the_first_step_of_fresh_sections_is_given_without_a_word_of_masters() {
+async fn the_first_numbers_of_all_sections_take_one_raise() {
     let masters = masters(LEASE_MS);
     let (agent, _) = owner(&masters, &masters.listen().await).await;
     for section in 0..MANY {
         assert_eq!(agent.next(section * KEYS).await, Ok(1), "section {section}");
     }
     assert_eq!(agent.ask(&[(5 * KEYS + 3, 0)], Call::default()).await.outcomes, [KeyOutcome::Given(0)]);
-    assert_eq!(masters.with(|state| (state.raises, state.routes)), (0, 0));
+    assert_eq!(masters.with(|state| (state.raises, state.routes)), (1, 0));
     for number in 2..3 * STEP {
         assert_eq!(agent.next(0).await, Ok(number), "over the ends of steps");
     }
@@ -43,42 +47,51 @@ async fn the_first_step_of_fresh_sections_is_given_without_a_word_of_masters() {
 }
 
 #[tokio::test]
-async fn what_this_process_gave_of_fresh_sections_it_gives_once() {
+async fn keys_of_many_sections_in_one_call_take_one_raise() {
+    let masters = masters(LEASE_MS);
+    let (agent, _) = owner(&masters, &masters.listen().await).await;
+    let keys: Vec<_> = (0..MANY).map(|section| (section * KEYS, 1)).collect();
+    let answer = agent.ask(&keys, Call::default()).await;
+    assert!(answer.outcomes.iter().all(|outcome| *outcome == KeyOutcome::Given(1)));
+    assert_eq!(raises(&masters), 1);
+}
+
+#[tokio::test]
+async fn what_this_process_gave_of_sections_it_gives_once() {
     let masters = masters(LEASE_MS);
     let (agent, _) = owner(&masters, &masters.listen().await).await;
     for section in 0..3 {
         assert_eq!(agent.next(section * KEYS).await, Ok(1));
     }
-    // One that was forgotten to make room.
+    // One that was forgotten to make room is loaded alone.
     let name = agent.sequences.name("orders", 1).await.unwrap();
     {
         let mut shard = lock(name.shard(Section(0)).unwrap());
-        shard.remove(&0);
-        name.forget(0, 1);
+        let floor =
+            shard.remove(&0).and_then(|entry| entry.state.at_rest(&name.definition, agent.sequences.clock.boot()));
+        name.forget(0, floor.unwrap());
     }
     assert_eq!(agent.next(0).await, Ok(STEP + 1));
-    // A span that ended: somebody else may have had them.
+    assert_eq!((agent.next(9 * KEYS).await, raises(&masters)), (Ok(1), 2));
+    // A span that ended: somebody else may have had them, so all of them are loaded anew.
     masters.with(|state| state.answers = [None; 2]);
     tokio::time::sleep(Duration::from_millis(u64::from(LEASE_MS) + 300)).await;
     assert_eq!(agent.sequences.try_next(&name, Slot(KEYS), 1, Call::default()), None);
     masters.with(|state| state.answers = [Some(Duration::ZERO); 2]);
     serves(&agent, MANY).await;
     assert_eq!(agent.next(KEYS).await, Ok(STEP + 1));
-    assert_eq!(agent.next(9 * KEYS).await, Ok(1), "this one was not used");
-    // Masters were started anew, and skip what may be unknown to them.
-    masters.with(|state| state.records.values_mut().for_each(|record| (record.max_seq, record.fresh) = (5_000, false)));
-    tokio::time::sleep(Duration::from_millis(u64::from(LEASE_MS))).await;
-    assert_eq!(agent.next(10 * KEYS).await, Ok(5_001));
-    assert_eq!(agent.next(9 * KEYS).await, Ok(2), "it goes on, as the owner that it was all the time");
+    assert_eq!((agent.next(8 * KEYS).await, agent.next(9 * KEYS).await), (Ok(STEP + 1), Ok(STEP + 1)));
+    assert_eq!(agent.next(0).await, Ok(2 * STEP + 1));
+    assert_eq!(raises(&masters), 3);
 }
 
 #[tokio::test]
-async fn a_process_that_is_started_again_gives_nothing_of_the_first_step_again() {
+async fn a_process_that_is_started_again_gives_nothing_of_a_step_again() {
     let (kit, masters) = (Kit::new(), masters(LEASE_MS));
     let addresses = masters.listen().await;
     let (agent, _) = start(&kit, &addresses, true).await;
     let session = masters.session(0).await;
-    masters.give_fresh(0..MANY, session);
+    masters.give(0..MANY, session);
     serves(&agent, MANY).await;
     assert_eq!(agent.next(7).await, Ok(1));
     kill(agent).await;
@@ -87,7 +100,7 @@ async fn a_process_that_is_started_again_gives_nothing_of_the_first_step_again()
     serves(&agent, MANY).await;
     assert_eq!(agent.next(7).await, Ok(STEP + 1));
     assert_eq!(agent.next(9 * KEYS).await, Ok(STEP + 1), "this one may have been used, as far as is written");
-    assert_eq!(masters.with(|state| state.sessions.len()), 1, "it is the same session, {session}");
+    assert_eq!(masters.with(|state| (state.sessions.len(), state.raises)), (1, 2), "it is the same session, {session}");
     let file = kit.path().with_file_name("serial.bounds");
     assert!(file.metadata().unwrap().len() < 1_000, "all of them are one entry, and what was raised since");
 }
@@ -99,20 +112,36 @@ async fn what_cannot_be_written_down_is_not_used() {
     std::fs::create_dir_all(kit.path().with_file_name("serial.bounds").join("sub")).unwrap();
     let (agent, _) = start(&kit, &addresses, true).await;
     let session = masters.session(0).await;
-    masters.give_fresh(0..MANY, session);
+    masters.give(0..MANY, session);
     serves(&agent, MANY).await;
     assert_eq!(agent.next(7).await, Err(MintCode::SegmentPending));
+    assert_eq!(agent.next(9 * KEYS).await, Err(MintCode::SegmentPending));
     assert!(matches!(agent.minter.ready(), Err(Refusal::BoundsUnwritten(_))));
 }
 
+/// The first master grants sections one by one as far as it may alone; of the rest the other one is asked.
 #[tokio::test]
-async fn fresh_sections_that_masters_list_no_more_are_shown_as_the_range_that_they_were() {
+async fn a_section_that_one_master_cannot_raise_with_others_is_raised_by_the_other_one() {
+    let masters = masters(LEASE_MS);
+    let (agent, _) = owner(&masters, &masters.listen().await).await;
+    masters.with(|state| {
+        state.alone_up_to = Some(50);
+        state.records.range_mut(3..5).for_each(|(_, record)| record.max_seq = 50);
+    });
+    assert_eq!(agent.next(3 * KEYS).await, Ok(51));
+    assert_eq!(agent.next(2 * KEYS).await, Ok(1));
+    assert_eq!(agent.next(4 * KEYS).await, Ok(51));
+    assert_eq!(agent.next(5 * KEYS).await, Ok(1));
+}
+
+#[tokio::test]
+async fn sections_that_masters_list_no_more_are_shown_as_the_range_that_they_were() {
     let masters = masters(600);
     let (agent, _) = owner(&masters, &masters.listen().await).await;
     agent.next(7).await.unwrap();
     masters.with(|state| state.records.values_mut().for_each(|record| record.owner = Some(SessionId(99))));
     let sections = SectionRange { name: "orders".parse().unwrap(), from: Section(0), to: Section(MANY) };
-    let shown = ShownReceipt { sections, g: Generation(1), receipt: SectionReceipt([9; 32]) };
+    let shown = ShownReceipt { sections, g: Generation(1), receipt: SectionReceipt([7; 32]) };
     let began = Instant::now();
     while !masters.with(|state| state.keeps.iter().any(|(_, said)| said.receipts.contains(&shown))) {
         assert!(began.elapsed() < Duration::from_secs(8), "nobody is shown the receipt");

@@ -1,0 +1,171 @@
+//! Sections of a name that were loaded together: the first number of each of them needs no further word of a master.
+//!
+//! A master raises the bounds of sections beside each other at once ([`RaisedSections`]): of each of them the numbers above the bound before,
+//! up to the bound now, belong to this owner in this tenure. A section begins with them when it is first asked for, unless this process may
+//! have given some of them already: then it is raised by itself.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use super::held::{HeldRange, Tenure};
+use super::section::SectionState;
+use common::lease::Generation;
+use common::namespace::GeneratorName;
+use common::rpc::ranges::{Raise, Raised, RaisedSections, SectionReceipt, ShownReceipt};
+use common::sequence::{Section, SectionRange, SequenceDefinition};
+use common::time::BootMs;
+use rangemap::RangeMap;
+use std::ops::Range;
+
+/// Ranges that are kept of one name. With one more all others are forgotten, and their sections loaded anew.
+const LOADS_MAX: usize = 4_096;
+
+/// What a master raised at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Load {
+    tenure: Tenure,
+    said: RaisedSections,
+    raised: Raised,
+}
+
+/// All of a name's, by the sections of which nothing newer is known.
+#[derive(Clone, Debug, Default)]
+pub struct Loads {
+    ranges: RangeMap<u32, Load>,
+}
+
+impl Loads {
+    /// The raise that a section wants now: one that is to be loaded takes all with it around it that are not. `held`: what masters list of the
+    /// name, ascending.
+    pub fn raise<'a>(
+        &self,
+        name: &GeneratorName,
+        held: impl IntoIterator<Item = &'a HeldRange>,
+        section: Section,
+        state: &mut SectionState,
+        now: BootMs,
+    ) -> Option<Raise> {
+        let (to, Tenure { g, .. }) = (state.want(now)?, state.tenure());
+        let alone = section..Section(section.0.saturating_add(1));
+        let receipt = state.receipt().map(|receipt| (alone.start, alone.end, receipt));
+        let Range { start: from, end } = if state.is_loaded() {
+            alone
+        } else {
+            let around = self.around(held, section, state.tenure());
+            Section(around.start)..Section(around.end)
+        };
+        let sections = SectionRange { name: name.clone(), from, to: end };
+        Some(Raise { section, sections, g, to, receipt: receipt.or_else(|| self.receipt(section, g)) })
+    }
+
+    /// Takes in what a master answered to a raise in that tenure, if it is `written` down. What it says of the section that calls wait for,
+    /// without a receipt that is of others, too.
+    pub fn answered(
+        &mut self,
+        tenure: Tenure,
+        raise: &Raise,
+        answer: &[RaisedSections],
+        written: bool,
+    ) -> Option<RaisedSections> {
+        if written && raise.sections.len() > 1 {
+            answer.iter().for_each(|said| self.note(tenure, said));
+        }
+        let said = answer.iter().find(|said| said.has(raise.section))?;
+        let alone = said.to.0.saturating_sub(said.from.0) == 1;
+        let outcome = said.outcome.map(|raised| Raised { receipt: raised.receipt.filter(|_| alone), ..raised });
+        Some(RaisedSections { outcome, ..*said })
+    }
+
+    /// Notes sections that a master raised for their owner in that tenure, and that are written down.
+    pub(super) fn note(&mut self, tenure: Tenure, said: &RaisedSections) {
+        let (Ok(raised), true) = (said.outcome, said.from < said.to) else { return };
+        if self.ranges.len() >= LOADS_MAX {
+            self.ranges.clear();
+        }
+        self.ranges.insert(said.from.0..said.to.0, Load { tenure, said: *said, raised });
+    }
+
+    /// Counts the ranges.
+    pub fn len(&self) -> usize {
+        self.ranges.len()
+    }
+
+    /// Tells whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// Loads a section that was raised with others in its tenure, unless it may have given some of those numbers.
+    pub fn load(&self, definition: &SequenceDefinition, section: Section, state: &mut SectionState, now: BootMs) {
+        if let Some(load) = self.ranges.get(&section.0)
+            && load.tenure == state.tenure()
+            && state.floor() <= load.raised.from
+        {
+            // The receipt is not of this section alone.
+            let raised = Raised { receipt: None, ..load.raised };
+            state.raised(definition, load.tenure, Ok(raised), now);
+        }
+    }
+
+    /// The sections to be loaded with one: those around it that are served in the same tenure and were not loaded in it.
+    fn around<'a>(
+        &self,
+        held: impl IntoIterator<Item = &'a HeldRange>,
+        section: Section,
+        tenure: Tenure,
+    ) -> Range<u32> {
+        let alone = section.0..section.0.saturating_add(1);
+        let mut around: Option<Range<u32>> = None;
+        for range in held.into_iter().filter(|range| (range.g, range.since) == (tenure.g, tenure.since)) {
+            around = match around {
+                Some(before) if before.contains(&section.0) && before.end < range.from => {
+                    return self.unloaded(before, alone, tenure);
+                }
+                Some(before) if before.end == range.from => Some(before.start..range.to),
+                _ => Some(range.from..range.to),
+            };
+        }
+        match around {
+            Some(around) if around.contains(&section.0) => self.unloaded(around, alone, tenure),
+            _ => alone,
+        }
+    }
+
+    /// The part of `around` which no range of that tenure reaches into, and that one section is in.
+    fn unloaded(&self, mut around: Range<u32>, alone: Range<u32>, tenure: Tenure) -> Range<u32> {
+        let loaded = self.ranges.overlapping(around.clone()).filter(|(_, load)| load.tenure == tenure);
+        for (range, _) in loaded {
+            if range.contains(&alone.start) {
+                return alone;
+            }
+            if range.end <= alone.start {
+                around.start = around.start.max(range.end);
+            } else {
+                around.end = around.end.min(range.start);
+            }
+        }
+        around
+    }
+
+    /// The receipt of a section that was raised with others for that owner, and of which sections it is.
+    fn receipt(&self, section: Section, g: Generation) -> Option<(Section, Section, SectionReceipt)> {
+        let load = self.ranges.get(&section.0).filter(|load| load.tenure.g == g)?;
+        Some((load.said.from, load.said.to, load.raised.receipt?))
+    }
+
+    /// Receipts of sections in these ranges, each once.
+    pub fn receipts(&self, name: &GeneratorName, lost: impl IntoIterator<Item = HeldRange>) -> Vec<ShownReceipt> {
+        let mut shown: Vec<ShownReceipt> = Vec::new();
+        for range in lost.into_iter().filter(|range| range.from < range.to) {
+            let loads = self.ranges.overlapping(range.from..range.to).map(|(_, load)| load);
+            shown.extend(loads.filter(|load| load.tenure.g == range.g).filter_map(|load| {
+                let sections = SectionRange { name: name.clone(), from: load.said.from, to: load.said.to };
+                Some(ShownReceipt { sections, g: range.g, receipt: load.raised.receipt? })
+            }));
+        }
+        shown.dedup();
+        shown
+    }
+}
+
+#[cfg(test)]
+#[path = "loads_tests.rs"]
+mod tests;
