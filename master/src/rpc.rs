@@ -19,8 +19,8 @@ use common::rpc::lease::{
     Refusal, Registered, Rent, RentRequest, RestoreRequest, TerminateRequest, TokenRequest, report_interval_ms,
 };
 use common::rpc::ranges::{
-    ADDRESS_LEN_MAX, KEEP_RANGES_MAX, KeepReply, KeepRequest, RAISES_MAX, ROUTES_ASKED_MAX, ROUTES_MAX, RaiseRequest,
-    RaisedAll, RoutesReply, RoutesRequest, SegmentGrant, SegmentRequest,
+    ADDRESS_LEN_MAX, KEEP_RANGES_MAX, KeepReply, KeepRequest, RAISED_MAX, RAISES_MAX, ROUTES_ASKED_MAX, ROUTES_MAX,
+    RaiseRequest, RaisedAll, RoutesReply, RoutesRequest, SegmentGrant, SegmentRequest,
 };
 use common::rpc::transport::{Limits, accept};
 use common::setting::{Change, NETWORKS_MAX, Setting, SettingKey};
@@ -46,7 +46,7 @@ const PAGE_WEIGHT: usize = 512 << 10;
 /// Bytes that the list of an allocator's sections takes at most, in memory and in the frame: its ranges, with names of full length.
 const KEEP_WEIGHT: usize = KEEP_RANGES_MAX * 192;
 /// Bytes that the results of raises take at most.
-const RAISES_WEIGHT: usize = RAISES_MAX * 48;
+const RAISES_WEIGHT: usize = (RAISED_MAX + RAISES_MAX) * 72;
 /// Bytes that a route takes at most, with addresses of full length.
 const ROUTE_WEIGHT: usize = 2 * ADDRESS_LEN_MAX + 96;
 /// Bytes that the whitelist takes at most.

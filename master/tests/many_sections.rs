@@ -30,7 +30,12 @@ fn name() -> GeneratorName {
 }
 
 fn sequence(name: GeneratorName, keys_per_section: Option<u32>) -> Setting {
+    sequence_of_width(name, keys_per_section, None)
+}
+
+fn sequence_of_width(name: GeneratorName, keys_per_section: Option<u32>, width: Option<u8>) -> Setting {
     let definition = Definition::Sequence(SequenceSpec {
+        width,
         solo_allowance: Some(ALLOWANCE),
         keys_per_section,
         ..SequenceSpec::default()
@@ -316,13 +321,22 @@ fn a_confirmation_drops_the_proposal_of_its_sections_alone() {
     assert!(owners.iter().all(|owner| *owner == (2, 2)), "{owners:?}");
 }
 
-/// A raise makes a row more or two. Where there are as many as may be, only what has a row of its own is raised: a section's neighbours never are.
+/// A raise makes a row more or two. Where there are as many as may be, a section's neighbours of the same row are raised with it if numbers
+/// are wide, and the raise is refused otherwise.
 #[test]
 fn a_raise_makes_no_row_more_than_there_may_be() {
     let most = u32::try_from(SECTIONS_OF_NAME_MAX).unwrap();
+    for (width, expected) in [(32, Err(NotRaised::TooMany { max: most })), (63, Ok(10_900))] {
+        a_raise_of_a_row_is(width, expected);
+    }
+}
+
+fn a_raise_of_a_row_is(width: u8, expected: Result<u64, NotRaised>) {
+    let most = u32::try_from(SECTIONS_OF_NAME_MAX).unwrap();
     let mut known: Vec<_> = (0..most - 1).map(|at| section(at, 1, 500 + u64::from(at % 2))).collect();
     known.push(sections(most - 1, most + 99, 1, 900));
-    let mut pair = Pair::of(vec![sequence(name(), Some(1_000))], [known.clone(), known], [false, false]);
+    let mut pair =
+        Pair::of(vec![sequence_of_width(name(), Some(1_000), Some(width))], [known.clone(), known], [false, false]);
     let raised = |pair: &mut Pair, at| {
         pair.replies.clear();
         let key = SectionKey { name: name(), section: Section(at) };
@@ -334,9 +348,10 @@ fn a_raise_makes_no_row_more_than_there_may_be() {
         let Some(Reply::Raise(Ok(raised))) = pair.replies.last() else { panic!("{:?}", pair.replies) };
         raised[0][0].outcome.map(|raised| raised.max_seq)
     };
-    assert_eq!(raised(&mut pair, most + 7), Err(NotRaised::TooMany { max: most }));
+    assert_eq!(raised(&mut pair, most + 7), expected);
     assert_eq!(raised(&mut pair, 7), Ok(10_501));
-    assert_eq!([6, 7, most - 1, most + 98].map(|at| pair.max_seq(0, at)), [500, 10_501, 900, 900]);
+    let row = expected.unwrap_or(900);
+    assert_eq!([6, 7, most - 1, most + 98].map(|at| pair.max_seq(0, at)), [500, 10_501, row, row]);
     assert_eq!(pair.ledgers[0].sections().len(), SECTIONS_OF_NAME_MAX);
 }
 

@@ -12,8 +12,8 @@ use common::rpc::lease::{
     Registered, Rent, RentRequest, TerminateRequest, TokenRequest, refusal,
 };
 use common::rpc::ranges::{
-    HeldSections, KEEP_RANGES_MAX, KeepRequest, NotRaised, ROUTES_ASKED_MAX, ROUTES_MAX, Raise, Raised, RaisedSections,
-    RoutesReply, RoutesRequest, SegmentGrant, SegmentRequest, Unserved,
+    HeldSections, KEEP_RANGES_MAX, KeepRequest, NotRaised, RAISED_MAX, ROUTES_ASKED_MAX, ROUTES_MAX, Raise, Raised,
+    RaisedSections, RoutesReply, RoutesRequest, SegmentGrant, SegmentRequest, Unserved,
 };
 use common::segment::Span;
 use common::sequence::{Route, Section, SectionKey, SectionRange, SequenceDefinition, ServedAt};
@@ -275,17 +275,30 @@ impl Ledger {
         self.in_use(name)?.sequences()
     }
 
-    /// Raises the bound of the section that a session waits for; of those around it each is raised when it is asked for.
-    pub(super) fn raise(&mut self, session: SessionId, raise: &Raise) -> RaisedSections {
-        let (from, to) = (raise.section, Section(raise.section.0.saturating_add(1)));
-        RaisedSections { from, to, outcome: self.raise_one(session, raise) }
+    /// Raises bounds of a session's sections: first that of the one that calls wait for.
+    pub(super) fn raise(&mut self, session: SessionId, raise: &Raise) -> Vec<RaisedSections> {
+        let key = |section| SectionKey { name: raise.sections.name.clone(), section };
+        let around = self.sections.range(key(raise.sections.from)..key(raise.sections.to.max(raise.sections.from)));
+        let around = around.map(|(key, _)| key.section).filter(|section| *section != raise.section);
+        let sections: Vec<Section> = [raise.section].into_iter().chain(around).take(RAISED_MAX).collect();
+        let said = sections.into_iter().map(|section| RaisedSections {
+            from: section,
+            to: Section(section.0.saturating_add(1)),
+            outcome: self.raise_one(session, raise, section),
+        });
+        said.collect()
     }
 
-    pub(super) fn raise_one(&mut self, session: SessionId, raise: &Raise) -> Result<Raised, NotRaised> {
+    pub(super) fn raise_one(
+        &mut self,
+        session: SessionId,
+        raise: &Raise,
+        section: Section,
+    ) -> Result<Raised, NotRaised> {
         let name = &raise.sections.name;
         let definition = self.sequence(name).ok_or(NotRaised::Unknown)?;
         let (step, last) = (definition.step().into(), definition.width().last());
-        let key = SectionKey { name: name.clone(), section: raise.section };
+        let key = SectionKey { name: name.clone(), section };
         let owned = self.sections.get_mut(&key).ok_or(NotRaised::OtherOwner)?;
         if (owned.owner, owned.g) != (session, raise.g) {
             return Err(NotRaised::OtherOwner);

@@ -194,22 +194,28 @@ fn a_section_goes_to_whoever_serves_and_its_bound_stays() {
     };
     assert_eq!(ledger.keep(&keeps(1, false)), Ok((vec![held(3, 5, 1)], false)));
 
-    let step = ledger.raise_one(SessionId(1), &raise(&inbox, 1, RaiseTo::ByAStep));
+    let step = ledger.raise_one(SessionId(1), &raise(&inbox, 1, RaiseTo::ByAStep), Section(3));
     assert_eq!(step, Ok(Raised { from: 0, max_seq: 10, receipt: None }));
-    assert_eq!(ledger.raise_one(SessionId(2), &raise(&inbox, 1, RaiseTo::ByAStep)), Err(NotRaised::OtherOwner));
+    assert_eq!(
+        ledger.raise_one(SessionId(2), &raise(&inbox, 1, RaiseTo::ByAStep), Section(3)),
+        Err(NotRaised::OtherOwner)
+    );
 
     // The next process: another owner, from that bound on.
     assert_eq!(ledger.keep(&keeps(2, false)), Ok((Vec::new(), false)));
     let all = RoutesRequest { all_from: Some(Section(0)), ..routes(&inbox, [3]) };
     assert_eq!(ledger.routes(&all).unwrap().routes, [route(3, 2)]);
     assert_eq!(ledger.keep(&keeps(2, false)), Ok((vec![held(3, 4, 2)], false)));
-    assert_eq!(ledger.raise_one(SessionId(1), &raise(&inbox, 1, RaiseTo::ByAStep)), Err(NotRaised::OtherOwner));
-    let step = ledger.raise_one(SessionId(2), &raise(&inbox, 2, RaiseTo::ByAStep));
+    assert_eq!(
+        ledger.raise_one(SessionId(1), &raise(&inbox, 1, RaiseTo::ByAStep), Section(3)),
+        Err(NotRaised::OtherOwner)
+    );
+    let step = ledger.raise_one(SessionId(2), &raise(&inbox, 2, RaiseTo::ByAStep), Section(3));
     assert_eq!(step, Ok(Raised { from: 10, max_seq: 20, receipt: None }));
     let last = u64::from(u32::MAX);
-    let end = ledger.raise_one(SessionId(2), &raise(&inbox, 2, RaiseTo::Number(u64::MAX))).unwrap();
+    let end = ledger.raise_one(SessionId(2), &raise(&inbox, 2, RaiseTo::Number(u64::MAX)), Section(3)).unwrap();
     assert_eq!(end.max_seq, last);
-    assert_eq!(ledger.raise_one(SessionId(2), &raise(&inbox, 2, RaiseTo::ByAStep)), Err(NotRaised::UsedUp));
+    assert_eq!(ledger.raise_one(SessionId(2), &raise(&inbox, 2, RaiseTo::ByAStep), Section(3)), Err(NotRaised::UsedUp));
     ledger.keep(&keeps(2, true)).unwrap();
     assert!(ledger.routes(&routes(&inbox, [3])).unwrap().routes.is_empty(), "it leaves");
 }

@@ -294,7 +294,7 @@ impl LeaseService for Masters {
         }
         self.change(move |ledger| {
             ledger.same_cluster(request.cluster)?;
-            Ok(request.raises.iter().map(|raise| vec![ledger.raise(request.session, raise)]).collect())
+            Ok(request.raises.iter().map(|raise| ledger.raise(request.session, raise)).collect())
         })
         .await
     }

@@ -1,22 +1,26 @@
 //! Sections of a name that were loaded together: the first number of each of them needs no further word of a master.
 //!
 //! A master raises the bounds of sections beside each other at once ([`RaisedSections`]): of each of them the numbers above the bound before,
-//! up to the bound now, belong to this owner in this tenure. A section begins with them when it is first asked for, unless this process may
-//! have given some of them already: then it is raised by itself.
+//! up to the bound now, belong to this owner in this tenure. A section begins with them when it is first asked for, above what this session
+//! may have given already. If that is all of them, it is raised by itself.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::held::{HeldRange, Tenure};
 use super::section::SectionState;
 use common::lease::Generation;
 use common::namespace::GeneratorName;
-use common::rpc::ranges::{Raise, Raised, RaisedSections, SectionReceipt, ShownReceipt};
+use common::rpc::ranges::{RAISED_MAX, Raise, Raised, RaisedSections, SectionReceipt, ShownReceipt};
 use common::sequence::{Section, SectionRange, SequenceDefinition};
 use common::time::BootMs;
 use rangemap::RangeMap;
 use std::ops::Range;
 
-/// Ranges that are kept of one name. With one more all others are forgotten, and their sections loaded anew.
-const LOADS_MAX: usize = 4_096;
+/// Ranges that are kept of one name: more than masters have of it. Where there might be more, sections are raised one by one.
+const LOADS_MAX: usize = 1 << 17;
+/// Sections are loaded together if their numbers last for so many steps at least, as each load takes one of all of them,
+const STEPS_MIN: u64 = 1 << 16;
+/// and what one master grants alone for so many.
+const STEPS_ALONE_MIN: u64 = 64;
 
 /// What a master raised at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,16 +41,19 @@ impl Loads {
     /// name, ascending.
     pub fn raise<'a>(
         &self,
-        name: &GeneratorName,
+        (name, definition): (&GeneratorName, &SequenceDefinition),
         held: impl IntoIterator<Item = &'a HeldRange>,
         section: Section,
         state: &mut SectionState,
         now: BootMs,
     ) -> Option<Raise> {
+        // It may have been raised with others since it asked.
+        self.load(definition, section, state, now);
         let (to, Tenure { g, .. }) = (state.want(now)?, state.tenure());
         let alone = section..Section(section.0.saturating_add(1));
         let receipt = state.receipt().map(|receipt| (alone.start, alone.end, receipt));
-        let Range { start: from, end } = if state.is_loaded() {
+        let is_full = self.ranges.len() > LOADS_MAX - RAISED_MAX;
+        let Range { start: from, end } = if state.is_loaded() || is_full || !is_cheap(definition) {
             alone
         } else {
             let around = self.around(held, section, state.tenure());
@@ -77,10 +84,12 @@ impl Loads {
     /// Notes sections that a master raised for their owner in that tenure, and that are written down.
     pub(super) fn note(&mut self, tenure: Tenure, said: &RaisedSections) {
         let (Ok(raised), true) = (said.outcome, said.from < said.to) else { return };
-        if self.ranges.len() >= LOADS_MAX {
-            self.ranges.clear();
+        let sections = said.from.0..said.to.0;
+        // An answer that comes late says nothing of the time since.
+        let is_late = self.ranges.overlapping(sections.clone()).any(|(_, load)| load.tenure.since > tenure.since);
+        if !is_late && self.ranges.len() < LOADS_MAX {
+            self.ranges.insert(sections, Load { tenure, said: *said, raised });
         }
-        self.ranges.insert(said.from.0..said.to.0, Load { tenure, said: *said, raised });
     }
 
     /// Counts the ranges.
@@ -93,11 +102,12 @@ impl Loads {
         self.ranges.is_empty()
     }
 
-    /// Loads a section that was raised with others in its tenure, unless it may have given some of those numbers.
+    /// Loads a section that was raised with others in its tenure, unless it may have given all of those numbers.
     pub fn load(&self, definition: &SequenceDefinition, section: Section, state: &mut SectionState, now: BootMs) {
-        if let Some(load) = self.ranges.get(&section.0)
+        if !state.is_loaded()
+            && let Some(load) = self.ranges.get(&section.0)
             && load.tenure == state.tenure()
-            && state.floor() <= load.raised.from
+            && state.floor() < load.raised.max_seq
         {
             // The receipt is not of this section alone.
             let raised = Raised { receipt: None, ..load.raised };
@@ -161,9 +171,17 @@ impl Loads {
                 Some(ShownReceipt { sections, g: range.g, receipt: load.raised.receipt? })
             }));
         }
+        shown.sort_unstable_by_key(|shown| (shown.sections.from, shown.sections.to));
         shown.dedup();
         shown
     }
+}
+
+/// Tells whether a step of each section around one is next to nothing of its numbers.
+fn is_cheap(definition: &SequenceDefinition) -> bool {
+    let step = u64::from(definition.step());
+    let lasts = step.saturating_mul(STEPS_MIN) <= definition.width().last();
+    lasts && step.saturating_mul(STEPS_ALONE_MIN) <= definition.solo_allowance()
 }
 
 #[cfg(test)]

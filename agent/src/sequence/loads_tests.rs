@@ -36,11 +36,12 @@ fn a_section_begins_with_what_was_raised_with_others_unless_it_may_have_given_so
     assert_eq!(state.take(&definition, 2, 7, true, NOW), Taken::From(1_000));
     assert_eq!(state.take(&definition, 2, 4, true, NOW), Taken::Wait, "beyond the bound");
     assert!(begin(0, TENURE, 999).is_loaded() && begin(49, TENURE, 0).is_loaded());
+    let mut behind = begin(7, TENURE, 1_004);
+    assert_eq!(behind.take(&definition, 1, 1, true, NOW), Taken::From(1_005), "above what was given already");
     for (section, tenure, floor) in [
         (50, TENURE, 0),
         (7, Tenure { since: BootMs(101), ..TENURE }, 0),
         (7, Tenure { g: Generation(3), ..TENURE }, 0),
-        (7, TENURE, 1_000),
         (7, TENURE, 1_009),
     ] {
         assert!(!begin(section, tenure, floor).is_loaded(), "{section} {tenure:?} {floor}");
@@ -97,16 +98,43 @@ fn receipts_of_what_is_lost_are_those_of_the_ranges_that_it_was_raised_in() {
     let lost = [served(5, 30, TENURE), served(60, 70, TENURE), served(0, 5, Tenure { g: Generation(9), ..TENURE })];
     let shown = loads.receipts(&name, lost);
     let ranges: Vec<_> = shown.iter().map(|shown| (shown.sections.from.0, shown.sections.to.0, shown.g.0)).collect();
-    assert_eq!(ranges, [(0, 50, 2), (20, 21, 2), (0, 50, 2)]);
+    assert_eq!(ranges, [(0, 50, 2), (20, 21, 2)]);
 }
 
 #[test]
-fn ranges_without_end_are_forgotten_and_not_kept() {
+fn sections_are_raised_one_by_one_where_that_is_dear_or_too_many_are_known() {
+    let name: GeneratorName = "orders".parse().unwrap();
+    let held = [served(0, 1 << 20, TENURE)];
+    let wanted = |loads: &Loads, said: &SequenceSpec| {
+        let definition = SequenceDefinition::new(said).unwrap();
+        let mut state = SectionState::new(&definition, TENURE, 0);
+        state.take(&definition, 1, 1, true, NOW);
+        let raise = loads.raise((&name, &definition), &held, Section(7), &mut state, NOW).unwrap();
+        (raise.section.0, raise.sections.from.0, raise.sections.to.0)
+    };
+    let (all, alone) = ((7, 0, 1 << 20), (7, 7, 8));
+    let narrow = SequenceSpec { width: Some(32), ..SequenceSpec::default() };
     let mut loads = Loads::default();
-    let most = u32::try_from(LOADS_MAX).unwrap();
-    (0..=most).for_each(|at| loads.note(TENURE, &said(2 * at, 2 * at + 1, at.into(), u64::from(at) + 10)));
+    assert_eq!(wanted(&loads, &SequenceSpec::default()), all);
+    assert_eq!(wanted(&loads, &narrow), all, "429,496 steps, and 104 by one master");
+    assert_eq!(wanted(&loads, &SequenceSpec { step: Some(20_000), ..narrow.clone() }), alone);
+    assert_eq!(
+        wanted(&loads, &SequenceSpec { step: Some(70_000), solo_allowance: Some((1 << 28) - 1), ..narrow }),
+        alone
+    );
+    let most = u32::try_from(LOADS_MAX - RAISED_MAX).unwrap();
+    (0..=most).for_each(|at| loads.note(TENURE, &said(8 + 2 * at, 9 + 2 * at, at.into(), u64::from(at) + 10)));
+    assert_eq!(wanted(&loads, &SequenceSpec::default()), alone);
+}
+
+#[test]
+fn an_answer_that_comes_late_takes_nothing_from_the_time_since() {
+    let later = Tenure { since: BootMs(200), ..TENURE };
+    let mut loads = Loads::default();
+    loads.note(later, &said(0, 50, 20, 30));
+    loads.note(TENURE, &said(40, 60, 10, 20));
     assert_eq!(loads.len(), 1);
-    assert_eq!(loads.around(&[served(0, 10, TENURE)], Section(4), TENURE), 0..10, "they are loaded anew");
+    assert_eq!(loads.receipt(Section(45), later.g).map(|(from, to, _)| (from.0, to.0)), Some((0, 50)));
 }
 
 proptest! {

@@ -337,6 +337,13 @@ impl SectionState {
         }
     }
 
+    /// Wants nothing from a master: the raise of another section is for this one, too, and whoever waits for it looks again.
+    pub fn waits_for_others(&mut self) {
+        if matches!(self.asking, Asking::Wanted(_)) {
+            self.asking = Asking::Not;
+        }
+    }
+
     /// No answer came: it may be asked again after a while.
     pub fn failed(&mut self, tenure: Tenure, now: BootMs) {
         if tenure == self.tenure {

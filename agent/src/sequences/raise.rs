@@ -142,10 +142,12 @@ impl Sequences {
         let (tenure, loaded) = (entry.state.tenure(), entry.state.is_loaded());
         // Its call looks again when those have an answer.
         if !loaded && others.iter().any(|other| other.covers(name, section, tenure)) {
+            entry.state.waits_for_others();
             return None;
         }
         let (held, now) = (name.held(), self.clock.boot());
-        let raise = lock(&name.loads).raise(name.name(), held.iter(), section, &mut entry.state, now)?;
+        let raise =
+            lock(&name.loads).raise((name.name(), &name.definition), held.iter(), section, &mut entry.state, now)?;
         Some((raise, tenure))
     }
 
@@ -172,11 +174,28 @@ impl Sequences {
         Ask { reach, limit, ..Ask::new(lane, First::Last(last)) }
     }
 
+    /// What was left over, without sections that are to be loaded and that the raise of another one is for, too.
+    fn take_left(&self) -> Vec<Wanted> {
+        let (mut left, mut wide): (Vec<Wanted>, Vec<usize>) = Default::default();
+        for one in std::mem::take(&mut *lock(&self.raises.left)) {
+            let covers = |other: &Wanted| other.covers(&one.name, one.raise.section, one.tenure);
+            if one.raise.to == RaiseTo::ByAStep && wide.iter().filter_map(|at| left.get(*at)).any(covers) {
+                self.with_section(&one, |state| state.failed(one.tenure, self.clock.boot()));
+                continue;
+            }
+            if one.raise.sections.len() > 1 {
+                wide.push(left.len());
+            }
+            left.push(one);
+        }
+        left
+    }
+
     /// Asks about what was left over for as long as the program runs.
     pub(super) async fn raise_left(&self, session: SessionId) {
         let mut silent_since: Vec<Option<Instant>> = vec![None; self.masters.len()];
         loop {
-            let mut left = std::mem::take(&mut *lock(&self.raises.left));
+            let mut left = self.take_left();
             if left.is_empty() {
                 self.raises.left_over.notified().await;
                 continue;
@@ -266,7 +285,7 @@ impl Sequences {
         left
     }
 
-    fn change_loads<T>(&self, name: &Name, change: impl FnOnce(&mut Loads) -> T) -> T {
+    pub(super) fn change_loads<T>(&self, name: &Name, change: impl FnOnce(&mut Loads) -> T) -> T {
         let mut loads = lock(&name.loads);
         let before = loads.len();
         let done = change(&mut loads);

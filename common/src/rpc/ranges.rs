@@ -14,7 +14,7 @@ pub const SETS_MAX: usize = 64;
 /// Raises in one call at most: as many as fit a frame of one, with names of full length.
 pub const RAISES_MAX: usize = 384;
 /// Bounds that one call raises at most, of which each may be that of many sections beside each other.
-pub const RAISED_MAX: usize = 4_096;
+pub const RAISED_MAX: usize = 1_024;
 /// Receipts of sections in one call of an allocator at most.
 pub const RECEIPTS_MAX: usize = 64;
 /// Ranges of sections that one call of an allocator asks for at most.

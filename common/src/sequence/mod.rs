@@ -230,12 +230,6 @@ impl SequenceDefinition {
         self.step
     }
 
-    /// The bound with which a section begins: so many numbers has a key of one of which nobody gave any.
-    pub fn first_bound(&self) -> u64 {
-        let step = u64::from(self.step);
-        self.first.saturating_sub(1).saturating_add(step).min(self.width.last())
-    }
-
     /// Keys of a section.
     pub const fn keys_per_section(&self) -> u32 {
         self.keys_per_section

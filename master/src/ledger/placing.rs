@@ -46,13 +46,19 @@ where
             let mut ranges = SectionMap::default();
             had.iter().for_each(|key| ranges.set(&key.into(), Some(())));
             let mut ranges: Vec<SectionRange> = ranges.rows(None).map(|(range, ())| range).collect();
-            if !new.is_empty() {
+            if !new.is_empty() && self.could_take(now, name) {
                 ranges.extend(self.never_had(name));
             }
             self.give(now, ranges, fx);
         } else if !nobodys.is_empty() && self.may_give_sections(now).is_ok() {
             self.ask_for_sections(name, nobodys, fx);
         }
+    }
+
+    /// Tells whether somebody could be given sections of a name that nobody had.
+    fn could_take(&self, now: Now, name: &GeneratorName) -> bool {
+        let set = self.sequences_of(name).filter(|_| self.room_for(name).is_ok()).map(SequenceDefinition::set);
+        set.is_some_and(|set| self.candidates(now, set).iter().any(Candidate::has_room))
     }
 
     /// The sections of a name that nobody had, and nobody is proposed for.
@@ -110,7 +116,7 @@ where
             let living = candidates.entry(set.clone()).or_insert_with(|| self.candidates(now, &set));
             let neighbours = self.sections.neighbours(&range, NEAR);
             let shares = match pieces.iter().all(|piece| piece.held.is_none()) {
-                true => placement::deal(living, neighbours, terms.weight, (range.from.0, sections)),
+                true => placement::deal(living, terms.weight, (range.from.0, sections)),
                 false => placement::divide(living, neighbours, terms.weight, sections),
             };
             for (to, share) in shares {

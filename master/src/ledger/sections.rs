@@ -19,6 +19,8 @@ use common::sequence::{Route, Section, SectionKey, SectionOrder, SectionRange};
 use common::time::{Now, SpanMs};
 use std::collections::BTreeMap;
 
+/// The least last number of names of which a section may be raised with all of its row: however often that happens, they last for ages.
+const WIDE: u64 = 1 << 62;
 /// Calls for routes that wait at once until their sections have owners; one more is answered with what is known.
 const ROUTES_WAITING_MAX: usize = 1_024;
 /// Calls of them that may come from one network.
@@ -50,7 +52,11 @@ where
                 return Err(Refusal::TooMany { max: u32::try_from(max).unwrap_or(u32::MAX) });
             }
         }
-        for shown in &receipts {
+        for (nth, shown) in receipts.iter().enumerate() {
+            // To look at one costs as much as there are rows.
+            if receipts.iter().take(nth).any(|other| other == shown) {
+                continue;
+            }
             self.compare_section_receipt(now, request.session, shown, &shown.sections, fx)?;
         }
         // After its receipts: who shows that both have forgotten may hold a lease that they have forgotten, too.
@@ -110,7 +116,7 @@ where
             let next = Section(raise.section.0.saturating_add(1));
             return vec![RaisedSections { from: raise.section, to: next, outcome: Err(NotRaised::Unknown) }];
         };
-        let begin = self.sections.row(&raise.key()).map_or(raise.section, |row| row.from.max(*from));
+        let begin = self.sections.piece_begin(&raise.key()).max(*from);
         let part = |from, to| SectionRange { name: name.clone(), from, to };
         let (rest, before) = (part(begin, *to), part(*from, begin));
         // However many others have used up, this one is raised.
@@ -146,17 +152,34 @@ where
             return Err(NotRaised::OtherOwner);
         }
         let from = held.max_seq;
-        let max_seq = rules::raised(from, raise.to, self.raise_bound(&held, terms), terms)?;
+        let reached = |bound| rules::raised(from, raise.to, bound, terms);
+        let mut max_seq = reached(self.raise_bound(&held, terms))?;
         if max_seq > from {
+            let mut raised = vec![(range.clone(), held)];
             if let Some(most) = self.too_many_with(&range) {
-                return Err(NotRaised::TooMany { max: u32::try_from(most).unwrap_or(u32::MAX) });
+                if terms.last < WIDE {
+                    return Err(NotRaised::TooMany { max: u32::try_from(most).unwrap_or(u32::MAX) });
+                }
+                // The whole row: all of it is the caller's, and numbers that are skipped are no loss among so many.
+                raised = self.raised_with(&range);
+                let bounds = raised.iter().map(|(_, held)| self.raise_bound(held, terms));
+                max_seq = reached(bounds.min().unwrap_or_default())?;
             }
-            let peer_has = self.held_by_all(&held, max_seq);
-            self.put_sections(&range, Held { max_seq, peer_has, ..held }, fx);
-            self.share_bound(&range);
+            for (range, held) in raised {
+                let peer_has = self.held_by_all(&held, max_seq);
+                self.put_sections(&range, Held { max_seq, peer_has, ..held }, fx);
+                self.share_bound(&range);
+            }
         }
         let receipt = self.identity.epoch.and_then(|pairing| section_receipt(pairing, &range, raise.g, session));
         Ok(Raised { from, max_seq, receipt })
+    }
+
+    /// The row that sections are in, but for those that are proposed to somebody.
+    fn raised_with(&self, range: &SectionRange) -> Vec<(SectionRange, Held)> {
+        let row = self.sections.row(&range.first());
+        let pieces = row.iter().flat_map(|row| self.sections.pieces(row)).filter(|piece| piece.prep.is_none());
+        pieces.filter_map(|piece| Some((piece.range, piece.held?))).collect()
     }
 
     /// The number of rows that there may be, if there are as many, and sections that get a bound of their own take a further one.

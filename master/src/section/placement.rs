@@ -100,6 +100,8 @@ pub fn divide(
     }
     let mut fitting: Vec<&Candidate> = candidates.iter().filter(|candidate| candidate.has_room()).collect();
     fitting.sort_by(|a, b| by_fill(a, b));
+    // Of a few sections everybody would get next to nothing, each as a record of its own.
+    fitting.truncate(usize::try_from(u64::from(sections) / AHEAD).unwrap_or(usize::MAX));
     let (mut bytes, mut counted, mut some) = (u128::from(weight) * u128::from(sections), 0_u128, 0);
     for it in &fitting {
         // This one has more than all before it would have with everything.
@@ -133,22 +135,28 @@ pub fn divide(
     shares
 }
 
-/// Chooses whose sections become that nobody had, in their order, from that one on: a block after the other, each [divided](divide) for
-/// itself and as long as all that come before it. Whoever numbers keys from 1 up uses the first sections alone, and those are spread, too.
-pub fn deal(
-    candidates: &[Candidate],
-    neighbours: [Option<SessionId>; 2],
-    weight: u64,
-    (mut from, sections): (u32, u32),
-) -> Vec<(SessionId, u32)> {
-    let (mut candidates, end) = (candidates.to_vec(), from.saturating_add(sections));
+/// Sections in a block of those that are dealt.
+const BLOCK: u32 = 128;
+/// Blocks that are dealt, from the first section of a name on.
+const BLOCKS: u32 = 16;
+
+/// Chooses whose sections become that nobody had, in their order, from that one on: the first blocks of the name one by one, the rest
+/// [divided](divide). Whoever numbers keys from 1 up uses the first ones alone, and they are spread over all allocators, too. What each has
+/// of other names does not count: all of a name that is used much would go to whoever came last.
+pub fn deal(candidates: &[Candidate], weight: u64, (mut from, sections): (u32, u32)) -> Vec<(SessionId, u32)> {
+    let mut candidates: Vec<Candidate> = candidates.iter().map(|it| Candidate { assigned: 0, ..*it }).collect();
+    let end = from.saturating_add(sections);
     let mut dealt: Vec<(SessionId, u32)> = Vec::new();
     while from < end {
-        let block = from.saturating_add(1).checked_next_power_of_two().unwrap_or(u32::MAX);
-        let to = block.max(u32::try_from(2 * AHEAD).unwrap_or(u32::MAX)).min(end);
-        let before = dealt.last().map(|(session, _)| *session).or(neighbours[0]);
-        let shares =
-            divide(&candidates, [before, neighbours[1].filter(|_| to == end)], weight, to.saturating_sub(from));
+        let block = from / BLOCK;
+        let (to, shares) = if block < BLOCKS {
+            let to = block.saturating_add(1).saturating_mul(BLOCK).min(end);
+            let its = choose(&candidates, [None, None], weight);
+            (to, its.map(|session| (session, to.saturating_sub(from))).into_iter().collect())
+        } else {
+            let before = dealt.last().map(|(session, _)| *session);
+            (end, divide(&candidates, [before, None], weight, end.saturating_sub(from)))
+        };
         for (session, share) in shares {
             let its = candidates.iter_mut().filter(|it| it.session == session);
             its.for_each(|it| it.assigned = it.assigned.saturating_add(weight.saturating_mul(share.into())));
@@ -307,14 +315,14 @@ mod tests {
     #[test]
     fn the_first_sections_of_a_name_are_spread_over_all_however_many_of_them_are_used() {
         let dealt = |all: &[Candidate], from, sections| {
-            let shares = deal(all, [None, None], WEIGHT, (from, sections));
+            let shares = deal(all, WEIGHT, (from, sections));
             shares.into_iter().map(|(session, share)| (session.0, share)).collect::<Vec<_>>()
         };
-        let two = [candidate(1, 1 << 40, 0), candidate(2, 1 << 40, 0)];
+        let two = [candidate(1, 1 << 40, 0), candidate(2, 1 << 40, 1 << 30)];
         assert_eq!(dealt(&two[..1], 0, 42_950), [(1, 42_950)], "one range");
         let shares = dealt(&two, 0, 42_950);
-        assert!(shares.len() < 16, "{shares:?}");
-        for used in [128, 256, 1_000, 5_000, 40_000, 42_950] {
+        assert!(shares.len() <= 18, "{shares:?}");
+        for used in [256, 1_000, 1_500, 42_950] {
             let (mut from, mut its) = (0, [0, 0]);
             for (session, share) in &shares {
                 its[*session as usize - 1] += (*share).min(u32::saturating_sub(used, from));
@@ -322,6 +330,8 @@ mod tests {
             }
             assert!(its.iter().all(|its| *its >= used / 3), "{used}: {its:?} of {shares:?}");
         }
+        let many: Vec<Candidate> = (0..60).map(|session| candidate(session, 1 << 40, 0)).collect();
+        assert!(dealt(&many, 0, 42_950).len() <= 76, "a few records, and one for each");
         assert_eq!(dealt(&two, 100, 28), [(1, 28)], "what is left of a block");
         assert_eq!((dealt(&two, 0, 0), dealt(&[], 0, 9)), (vec![], vec![]));
         assert_eq!(dealt(&two, u32::MAX - 200, 200).iter().map(|(_, share)| share).sum::<u32>(), 200);

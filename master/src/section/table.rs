@@ -113,6 +113,20 @@ impl SectionTable {
         pieces.filter(|piece| piece.held.is_some() || piece.prep.is_some())
     }
 
+    /// The first section of the piece that a section is in.
+    pub fn piece_begin(&self, key: &SectionKey) -> Section {
+        let begin = |row: Option<SectionRange>| row.map_or(Section(0), |row| row.from);
+        let prep = match self.preps.row(key) {
+            Some(row) => row.from,
+            None => {
+                let before = self.preps.rows_of(&key.name, 0, key.section.0).next_back();
+                Section(before.map_or(0, |(row, _)| row.end))
+            }
+        };
+        let record = self.records.row(key).map_or(key.section, |row| row.from);
+        record.max(begin(self.peer_has.row(key))).max(prep)
+    }
+
     /// The row of records that a section is in.
     pub fn row(&self, key: &SectionKey) -> Option<SectionRange> {
         self.records.row(key)

@@ -172,8 +172,10 @@ impl Keys {
                     && *other == tenure
                     && (raise.sections.from..raise.sections.to).contains(section)
             };
-            if state.is_loaded() || !wanted.iter().any(covers) {
-                let raise = self.loads.raise(&self.name, &held, *section, state, now);
+            if !state.is_loaded() && wanted.iter().any(covers) {
+                state.waits_for_others();
+            } else {
+                let raise = self.loads.raise((&self.name, &self.definition), &held, *section, state, now);
                 wanted.extend(raise.map(|raise| (Raise { receipt: raise.receipt.filter(|_| shown), ..raise }, tenure)));
             }
         }

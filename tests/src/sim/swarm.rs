@@ -314,7 +314,10 @@ impl Ranges {
         let plain = (rng.chance(0.6) || all).then_some(plain);
         let step = rng.magnitude(1, 30) as u32;
         let allowance = u64::from(step) * rng.magnitude(2, if all { 6 } else { 60 }) as u64;
-        let sequences = (rng.chance(0.6) || all).then(|| sequences(step, allowance));
+        let sequences = rng.chance(0.6) || all;
+        // With as much sections are loaded together.
+        let allowance = if rng.chance(0.4) { allowance * 64 } else { allowance };
+        let sequences = sequences.then(|| self::sequences(step, allowance));
         let names = plain.iter().map(|kind| kind.namespace.clone()).chain(sequences.clone()).collect();
         (Self { names, sequences, allocators: rng.range(2, 4) as usize }, plain)
     }
