@@ -45,7 +45,7 @@ impl Bound {
 }
 
 impl Bounds {
-    /// What masters' answers to raises allow: all of it is to be written down before any of it is used.
+    /// Bounds that masters' answers to raises allow: all of it is to be written down before any of it is used.
     pub fn granted<'a>(answers: impl IntoIterator<Item = (&'a Raise, &'a Vec<RaisedSections>)>) -> Self {
         let mut bounds = Self::default();
         for (raise, answer) in answers {

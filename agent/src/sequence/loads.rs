@@ -17,12 +17,12 @@ use std::ops::Range;
 
 /// Ranges that are kept of one name: more than masters have of it. Where there might be more, sections are raised one by one.
 const LOADS_MAX: usize = 1 << 17;
-/// Sections are loaded together if their numbers last for so many steps at least, as each load takes one of all of them,
+/// Steps that a key's numbers have to have for sections to be loaded together: each load takes one of all of them.
 const STEPS_MIN: u64 = 1 << 16;
-/// and what one master grants alone for so many.
+/// Steps that one master has to be able to grant alone for sections to be loaded together.
 const STEPS_ALONE_MIN: u64 = 64;
 
-/// What a master raised at once.
+/// Sections that a master raised at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Load {
     tenure: Tenure,

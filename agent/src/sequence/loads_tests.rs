@@ -102,7 +102,7 @@ fn receipts_of_what_is_lost_are_those_of_the_ranges_that_it_was_raised_in() {
 }
 
 #[test]
-fn sections_are_raised_one_by_one_where_that_is_dear_or_too_many_are_known() {
+fn sections_are_raised_one_by_one_where_steps_are_few_or_too_many_ranges_are_known() {
     let name: GeneratorName = "orders".parse().unwrap();
     let held = [served(0, 1 << 20, TENURE)];
     let wanted = |loads: &Loads, said: &SequenceSpec| {

@@ -34,7 +34,7 @@ enum Bent {
     NotLoadedAgain,
     /// The home lists a section for its owner while another one is proposed.
     ListedDuringPrep,
-    /// What was raised for sections together counts in whichever tenure one of them is asked for first.
+    /// A raise of sections together counts in whichever tenure one of them is asked for first.
     LoadOfAnyTenure,
     /// A section that is forgotten to make room leaves no number behind.
     ForgottenWholly,

@@ -174,7 +174,7 @@ impl Sequences {
         Ask { reach, limit, ..Ask::new(lane, First::Last(last)) }
     }
 
-    /// What was left over, without sections that are to be loaded and that the raise of another one is for, too.
+    /// Raises that were left over, without those of sections that are to be loaded and that the raise of another one is for, too.
     fn take_left(&self) -> Vec<Wanted> {
         let (mut left, mut wide): (Vec<Wanted>, Vec<usize>) = Default::default();
         for one in std::mem::take(&mut *lock(&self.raises.left)) {

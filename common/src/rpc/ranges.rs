@@ -173,7 +173,7 @@ pub struct Raise {
     pub sections: SectionRange,
     /// Which owner the caller is.
     pub g: Generation,
-    /// How far each of them.
+    /// The bound that each of them is to have.
     pub to: RaiseTo,
     /// The receipt that the caller has of the section as this owner, and of which sections it is.
     pub receipt: Option<(Section, Section, SectionReceipt)>,
@@ -243,7 +243,7 @@ impl RaiseTo {
     }
 }
 
-/// What became of one bound.
+/// The outcome for one bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Raised {
     /// The bound before.
