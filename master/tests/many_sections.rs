@@ -10,7 +10,7 @@ use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId, Sessio
 use common::rpc::lease::Mode;
 use common::rpc::peer::{PAGE_MAX, PeerMessage};
 use common::rpc::ranges::{
-    KEEP_RANGES_MAX, KeepRequest, NotRaised, Raise, RaiseRequest, RaiseTo, RoutesRequest, Unserved,
+    KEEP_RANGES_MAX, KeepRequest, NotRaised, Raise, RaiseRequest, RaiseTo, RaisedSections, RoutesRequest, Unserved,
 };
 use common::sequence::{Section, SectionKey, SectionOwner, SectionRange, SectionRecord, ServedAt};
 use common::setting::{Change, Setting, SettingKey, SettingValue};
@@ -331,23 +331,50 @@ fn a_raise_makes_no_row_more_than_there_may_be() {
     }
 }
 
+/// What is answered is held: a row that is raised whole can become one with the next, of which the same question wants a step, too.
+#[test]
+fn no_raise_of_a_question_takes_back_what_another_one_was_answered() {
+    let most = u32::try_from(SECTIONS_OF_NAME_MAX).unwrap();
+    let mut known = vec![sections(0, 100, 1, 500), sections(100, 200, 1, 20_500), sections(300, 400, 1, 500)];
+    known.extend((0..most - 4).map(|at| section(1_000 + at, 1, 500 + u64::from(at % 2))));
+    let mut pair = Pair::of(vec![sequence(name(), Some(1_000))], [known.clone(), known], [false, false]);
+    let len = |pair: &Pair| pair.ledgers[0].sections().len();
+    // One row, of which the other master holds less in its second half, and as many rows as there may be.
+    raised_together(&mut pair, 0, 0..50);
+    pair.pass(6);
+    raised_together(&mut pair, 50, 50..100);
+    raised_together(&mut pair, 350, 350..351);
+    assert!(len(&pair) >= SECTIONS_OF_NAME_MAX);
+    assert_eq!([0, 99, 100].map(|at| pair.max_seq(0, at)), [10_500, 10_500, 20_500]);
+    let said = raised_together(&mut pair, 60, 0..200);
+    assert!(said.iter().any(|said| said.has(Section(60)) && said.outcome.is_ok()));
+    for RaisedSections { from, to, outcome } in said {
+        for at in from.0..to.0 {
+            let held = pair.max_seq(0, at);
+            assert!(outcome.is_err() || outcome.is_ok_and(|raised| raised.max_seq <= held), "{at}: {outcome:?} {held}");
+        }
+    }
+}
+
+/// Raises sections by a step for the owner of all, the one that calls wait for first.
+fn raised_together(pair: &mut Pair, at: u32, sections: std::ops::Range<u32>) -> Vec<RaisedSections> {
+    pair.replies.clear();
+    let sections = SectionRange { name: name(), from: Section(sections.start), to: Section(sections.end) };
+    let raise = Raise { section: Section(at), sections, g: Generation(1), to: RaiseTo::ByAStep, receipt: None };
+    let (agent_id, session) = (section(0, 1, 0).owner.agent_id, SessionId(1));
+    let request = RaiseRequest { agent_id, session, cluster: None, raises: vec![raise] };
+    pair.event(0, Event::Raise { id: RequestId(1), request });
+    let Some(Reply::Raise(Ok(raised))) = pair.replies.last() else { panic!("{:?}", pair.replies) };
+    raised[0].clone()
+}
+
 fn a_raise_of_a_row_is(width: u8, expected: Result<u64, NotRaised>) {
     let most = u32::try_from(SECTIONS_OF_NAME_MAX).unwrap();
     let mut known: Vec<_> = (0..most - 1).map(|at| section(at, 1, 500 + u64::from(at % 2))).collect();
     known.push(sections(most - 1, most + 99, 1, 900));
     let mut pair =
         Pair::of(vec![sequence_of_width(name(), Some(1_000), Some(width))], [known.clone(), known], [false, false]);
-    let raised = |pair: &mut Pair, at| {
-        pair.replies.clear();
-        let key = SectionKey { name: name(), section: Section(at) };
-        let sections = SectionRange::from(&key);
-        let raise = Raise { section: key.section, sections, g: Generation(1), to: RaiseTo::ByAStep, receipt: None };
-        let (agent_id, session) = (section(0, 1, 0).owner.agent_id, SessionId(1));
-        let request = RaiseRequest { agent_id, session, cluster: None, raises: vec![raise] };
-        pair.event(0, Event::Raise { id: RequestId(1), request });
-        let Some(Reply::Raise(Ok(raised))) = pair.replies.last() else { panic!("{:?}", pair.replies) };
-        raised[0][0].outcome.map(|raised| raised.max_seq)
-    };
+    let raised = |pair: &mut Pair, at| raised_together(pair, at, at..at + 1)[0].outcome.map(|raised| raised.max_seq);
     assert_eq!(raised(&mut pair, most + 7), expected);
     assert_eq!(raised(&mut pair, 7), Ok(10_501));
     let row = expected.unwrap_or(900);

@@ -34,6 +34,8 @@ struct Load {
 #[derive(Clone, Debug, Default)]
 pub struct Loads {
     ranges: RangeMap<u32, Load>,
+    /// Tells whether the last answer could not be written down: until one can, no more is raised than calls wait for.
+    unwritten: bool,
 }
 
 impl Loads {
@@ -53,7 +55,7 @@ impl Loads {
         let alone = section..Section(section.0.saturating_add(1));
         let receipt = state.receipt().map(|receipt| (alone.start, alone.end, receipt));
         let is_full = self.ranges.len() > LOADS_MAX - RAISED_MAX;
-        let Range { start: from, end } = if state.is_loaded() || is_full || !is_cheap(definition) {
+        let Range { start: from, end } = if state.is_loaded() || is_full || self.unwritten || !is_cheap(definition) {
             alone
         } else {
             let around = self.around(held, section, state.tenure());
@@ -72,6 +74,7 @@ impl Loads {
         answer: &[RaisedSections],
         written: bool,
     ) -> Option<RaisedSections> {
+        self.unwritten = !written;
         if written && raise.sections.len() > 1 {
             answer.iter().for_each(|said| self.note(tenure, said));
         }
@@ -90,6 +93,20 @@ impl Loads {
         if !is_late && self.ranges.len() < LOADS_MAX {
             self.ranges.insert(sections, Load { tenure, said: *said, raised });
         }
+    }
+
+    /// Forgets ranges that are served no more in the tenure in which they were loaded, whose sections `held` is.
+    pub fn forget_others(&mut self, held: &[HeldRange]) {
+        let mut ranges = RangeMap::new();
+        for range in held.iter().filter(|range| range.from < range.to) {
+            let loads = self.ranges.overlapping(range.from..range.to);
+            for (sections, load) in
+                loads.filter(|(_, load)| (load.tenure.g, load.tenure.since) == (range.g, range.since))
+            {
+                ranges.insert(sections.start.max(range.from)..sections.end.min(range.to), *load);
+            }
+        }
+        self.ranges = ranges;
     }
 
     /// Counts the ranges.

@@ -128,6 +128,36 @@ fn sections_are_raised_one_by_one_where_steps_are_few_or_too_many_ranges_are_kno
 }
 
 #[test]
+fn what_cannot_be_written_down_takes_no_step_of_others() {
+    let (name, definition): (GeneratorName, _) = ("orders".parse().unwrap(), definition(63));
+    let (mut loads, held) = (Loads::default(), [served(0, 50, TENURE)]);
+    let wanted = |loads: &Loads| {
+        let mut state = SectionState::new(&definition, TENURE, 0);
+        state.take(&definition, 1, 1, true, NOW);
+        loads.raise((&name, &definition), &held, Section(7), &mut state, NOW).unwrap()
+    };
+    let all = wanted(&loads);
+    assert_eq!(all.sections.len(), 50);
+    loads.answered(TENURE, &all, &[said(0, 50, 0, 10)], false);
+    let alone = wanted(&loads);
+    assert_eq!((loads.len(), alone.sections.len()), (0, 1));
+    loads.answered(TENURE, &alone, &[said(7, 8, 10, 20)], true);
+    assert_eq!(wanted(&loads).sections.len(), 50);
+}
+
+#[test]
+fn ranges_of_other_tenures_can_be_forgotten() {
+    let later = Tenure { since: BootMs(200), ..TENURE };
+    let mut loads = Loads::default();
+    loads.note(TENURE, &said(0, 50, 0, 10));
+    loads.note(later, &said(60, 70, 0, 10));
+    loads.forget_others(&[served(10, 20, TENURE), served(60, 65, TENURE), served(65, 70, later)]);
+    let at = |section, tenure: Tenure| loads.receipt(Section(section), tenure.g).is_some();
+    assert_eq!([0, 10, 19, 20].map(|section| at(section, TENURE)), [false, true, true, false]);
+    assert_eq!([60, 65].map(|section| at(section, later)), [false, true]);
+}
+
+#[test]
 fn an_answer_that_comes_late_takes_nothing_from_the_time_since() {
     let later = Tenure { since: BootMs(200), ..TENURE };
     let mut loads = Loads::default();

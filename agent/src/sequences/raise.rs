@@ -177,7 +177,8 @@ impl Sequences {
     /// Raises that were left over, without those of sections that are to be loaded and that the raise of another one is for, too.
     fn take_left(&self) -> Vec<Wanted> {
         let (mut left, mut wide): (Vec<Wanted>, Vec<usize>) = Default::default();
-        for one in std::mem::take(&mut *lock(&self.raises.left)) {
+        let all = std::mem::take(&mut *lock(&self.raises.left));
+        for one in all {
             let covers = |other: &Wanted| other.covers(&one.name, one.raise.section, one.tenure);
             if one.raise.to == RaiseTo::ByAStep && wide.iter().filter_map(|at| left.get(*at)).any(covers) {
                 self.with_section(&one, |state| state.failed(one.tenure, self.clock.boot()));

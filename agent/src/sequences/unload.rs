@@ -6,7 +6,6 @@
 use super::counts::add;
 use super::name::Name;
 use super::{Sequences, lock};
-use crate::sequence::Loads;
 use common::sequence::Section;
 use common::time::BootMs;
 use std::sync::Arc;
@@ -52,9 +51,8 @@ impl Sequences {
         for (_, name, section) in idle.iter().take_while(|_| scarce()) {
             self.forget_section(name, *section);
         }
-        // Those that nobody asked for yet are loaded anew.
         for name in self.served.load().values().take_while(|_| scarce()) {
-            self.change_loads(name, |loads| *loads = Loads::default());
+            self.change_loads(name, |loads| loads.forget_others(&name.held()));
         }
     }
 

@@ -19,6 +19,7 @@ use common::sequence::{
 use common::setting::SettingKey;
 use common::time::Now;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 /// Ranges of owners that are gone or stop which are given to others at one beat.
 const GONE_MAX: usize = 2_048;
@@ -116,7 +117,9 @@ where
             let living = candidates.entry(set.clone()).or_insert_with(|| self.candidates(now, &set));
             let neighbours = self.sections.neighbours(&range, NEAR);
             let shares = match pieces.iter().all(|piece| piece.held.is_none()) {
-                true => placement::deal(living, terms.weight, (range.from.0, sections)),
+                true => {
+                    placement::deal(&self.of_name(living, &range.name, &terms), terms.weight, (range.from.0, sections))
+                }
                 false => placement::divide(living, neighbours, terms.weight, sections),
             };
             for (to, share) in shares {
@@ -130,6 +133,17 @@ where
         let any = !proposals.is_empty();
         self.give_sections(now, proposals, fx);
         any
+    }
+
+    /// The same candidates by what they have of one name. Whoever comes first where all have as much is another one for each name.
+    fn of_name(&self, candidates: &[Candidate], name: &GeneratorName, terms: &Terms) -> Vec<Candidate> {
+        let has = |session: SessionId| {
+            let of_name = self.sections.counts(session).find(|(of, _)| *of == name).map_or(0, |(_, count)| count);
+            let mut first = DefaultHasher::new();
+            (name, session).hash(&mut first);
+            terms.weight.saturating_mul(of_name.into()).saturating_add(first.finish() % terms.weight.max(1))
+        };
+        candidates.iter().map(|it| Candidate { assigned: has(it.session), ..*it }).collect()
     }
 
     /// Proposes the first of these pieces to somebody, so many sections, cutting the last one. How many were proposed.

@@ -122,10 +122,12 @@ where
         // However many others have used up, this one is raised.
         let most = 1.max(*left);
         let pieces = self.sections.pieces(&rest).chain(self.sections.pieces(&before));
-        let pieces: Vec<Piece> = pieces.take(most).collect();
-        *left = left.saturating_sub(pieces.len());
+        let ranges: Vec<SectionRange> = pieces.take(most).map(|piece| piece.range).collect();
+        *left = left.saturating_sub(ranges.len());
         let mut all: Vec<RaisedSections> = Vec::new();
-        for piece in pieces {
+        for range in ranges {
+            // Looked at again: a raise before it can have been one of its whole row.
+            let Some(piece) = self.sections.pieces(&range).next() else { continue };
             let (from, to) = (piece.range.from, piece.range.to);
             let outcome = self.raise_piece(by, raise, piece, &terms, fx);
             match all.last_mut().filter(|last| last.to == from && outcome.is_err() && last.outcome == outcome) {
@@ -157,11 +159,12 @@ where
         if max_seq > from {
             let mut raised = vec![(range.clone(), held)];
             if let Some(most) = self.too_many_with(&range) {
-                if terms.last < WIDE {
-                    return Err(NotRaised::TooMany { max: u32::try_from(most).unwrap_or(u32::MAX) });
-                }
-                // The whole row: all of it is the caller's, and numbers that are skipped are no loss among so many.
-                raised = self.raised_with(&range);
+                // The whole row, for the section that calls wait for: all of it is the caller's, and numbers that are skipped are no loss
+                // among so many.
+                let row = self
+                    .whole_row(&range)
+                    .filter(|_| terms.last >= WIDE && (range.from..range.to).contains(&raise.section));
+                raised = row.ok_or_else(|| NotRaised::TooMany { max: u32::try_from(most).unwrap_or(u32::MAX) })?;
                 let bounds = raised.iter().map(|(_, held)| self.raise_bound(held, terms));
                 max_seq = reached(bounds.min().unwrap_or_default())?;
             }
@@ -175,11 +178,12 @@ where
         Ok(Raised { from, max_seq, receipt })
     }
 
-    /// The row that sections are in, but for those that are proposed to somebody.
-    fn raised_with(&self, range: &SectionRange) -> Vec<(SectionRange, Held)> {
-        let row = self.sections.row(&range.first());
-        let pieces = row.iter().flat_map(|row| self.sections.pieces(row)).filter(|piece| piece.prep.is_none());
-        pieces.filter_map(|piece| Some((piece.range, piece.held?))).collect()
+    /// The row that sections are in, unless some of it is proposed to somebody.
+    fn whole_row(&self, range: &SectionRange) -> Option<Vec<(SectionRange, Held)>> {
+        let row = self.sections.row(&range.first())?;
+        let free =
+            self.sections.pieces(&row).map(|piece| Some((piece.range, piece.held.filter(|_| piece.prep.is_none())?)));
+        free.collect()
     }
 
     /// The number of rows that there may be, if there are as many, and sections that get a bound of their own take a further one.
