@@ -284,6 +284,54 @@ fn all_sections_of_a_name_are_moved_as_a_few_ranges() {
     assert!(pair.ledgers[0].sections().len() < 50 && pair.most < 200);
 }
 
+/// What an owner leaves is shared as one, and rows that are beside each other then are joined: else each change of owners would make as many
+/// of each row as there are agents.
+#[test]
+fn owners_that_come_and_go_leave_no_more_rows_than_a_few() {
+    let all = 1_u32 << 31;
+    let known = vec![sections(0, all, 1, 500)];
+    let mut pair = Pair::of(vec![sequence(name(), Some(2))], [known.clone(), known], [false, false]);
+    let mut most = 0;
+    for round in 0..40 {
+        // Three at a time, of which one is gone in the next round.
+        let living: Vec<u128> = (0..3).map(|nth| (round + nth) % 9 + 1).collect();
+        for _ in 0..8 {
+            living.iter().for_each(|session| drop([0, 1].map(|at| pair.kept(at, *session))));
+            pair.pass(1);
+        }
+        most = most.max(pair.ledgers.iter().map(|ledger| ledger.sections().len()).max().unwrap());
+    }
+    assert!(most < 60, "{most} rows");
+    let owned = pair.ledgers[0].sections().all().map(|(range, _)| range.len()).sum::<u32>();
+    assert_eq!(owned, all, "none is lost");
+}
+
+/// A name that is used much is shared as others are, not moved as a whole, and many names take no longer than one.
+#[test]
+fn who_comes_later_gets_its_part_of_every_name() {
+    let all = 100_000;
+    let names: Vec<GeneratorName> = (0..40).map(|nth| format!("seq-{nth}").parse().unwrap()).collect();
+    let of = |name: &GeneratorName| {
+        let mut record = sections(0, all, 1, 500);
+        record.range.name = name.clone();
+        record
+    };
+    let known: Vec<_> = names.iter().map(of).collect();
+    let settings = names.iter().map(|name| sequence(name.clone(), Some(u32::MAX / all))).collect();
+    let mut pair = Pair::of(settings, [known.clone(), known], [false, false]);
+    for _ in 0..90 {
+        for (at, session) in [(0, 1), (0, 2), (1, 1), (1, 2)] {
+            pair.kept(at, session);
+        }
+        pair.pass(1);
+    }
+    for name in &names {
+        let its = pair.ledgers[0].sections().count_of(SessionId(2), name);
+        assert!(its >= all / 3 && its <= all / 2, "{its} of {name}");
+    }
+    assert!(pair.ledgers[0].sections().len() < 200, "{} rows", pair.ledgers[0].sections().len());
+}
+
 /// The other master confirms by its own pieces, which may come one without the other.
 #[test]
 fn a_confirmation_drops_the_proposal_of_its_sections_alone() {

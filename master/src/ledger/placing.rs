@@ -108,22 +108,31 @@ where
         if ranges.is_empty() || self.may_give_sections(now).is_err() {
             return false;
         }
+        // Those that somebody had are shared as one: else each of many ranges would be cut into as many as there are agents, time and again.
+        let mut lots: BTreeMap<(GeneratorName, Option<Section>), Vec<Piece>> = BTreeMap::new();
+        for range in ranges {
+            let Some((terms, _)) = self.terms_at_home(&range.name) else { continue };
+            for piece in self.givable(&range, &terms) {
+                let new = piece.held.is_none().then_some(piece.range.from);
+                lots.entry((range.name.clone(), new)).or_default().push(piece);
+            }
+        }
         let mut candidates = Candidates::new();
         let mut proposals = Vec::new();
-        for range in ranges {
-            let Some((terms, set)) = self.terms_at_home(&range.name) else { continue };
-            let mut pieces: VecDeque<Piece> = self.givable(&range, &terms).into();
+        for ((name, new), mut pieces) in lots {
+            pieces.sort_unstable_by_key(|piece| piece.range.from);
+            let Some((terms, set)) = self.terms_at_home(&name) else { continue };
+            let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else { continue };
+            let hull = SectionRange { to: last.range.to, ..first.range.clone() };
             let sections = pieces.iter().fold(0, |sum: u32, piece| sum.saturating_add(piece.range.len()));
             let living = candidates.entry(set.clone()).or_insert_with(|| self.candidates(now, &set));
-            let neighbours = self.sections.neighbours(&range, NEAR);
-            let shares = match pieces.iter().all(|piece| piece.held.is_none()) {
-                true => {
-                    placement::deal(&self.of_name(living, &range.name, &terms), terms.weight, (range.from.0, sections))
-                }
-                false => placement::divide(living, neighbours, terms.weight, sections),
+            let shares = match new {
+                Some(from) => placement::deal(&self.of_name(living, &name, &terms), terms.weight, (from.0, sections)),
+                None => placement::divide(living, self.sections.neighbours(&hull, NEAR), terms.weight, sections),
             };
+            let mut pieces = VecDeque::from(pieces);
             for (to, share) in shares {
-                let taken = self.propose_some(&mut pieces, to, share, fx, &mut proposals);
+                let taken = self.propose_some(&mut pieces, to, (share, terms.step), fx, &mut proposals);
                 let bytes = terms.weight.saturating_mul(taken.into());
                 living.iter_mut().filter(|it| it.session == to).for_each(|it| {
                     it.assigned = it.assigned.saturating_add(bytes);
@@ -138,7 +147,7 @@ where
     /// The same candidates by what they have of one name. Whoever comes first where all have as much is another one for each name.
     fn of_name(&self, candidates: &[Candidate], name: &GeneratorName, terms: &Terms) -> Vec<Candidate> {
         let has = |session: SessionId| {
-            let of_name = self.sections.counts(session).find(|(of, _)| *of == name).map_or(0, |(_, count)| count);
+            let of_name = self.sections.count_of(session, name);
             let mut first = DefaultHasher::new();
             (name, session).hash(&mut first);
             terms.weight.saturating_mul(of_name.into()).saturating_add(first.finish() % terms.weight.max(1))
@@ -146,16 +155,16 @@ where
         candidates.iter().map(|it| Candidate { assigned: has(it.session), ..*it }).collect()
     }
 
-    /// Proposes the first of these pieces to somebody, so many sections, cutting the last one. How many were proposed.
+    /// Proposes the first of these ascending pieces to somebody, so many sections, cutting the last one. How many were proposed.
     fn propose_some(
         &mut self,
         pieces: &mut VecDeque<Piece>,
         to: SessionId,
-        share: u32,
+        (share, step): (u32, u64),
         fx: &mut Effects,
         proposals: &mut Vec<SectionRecord>,
     ) -> u32 {
-        let (mut left, mut taken) = (share, 0_u32);
+        let (mut left, mut some) = (share, Vec::new());
         while left > 0
             && let Some(mut piece) = pieces.pop_front()
         {
@@ -167,11 +176,11 @@ where
             }
             left = left.saturating_sub(piece.range.len());
             let is_there = piece.held.as_ref().is_some_and(|held| held.owner.session == to);
-            if !is_there && let Some(prep) = self.propose_to(&piece, to, 0, fx) {
-                taken = taken.saturating_add(prep.range.len());
-                proposals.push(prep);
-            }
+            some.extend((!is_there).then_some(piece));
         }
+        let preps = joined(some, step).iter().filter_map(|piece| self.propose_to(piece, to, 0, fx)).collect::<Vec<_>>();
+        let taken = preps.iter().fold(0, |sum: u32, prep| sum.saturating_add(prep.range.len()));
+        proposals.extend(preps);
         taken
     }
 
@@ -353,26 +362,34 @@ where
             loop {
                 let weight = candidates.iter().filter_map(|it| self.lightest(it.session, &set)).min();
                 let Some((from, to)) = weight.and_then(|weight| placement::uneven(&candidates, weight)) else { break };
-                let Some((terms, name, count)) = self.evening_out(&candidates, (from, to), &set) else {
+                let names = self.evening_out(&candidates, (from, to), &set);
+                let apart = names.iter().fold(0, |sum: u128, (_, _, apart)| sum.saturating_add(*apart));
+                if apart == 0 {
                     // What it has the most of is of other sets, or too heavy to make anything more even.
                     candidates.retain(|it| it.session != from);
                     continue;
-                };
-                let most = u32::try_from(MOVES_MAX).unwrap_or(u32::MAX).max(count / MOVES_PART);
-                let share = placement::evening(&candidates, terms.weight, (from, to), most.saturating_sub(moved));
-                let mut pieces = self.last_of(from, &name, share);
-                let taken = self.propose_some(&mut pieces, to, share, fx, &mut proposals);
-                if taken == 0 {
+                }
+                let of_all = self.sections.counts(from).fold(0, |sum: u32, (_, count)| sum.saturating_add(count));
+                let most = u32::try_from(MOVES_MAX).unwrap_or(u32::MAX).max(of_all / MOVES_PART);
+                let (room, before) = (most.saturating_sub(moved), moved);
+                for (terms, name, its) in names {
+                    let part = (its * u128::from(room)).div_ceil(apart);
+                    let part = u32::try_from(part).unwrap_or(u32::MAX).min(most.saturating_sub(moved));
+                    let share = placement::evening(&candidates, terms.weight, (from, to), part);
+                    let mut pieces = self.last_of(from, &name, share);
+                    let taken = self.propose_some(&mut pieces, to, (share, terms.step), fx, &mut proposals);
+                    moved = moved.saturating_add(taken);
+                    placement::moved(&mut candidates, (from, to), terms.weight.saturating_mul(taken.into()));
+                }
+                if moved == before {
                     break;
                 }
-                moved = moved.saturating_add(taken);
-                placement::moved(&mut candidates, (from, to), terms.weight.saturating_mul(taken.into()));
             }
         }
         self.give_sections(now, proposals, fx);
     }
 
-    /// The last sections of a name that are listed for a session, so many at most.
+    /// The last sections of a name that are listed for a session, so many at most, ascending.
     fn last_of(&self, session: SessionId, name: &GeneratorName, most: u32) -> VecDeque<Piece> {
         let (mut pieces, mut left) = (VecDeque::new(), most);
         let listed = self.sections.listed(session).into_iter();
@@ -383,7 +400,8 @@ where
             let from = Section(row.start.max(row.end.saturating_sub(left)));
             let range = SectionRange { name: name.clone(), from, to: Section(row.end) };
             left = left.saturating_sub(range.len());
-            pieces.extend(self.sections.pieces(&range));
+            let its: Vec<Piece> = self.sections.pieces(&range).collect();
+            its.into_iter().rev().for_each(|piece| pieces.push_front(piece));
         }
         pieces
     }
@@ -399,22 +417,26 @@ where
         of_set.filter_map(|name| Some(self.terms_of(name)?.0.weight)).min()
     }
 
-    /// A name of that set of which a session has sections that are at home here and make the two more even, and how many it has: of names of
-    /// which it has sections of another size, a heavier one could do the opposite, and would come back at the next beat.
+    /// The names of that set of which one has sections at home here that make the two more even, and how many more than the other, for its memory:
+    /// of names of which it has sections of another size, a heavier one could do the opposite, and would come back at the next beat.
     fn evening_out(
         &self,
         candidates: &[Candidate],
         (from, to): (SessionId, SessionId),
         set: &GeneratorName,
-    ) -> Option<(Terms, GeneratorName, u32)> {
-        let listed = self.sections.listed(from)?;
+    ) -> Vec<(Terms, GeneratorName, u128)> {
+        let Some(listed) = self.sections.listed(from) else { return Vec::new() };
+        let counted = |session| candidates.iter().find(|it| it.session == session).map_or(1, |it| it.counted.max(1));
+        let (mine, theirs) = (u128::from(counted(from)), u128::from(counted(to)));
         let here = |name: &GeneratorName| self.is_home_of(name) && self.is_of_set(name, set);
-        let mut of_set = self.sections.counts(from).filter(|(name, _)| here(name) && listed.len_of(name) > 0);
-        of_set.find_map(|(name, count)| {
+        let of_set = self.sections.counts(from).filter(|(name, _)| here(name) && listed.len_of(name) > 0);
+        let fitting = of_set.filter_map(|(name, count)| {
             let (terms, _) = self.terms_of(name)?;
+            let as_many = u128::from(self.sections.count_of(to, name)) * mine / theirs;
             let fits = placement::uneven(candidates, terms.weight) == Some((from, to));
-            fits.then(|| (terms, name.clone(), count))
-        })
+            fits.then(|| (terms, name.clone(), u128::from(count).saturating_sub(as_many)))
+        });
+        fitting.collect()
     }
 
     /// The last ones of a session's sections of these names that are at home here and under way to nobody.
@@ -539,4 +561,25 @@ where
     fn sequences_of(&self, name: &GeneratorName) -> Option<&SequenceDefinition> {
         self.settings_table.get(&SettingKey::Namespace(name.clone()))?.value.namespace()?.sequences()
     }
+}
+
+/// Pieces beside each other as one, if their bounds are no more than a step apart: whoever has them next begins above the greatest, and they
+/// become one row again.
+fn joined(pieces: Vec<Piece>, step: u64) -> Vec<Piece> {
+    let mut joined: Vec<(Piece, u64)> = Vec::new();
+    for piece in pieces {
+        if let Some((last, least)) = joined.last_mut()
+            && let (Some(before), Some(held)) = (&mut last.held, &piece.held)
+            && last.range.to == piece.range.from
+            && before.max_seq.max(held.max_seq).saturating_sub(held.max_seq.min(*least)) <= step
+        {
+            last.range.to = piece.range.to;
+            *least = held.max_seq.min(*least);
+            (before.g, before.max_seq) = (before.g.max(held.g), before.max_seq.max(held.max_seq));
+        } else {
+            let least = piece.held.as_ref().map_or(0, |held| held.max_seq);
+            joined.push((piece, least));
+        }
+    }
+    joined.into_iter().map(|(piece, _)| piece).collect()
 }

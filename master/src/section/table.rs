@@ -283,6 +283,11 @@ impl SectionTable {
         self.counts.get(&session).into_iter().flatten().map(|(name, count)| (name, *count))
     }
 
+    /// Counts the sections of one name that a session has or is to have.
+    pub fn count_of(&self, session: SessionId, name: &GeneratorName) -> u32 {
+        self.counts.get(&session).and_then(|counts| counts.get(name)).copied().unwrap_or_default()
+    }
+
     /// Finds who has, or is to have, the nearest sections before and after a range, not further away than `reach`.
     pub fn neighbours(&self, of: &SectionRange, reach: u32) -> [Option<SessionId>; 2] {
         let (from, to) = (of.from.0, of.to.0);
