@@ -262,8 +262,9 @@ impl World {
         }
         let gap = self.rng.range(SUDDEN.0, SUDDEN.1);
         self.after(gap, Event::Sudden);
-        match self.rng.below(9) {
-            0 | 1 => {
+        match self.rng.below(14) {
+            // A name is given away once, so whatever goes wrong with a proposal goes wrong with one of a move.
+            0 | 1 | 9..14 => {
                 let (section, to) = (Section(SECTIONS[self.rng.below(SECTIONS.len())]), self.some_allocator());
                 self.move_section(section, to);
             }

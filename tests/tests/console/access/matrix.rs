@@ -170,12 +170,12 @@ pub(crate) async fn walk(admin: &Caller, agent: &Caller, token: &str) -> usize {
     }
     // Agents serve sections of names that are in use.
     assert_eq!(agent.get("/sequence/victim-seq/7").await.status, 200);
-    // The other master may have raised its bound, and tells this one a beat later.
-    let bound = || async {
+    // Nothing of them is under way any more.
+    let served = || async {
         let all = admin.get("/api/sections").await.json();
-        (all[0]["max_seq"] == 10_000).then_some(())
+        (all[0]["state"] == "served").then_some(())
     };
-    until("this master knows the bound", bound).await.unwrap();
+    until("this master knows who serves them", served).await.unwrap();
     let allocator = || async {
         let all = admin.get("/api/allocators").await.json();
         all[0]["agent_id"].as_str().map(str::to_owned)
