@@ -207,7 +207,7 @@ impl Allocator {
         if self.stood_still.is_some_and(|at| kept.sent <= at) {
             return Ok(BTreeSet::new());
         }
-        let mut forgets = None;
+        let mut anew = None;
         if let Some(link) = self.links.get_mut(at) {
             if let Some(stood) = link.read(kept) {
                 link.next = kept.received + SpanMs(1);
@@ -217,7 +217,7 @@ impl Allocator {
                 self.links.iter_mut().for_each(|link| link.reading = None);
                 return Err(NotKept::StoodStill(stood.0));
             }
-            forgets = link.began_anew;
+            anew = link.began_anew;
         }
         if self.heard.is_none_or(|heard| kept.received - heard > self.lease()) {
             self.answered = kept.received;
@@ -232,9 +232,10 @@ impl Allocator {
         // A span is cut to whole milliseconds where it begins, so one more.
         let wait = SpanMs(self.lease().max(lease).0.saturating_mul(WAIT_PERCENT) / 100 + 1);
         // A master whose disk was put back lists what it remembers; who was given that since, and is listed nowhere now, serves on until
-        // its span ends.
-        let forgets = forgets.is_some_and(|since| kept.received < since + wait);
+        // its span ends. And what it forgot it may give anew under the same `g`, at any time.
+        let forgets = anew.is_some_and(|since| kept.received < since + wait);
         let again = if forgets { kept.received + wait } else { kept.received };
+        let anew = self.links.iter().filter_map(|link| link.began_anew).max().map(|since| since + wait);
         let mut changed = BTreeSet::new();
         for sections in &kept.reply.sections {
             let held = match self.names.get_mut(&sections.name) {
@@ -246,7 +247,7 @@ impl Allocator {
                 // Nobody ever had what has its first owner: there is nobody to wait for, either.
                 let at_once = resumed || g == Generation(1);
                 let since = if at_once { again } else { kept.received + wait };
-                held.hear(HeldRange { from, to, g, since, until }, kept.received, again);
+                held.hear(HeldRange { from, to, g, since, until }, kept.received, again, anew);
             }
             if !changed.contains(&sections.name) {
                 changed.insert(sections.name.clone());
@@ -489,6 +490,31 @@ mod tests {
         allocator.handle(BootMs(34_000), 0, &of_run(33_990, 34_000, 3, 4_005)).unwrap();
         assert_eq!(standing(&allocator, 34_000), Standing::From(since));
         assert_eq!(standing(&allocator, since.0), served(1, since.0));
+    }
+
+    /// Masters were put back to before a section was given to us, and gave it to us again after somebody else had it.
+    #[test]
+    fn what_ended_before_a_master_began_anew_is_waited_for_whenever_it_is_listed() {
+        let mut allocator = Allocator::new(1, BootMs(0));
+        let of_g = |sent, run, boot, g, listed: bool| {
+            let mut kept = of_run(sent, sent + 10, run, boot);
+            kept.reply.sections.iter_mut().for_each(|sections| sections.g = Generation(g));
+            kept.reply.sections.retain(|_| listed);
+            kept
+        };
+        allocator.handle(BootMs(10), 0, &of_g(0, 1, 0, 2, true)).unwrap();
+        allocator.handle(BootMs(4_010), 0, &of_g(4_000, 1, 4_000, 2, true)).unwrap();
+        assert_eq!(standing(&allocator, 6_000), served(2, 5_161));
+        for sent in [6_000, 12_000, 18_000] {
+            allocator.handle(BootMs(sent + 10), 0, &of_g(sent, 2, sent - 5_000, 2, false)).unwrap();
+        }
+        allocator.handle(BootMs(20_010), 0, &of_g(20_000, 2, 15_000, 2, true)).unwrap();
+        assert_eq!(standing(&allocator, 20_010), Standing::From(BootMs(20_010 + 5_151)));
+        // What it listed since it began is remembered as before.
+        for (sent, listed) in [(24_000, true), (28_000, true), (32_000, false), (36_000, false), (39_000, true)] {
+            allocator.handle(BootMs(sent + 10), 0, &of_g(sent, 2, sent - 5_000, 2, listed)).unwrap();
+        }
+        assert_eq!(standing(&allocator, 39_010), served(2, 39_010));
     }
 
     #[test]

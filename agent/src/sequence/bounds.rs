@@ -180,7 +180,7 @@ mod tests {
         };
         let mut held = Held::default();
         for listed in [range(0, 1, 0, 200), range(1, 2, 150, 200), range(2, 3, 0, 100)] {
-            held.hear(listed, BootMs(0), BootMs(0));
+            held.hear(listed, BootMs(0), BootMs(0), None);
         }
         let (mut bounds, others) = (Bounds::default(), "others".parse().unwrap());
         (0..4).for_each(|section| bounds.note(&name(), Section(section), bound(5, 700)));
@@ -236,7 +236,7 @@ mod tests {
                 let range = HeldRange {
                     from, to: from + len, g: Generation(1), since: BootMs(0), until: BootMs(until),
                 };
-                held.hear(range, BootMs(0), BootMs(0));
+                held.hear(range, BootMs(0), BootMs(0), None);
             }
             let lost = bounds.lost(&BTreeMap::from([(name(), held.clone())]), BootMs(1));
             for section in (0..50).map(Section) {

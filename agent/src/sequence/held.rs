@@ -73,8 +73,9 @@ pub struct Held {
 impl Held {
     /// A master lists these sections, in an answer that came at `received`. What is known of an older owner gives way; of the same owner the
     /// span grows, if this answer says more, and its beginning stays: the wait counts from the answer that listed them first. If the span
-    /// has ended, the next one begins at `again`.
-    pub fn hear(&mut self, listed: HeldRange, received: BootMs, again: BootMs) {
+    /// has ended, the next one begins at `again`; or as any other, if it ended before the master that lists them began `anew`: masters that
+    /// were put back may have given them to somebody else since, and now to us under a `g` that we had before.
+    pub fn hear(&mut self, listed: HeldRange, received: BootMs, again: BootMs, anew: Option<BootMs>) {
         let HeldRange { from, to, .. } = listed;
         if from >= to {
             return;
@@ -89,6 +90,7 @@ impl Held {
                 std::cmp::Ordering::Less => HeldRange { from: old.from, to: old.to, ..listed },
                 std::cmp::Ordering::Equal => {
                     let begins = old.until <= received && old.until < listed.until;
+                    let again = if anew.is_some_and(|anew| old.until <= anew) { listed.since } else { again };
                     let since = if begins { old.since.max(again) } else { old.since };
                     HeldRange { since, until: old.until.max(listed.until), ..old }
                 }
@@ -184,7 +186,7 @@ mod tests {
     #[test]
     fn a_span_has_its_beginning_and_its_end() {
         let mut held = Held::default();
-        let hear = |held: &mut Held, listed, received| held.hear(listed, BootMs(received), BootMs(received));
+        let hear = |held: &mut Held, listed, received| held.hear(listed, BootMs(received), BootMs(received), None);
         let served = |g, since| Standing::Served(Tenure { g: Generation(g), since: BootMs(since) });
         hear(&mut held, range(0, 4, 2, 100, 200), 0);
         let standing = |held: &Held, section, now| held.standing(Section(section), BootMs(now));
@@ -223,7 +225,7 @@ mod tests {
             let mut held = Held::default();
             let mut plain: BTreeMap<u32, HeldRange> = BTreeMap::new();
             for (from, len, g, since, until) in said {
-                held.hear(range(from, from + len, g, since, until), BootMs(0), BootMs(0));
+                held.hear(range(from, from + len, g, since, until), BootMs(0), BootMs(0), None);
                 for section in from..from + len {
                     let new = HeldRange { from: section, to: section + 1, ..range(from, from + len, g, since, until) };
                     let old = plain.entry(section).or_insert(new);
