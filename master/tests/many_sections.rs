@@ -309,6 +309,27 @@ fn owners_that_come_and_go_leave_no_more_rows_than_a_few() {
     assert_eq!(owned, all, "none is lost");
 }
 
+/// What is proposed is served by nobody before it is confirmed: with the other master gone that could take hours.
+#[test]
+fn nothing_is_moved_for_the_load_while_the_other_master_says_nothing() {
+    let known = vec![sections(0, 2_000, 1, 500)];
+    let mut pair = Pair::new([known.clone(), known], [false, false]);
+    pair.pass(1);
+    for (at, session) in [(0, 1), (1, 1), (0, 2), (1, 2)] {
+        pair.kept(at, session);
+    }
+    // Just heard, and dead.
+    pair.cut = true;
+    for _ in 0..4 {
+        pair.pass(1);
+        [1, 2].map(|session| pair.kept(1, session));
+        assert_eq!(pair.ledgers.each_ref().map(|ledger| ledger.sections().preps_len()), [0, 0]);
+    }
+    pair.connect();
+    pair.pass(2);
+    assert!(pair.ledgers[1].sections().count_of(SessionId(2), &name()) > 0, "they are moved when it is back");
+}
+
 /// A name that is used much is shared as others are, not moved as a whole, and many names take no longer than one.
 #[test]
 fn who_comes_later_gets_its_part_of_every_name() {

@@ -285,8 +285,7 @@ where
         bytes.fold(0, u64::saturating_add)
     }
 
-    /// At each beat: sections of owners that are silent at both masters go to others; those of owners that leave or are drained some ranges at a
-    /// time, which may be all of them; those of owners that have far more than others a part at a time.
+    /// At each beat: sections of owners that are silent at both masters go to others, and so do those of owners that are about to stop.
     pub(super) fn place_sections(&mut self, now: Now, fx: &mut Effects) {
         self.allocators.forget(now.boot);
         if self.sections.is_empty() || self.may_give_sections(now).is_err() {
@@ -302,9 +301,17 @@ where
         }
         // One that is about to stop serves on while the next owners wait, if they hear of it in time.
         let leaving: Vec<SectionRange> = self.of_leaving(&owners, &takeable, true).take(GONE_MAX).collect();
-        if self.give(now, leaving, fx) {
+        self.give(now, leaving, fx);
+    }
+
+    /// Moves sections that are served, as their owners are drained or have far more than others, a part at a time. To be called when whoever has
+    /// to confirm it was just heard: without that nobody serves them.
+    pub(super) fn move_sections(&mut self, now: Now, fx: &mut Effects) {
+        if self.sections.is_empty() || self.may_give_sections(now).is_err() {
             return;
         }
+        let owners: Vec<SessionId> = self.sections.owners().collect();
+        let takeable = self.takeable(now);
         let room = MOVES_MAX.saturating_sub(self.sections.preps_len());
         let drained: Vec<SectionRange> = self.of_leaving(&owners, &takeable, false).take(room).collect();
         if !self.give(now, drained, fx) && self.sections.preps_len() == 0 {

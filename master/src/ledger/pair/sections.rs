@@ -304,6 +304,7 @@ impl Ledger<Pairwise> {
         let owns = |session| self.sections.counts(session).next().is_some();
         seen.into_iter().for_each(|seen| self.allocators.heard_there(now.boot, seen, owns));
         drained.into_iter().for_each(|(agent_id, order, on)| self.allocators.note_drained(agent_id, order, on));
+        self.move_sections(now, fx);
     }
 
     /// At each beat: who was heard, what was raised, and proposals again that were not confirmed.
