@@ -40,6 +40,8 @@ pub struct Plan {
     pub depth: usize,
     /// Open loop: requests a second over all connections. `None`: closed loop.
     pub rate: Option<f64>,
+    /// Send each request once, and measure until all are answered.
+    pub once: bool,
     /// Time before anything is measured.
     pub warmup: Duration,
     /// Time that is measured.
@@ -88,6 +90,8 @@ struct Run {
     seen: Seen,
     /// Requests of the open loop that were sent.
     issued: u64,
+    /// How often something was sent on a connection.
+    sends: usize,
 }
 
 /// Runs the plan.
@@ -141,6 +145,7 @@ fn go(plan: Plan, points: Option<Vec<Point>>) -> Result<(Figures, Vec<Point>)> {
         bytes: 0,
         seen: Seen::default(),
         issued: 0,
+        sends: 0,
         plan,
     };
     let figures = run.go(&mut poll)?;
@@ -166,7 +171,7 @@ impl Run {
                     answers_before = 0;
                     measured = Some((Instant::now(), self.plan.pid.and_then(processor_time)));
                 }
-                Some((since, processor)) if since.elapsed() >= self.plan.duration => {
+                Some((since, processor)) if self.is_over(since) => {
                     bar.finish_and_clear();
                     return Ok(self.figures(since.elapsed(), processor));
                 }
@@ -197,8 +202,19 @@ impl Run {
         }
     }
 
+    fn is_over(&self, since: Instant) -> bool {
+        match self.plan.once {
+            true => self.all_sent() && self.idle.len() == self.connections.len(),
+            false => since.elapsed() >= self.plan.duration,
+        }
+    }
+
+    fn all_sent(&self) -> bool {
+        self.plan.once && self.sends >= self.requests.len()
+    }
+
     fn bar(&self) -> ProgressBar {
-        if !self.plan.progress {
+        if !self.plan.progress || self.plan.once {
             return ProgressBar::hidden();
         }
         let total = self.plan.warmup + self.plan.duration;
@@ -219,7 +235,7 @@ impl Run {
 
     /// Sends on idle connections what is to be sent now.
     fn issue(&mut self) -> Result<()> {
-        while !self.idle.is_empty() {
+        while !self.idle.is_empty() && !self.all_sent() {
             let now = self.now();
             let began = match self.plan.rate {
                 None => now,
@@ -237,6 +253,7 @@ impl Run {
                 (connection.began, connection.written, connection.waiting) = (began, 0, self.plan.depth);
                 connection.sends = self.next;
                 self.next = (self.next + 1) % self.requests.len().max(1);
+                self.sends += 1;
             }
             self.write(nth)?;
         }

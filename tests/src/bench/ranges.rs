@@ -25,12 +25,16 @@ const SEQUENCE: &str = "bench-sequence";
 const KEYS: usize = 1_000;
 /// In a lane's arguments: the number of the round.
 const ROUND: &str = "{round}";
-/// How long both agents may take to have sections.
-const PLACED: Duration = Duration::from_secs(20);
 /// The plot of the steady load, beside the page.
 const PLOT: &str = "segments.svg";
-/// Sections that are used once, so that they have an owner.
-const SECTIONS: u32 = 16;
+/// A sequence that lets both agents serve sections before the one that is measured is used.
+const BEFORE: &str = "bench-before";
+/// How long agents take to announce that they serve sections.
+const ANNOUNCED: Duration = Duration::from_secs(4);
+/// New keys are so far from all others.
+const NEW_AT: u32 = 1_000_000;
+/// Lanes that ask for new keys, each for other ones.
+const NEW_LANES: u32 = 6;
 
 /// How thoroughly to measure.
 #[derive(Clone, Debug)]
@@ -39,6 +43,8 @@ pub struct Plan {
     pub rounds: usize,
     /// How long each turn is, in milliseconds.
     pub turn_ms: u64,
+    /// Keys that nobody used before in each round.
+    pub new_keys: u32,
     /// How long each steady load is.
     pub steady: Duration,
     /// The page in which the part on segments and sequences is put anew, if it is.
@@ -52,6 +58,8 @@ struct Lane {
     /// Numbers of an answer.
     each: f64,
     args: Vec<String>,
+    /// Of a lane that asks for each key once: the first key in the first round, and how many each round has.
+    new: Option<(u32, u32)>,
     runs: Vec<Figures>,
 }
 
@@ -78,6 +86,10 @@ const PAIRS: &[(&str, &str)] = &[
     ("sequence_many", "incr_always_many"),
     ("client_many", "incr_memory_many"),
     ("client_many", "incr_always_many"),
+    ("new_one", "incr_memory_new_one"),
+    ("new_one", "incr_always_new_one"),
+    ("new_many", "incr_memory_new_many"),
+    ("new_many", "incr_always_new_many"),
 ];
 
 /// Where the load goes.
@@ -94,7 +106,7 @@ impl Targets {
     /// A lane with these arguments, which are separated by spaces.
     fn lane(key: &'static str, name: &'static str, each: usize, args: &str) -> Lane {
         let args = args.split_whitespace().map(str::to_owned).collect();
-        Lane { key, name, each: each as f64, args, runs: Vec::new() }
+        Lane { key, name, each: each as f64, args, new: None, runs: Vec::new() }
     }
 
     /// At the first agent, by HTTP.
@@ -112,6 +124,22 @@ impl Targets {
         Self::lane(key, name, each, &args)
     }
 
+    /// Keys that nobody used: one a call, and 10,000 a call. Redis's keys are other ones in each round, too.
+    fn new_keys(&self, n: u32) -> Group {
+        let (batch, first) = (BATCH as u32, self.first_keys.first().copied().unwrap_or(0).saturating_add(NEW_AT));
+        let one = format!("--path /sequence/{SEQUENCE}/{{key}} --keys {n}");
+        let many = format!("--path /sequence/{SEQUENCE} --body-keys {batch} --connections 4 --keys {}", n / batch);
+        let mut lanes = vec![self.http("new_one", "GET /sequence/NAME/KEY", 1, &one)];
+        lanes.extend(self.incr(["incr_memory_new_one", "incr_always_new_one"], &format!("--keys {n}")));
+        lanes.push(self.http("new_many", "POST /sequence/NAME, 10,000 keys", BATCH, &many));
+        let whole = format!("--keys {n} --depth {batch} --connections 4");
+        lanes.extend(self.incr(["incr_memory_new_many", "incr_always_new_many"], &whole));
+        for (lane, nth) in lanes.iter_mut().zip(0..) {
+            lane.new = Some((first.saturating_add(n.saturating_mul(nth)), n.saturating_mul(NEW_LANES)));
+        }
+        Group { title: "Keys that nobody used, each asked for once: 64 connections, and 10,000 at once over 4", lanes }
+    }
+
     /// At both Redis servers, if there are some.
     fn incr(&self, keys: [&'static str; 2], more: &str) -> impl Iterator<Item = Lane> {
         let names = ["Redis INCR, in memory", "Redis INCR, appendfsync always"];
@@ -126,7 +154,7 @@ impl Targets {
     }
 }
 
-fn groups(to: &Targets) -> Vec<Group> {
+fn groups(to: &Targets, new_keys: u32) -> Vec<Group> {
     let first = to.first_keys.first().copied().unwrap_or(0);
     let one_key = format!("--path /sequence/{SEQUENCE}/{{key}} --first-key {first} --keys {KEYS}");
     let (segment, uniq64) = (format!("--path /segment/{SEGMENT} --check decimal"), "--check decimal");
@@ -169,6 +197,7 @@ fn groups(to: &Targets) -> Vec<Group> {
         Group { title: "One number a call, 16 calls pipelined on each of 64 connections", lanes: pipelined },
         Group { title: "Batches of 10,000", lanes: batches },
         Group { title: "10,000 keys at once; Redis: 10,000 INCR pipelined; 4 connections", lanes: many },
+        to.new_keys(new_keys),
     ]
 }
 
@@ -176,7 +205,13 @@ fn turn(lane: &mut Lane, turn_ms: u64, round: usize) -> Result<()> {
     let args = lane.args.iter().map(|arg| arg.replace(ROUND, &round.to_string()));
     let mut command = Command::new("taskset");
     command.args(["-c", GENERATOR_CORE]).arg(std::env::current_exe()?).args(args);
-    command.args(["--warmup", "300ms", "--duration", &format!("{turn_ms}ms")]);
+    match lane.new {
+        Some((first, span)) => {
+            let first = first.saturating_add(span.saturating_mul(u32::try_from(round)?));
+            command.args(["--once", "--first-key", &first.to_string()]);
+        }
+        None => drop(command.args(["--warmup", "300ms", "--duration", &format!("{turn_ms}ms")])),
+    }
     let ended = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
     if !ended.status.success() {
         bail!("the load '{}' failed: {}", lane.key, String::from_utf8_lossy(&ended.stdout));
@@ -195,29 +230,22 @@ async fn register(cluster: &Cluster, name: &str, definition: &str) -> Result<()>
     Ok(())
 }
 
-/// The first keys of a section of each agent. Agents get sections when those are used, and even out what they have.
+/// The first key of the widest range of sections of each agent.
 async fn first_keys(cluster: &Cluster, agents: &[String]) -> Result<Vec<u32>> {
-    let (url, client) = (cluster.agent_url(0, &format!("sequences/{SEQUENCE}/routes"))?, &cluster.client);
-    let keys = |document: &serde_json::Value| -> Option<Vec<u32>> {
+    let url = cluster.agent_url(0, &format!("sequences/{SEQUENCE}/routes"))?;
+    let document = cluster.client.get(&url).await?.json()?;
+    let keys = || -> Option<Vec<u32>> {
         let per_section = u32::try_from(document.get("keys_per_section")?.as_u64()?).ok()?;
         let routes = document.get("routes")?.as_array()?;
+        let ends = |route: &serde_json::Value| Some((route.get("from")?.as_u64()?, route.get("to")?.as_u64()?));
         let of = |agent: &String| {
-            let route = routes.iter().find(|route| route.get("http").and_then(|http| http.as_str()) == Some(agent))?;
-            u32::try_from(route.get("from")?.as_u64()?).ok()?.checked_mul(per_section)
+            let its = routes.iter().filter(|route| route.get("http").and_then(|http| http.as_str()) == Some(agent));
+            let (from, _) = its.filter_map(ends).max_by_key(|(from, to)| to.saturating_sub(*from))?;
+            u32::try_from(from).ok()?.checked_mul(per_section)
         };
-        Some(agents.iter().filter_map(of).collect())
+        agents.iter().map(of).collect()
     };
-    let mut known = Vec::new();
-    let began = std::time::Instant::now();
-    while known.len() < agents.len() && began.elapsed() < PLACED {
-        for section in 0..SECTIONS {
-            client.get(&cluster.agent_url(0, &format!("sequence/{SEQUENCE}/{}", section * 100_000))?).await?;
-        }
-        known = keys(&client.get(&url).await?.json()?).unwrap_or_default();
-        tokio::time::sleep(Duration::from_millis(500)).await;
-    }
-    ensure!(!known.is_empty(), "no agent serves a section");
-    Ok(known)
+    keys().with_context(|| format!("not every agent serves sections: {document}"))
 }
 
 /// Uses each key once, so that its section is loaded where it will be asked for.
@@ -251,7 +279,11 @@ pub async fn run(plan: Plan) -> Result<()> {
         eprintln!("redis-server is not installed: its figures are left out");
     }
     register(&cluster, SEGMENT, LARGE_STEPS).await?;
-    register(&cluster, SEQUENCE, r#"{"kind":"sequence"}"#).await?;
+    for name in [BEFORE, SEQUENCE] {
+        register(&cluster, name, r#"{"kind":"sequence"}"#).await?;
+        cluster.all_give(&format!("sequence/{name}/0")).await?;
+        tokio::time::sleep(ANNOUNCED).await;
+    }
     let mut agents = Vec::new();
     for agent in &cluster.agents {
         agents.push((agent.daemon.http, agent.rpc_listen, agent.daemon.pid().context("an agent has ended")?));
@@ -266,7 +298,7 @@ pub async fn run(plan: Plan) -> Result<()> {
         redis: servers.as_ref().map(|servers| servers.each_ref().map(|server| (server.address, server.pid))),
         first_keys,
     };
-    let mut groups = groups(&targets);
+    let mut groups = groups(&targets, plan.new_keys);
     for round in 0..plan.rounds {
         for name in ["text", "packed"] {
             register(&cluster, &format!("{name}-{round}"), r#"{"kind":"uniq64","scope":"own"}"#).await?;
@@ -385,12 +417,14 @@ mod tests {
     fn every_pair_is_measured() {
         let server = ("127.0.0.1:1".parse().unwrap(), 1);
         let targets = Targets { agent: server, agents: Vec::new(), redis: Some([server; 2]), first_keys: vec![0] };
-        let groups = groups(&targets);
+        let groups = groups(&targets, 20_000);
         let keys: Vec<&str> = groups.iter().flat_map(|group| &group.lanes).map(|lane| lane.key).collect();
         for (ours, other) in PAIRS {
             assert!(keys.contains(ours) && keys.contains(other), "{ours} {other}");
         }
         let different: std::collections::BTreeSet<_> = keys.iter().collect();
         assert_eq!(different.len(), keys.len());
+        let new: Vec<_> = groups.iter().flat_map(|group| &group.lanes).filter_map(|lane| lane.new).collect();
+        assert_eq!(new.len(), NEW_LANES as usize);
     }
 }

@@ -63,6 +63,7 @@ pub async fn measure(cluster: &mut Cluster, rounds: usize, duration: Duration) -
             connections: 64,
             depth: 1,
             rate: Some(RATE),
+            once: false,
             warmup: WARMUP,
             duration,
             check: Some(super::check::Form::Decimal),

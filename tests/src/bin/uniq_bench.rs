@@ -89,6 +89,10 @@ struct Loop {
     #[arg(long, value_name = "PER_SECOND")]
     rate: Option<f64>,
 
+    /// Send each request once, and measure from the first to the last answer, e.g. to ask for new keys; --depth is to divide their number
+    #[arg(long, conflicts_with = "rate")]
+    once: bool,
+
     /// Check that no ID comes twice; says how the IDs in the answers are written
     #[arg(long, value_name = "FORM")]
     check: Option<Check>,
@@ -113,8 +117,8 @@ struct Http {
     #[command(flatten)]
     keys: Keys,
 
-    /// POST so many keys, one a line, from the first key on
-    #[arg(long, value_name = "N", conflicts_with = "keys")]
+    /// POST so many keys, one a line, from the first key on; --keys is for how many such requests with other keys then
+    #[arg(long, value_name = "N")]
     body_keys: Option<u32>,
 
     /// The Accept header, e.g. application/octet-stream; none if it is not given
@@ -141,7 +145,7 @@ struct Resp {
 #[derive(Args)]
 struct Keys {
     /// Different keys, asked for in turn
-    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     keys: u32,
 
     /// The first key
@@ -209,6 +213,10 @@ struct Ranges {
     /// How long each turn is, in milliseconds
     #[arg(long, default_value_t = 700, value_name = "MS")]
     turn_ms: u64,
+
+    /// Keys that nobody used before in each round, a multiple of 10,000
+    #[arg(long, default_value_t = 200_000, value_name = "N", value_parser = clap::value_parser!(u32).range(10_000..=2_000_000))]
+    new_keys: u32,
 
     /// How long each steady load on small segments is
     #[arg(long, default_value = "8s", value_parser = humantime::parse_duration, value_name = "TIME")]
@@ -375,9 +383,9 @@ fn run(cli: Cli) -> Result<ExitCode> {
             runtime.block_on(compare::run(compare::Plan { rounds: rounds.into(), turn_ms, report, in_process }))?;
             return Ok(ExitCode::SUCCESS);
         }
-        Command::Ranges(Ranges { rounds, turn_ms, steady, report }) => {
+        Command::Ranges(Ranges { rounds, turn_ms, new_keys, steady, report }) => {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(ranges::run(ranges::Plan { rounds: rounds.into(), turn_ms, steady, report }))?;
+            runtime.block_on(ranges::run(ranges::Plan { rounds: rounds.into(), turn_ms, new_keys, steady, report }))?;
             return Ok(ExitCode::SUCCESS);
         }
         Command::First(First { bins, parts }) => {
@@ -414,8 +422,9 @@ fn http_requests(http: &Http) -> Vec<Vec<u8>> {
     match http.body_keys {
         None => keys.requests(&http.path, |path| http_request(&host, path, accept)),
         Some(n) => {
-            let lines: String = (0..n).map(|nth| format!("{}\n", keys.first_key.saturating_add(nth))).collect();
-            vec![http_post(&host, &http.path, accept, lines.as_bytes())]
+            let bodies = (0..keys.keys).map(|body| keys.first_key.saturating_add(body.saturating_mul(n)));
+            let lines = |from: u32| -> String { (0..n).map(|nth| format!("{}\n", from.saturating_add(nth))).collect() };
+            bodies.map(|from| http_post(&host, &http.path, accept, lines(from).as_bytes())).collect()
         }
     }
 }
@@ -428,7 +437,8 @@ fn plan(common: &Common, how: &Loop, protocol: Protocol, requests: Vec<Vec<u8>>)
         connections: common.connections,
         depth: how.depth,
         rate: how.rate,
-        warmup: common.warmup,
+        once: how.once,
+        warmup: if how.once { Duration::ZERO } else { common.warmup },
         duration: common.duration,
         check: how.check.map(Check::form),
         pid: common.pid,

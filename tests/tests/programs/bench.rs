@@ -20,6 +20,7 @@ fn plan(cluster: &Cluster, path: &str, accept: Option<&str>, form: Form) -> Plan
         connections: 8,
         depth: 1,
         rate: None,
+        once: false,
         warmup: Duration::ZERO,
         duration: A_MOMENT,
         check: Some(form),
