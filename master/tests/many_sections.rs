@@ -284,8 +284,8 @@ fn all_sections_of_a_name_are_moved_as_a_few_ranges() {
     assert!(pair.ledgers[0].sections().len() < 50 && pair.most < 200);
 }
 
-/// What an owner leaves is shared as one, and rows that are beside each other then are joined: else each change of owners would make as many
-/// of each row as there are agents.
+/// Sections that an owner leaves are shared as one lot, and rows that are beside each other then are joined: else each change of owners would
+/// make as many of each row as there are agents.
 #[test]
 fn owners_that_come_and_go_leave_no_more_rows_than_a_few() {
     let all = 1_u32 << 31;
@@ -309,7 +309,7 @@ fn owners_that_come_and_go_leave_no_more_rows_than_a_few() {
     assert_eq!(owned, all, "none is lost");
 }
 
-/// What is proposed is served by nobody before it is confirmed: with the other master gone that could take hours.
+/// Sections that are proposed are served by nobody before that is confirmed: with the other master gone that could take hours.
 #[test]
 fn nothing_is_moved_for_the_load_while_the_other_master_says_nothing() {
     let known = vec![sections(0, 2_000, 1, 500)];
@@ -322,7 +322,8 @@ fn nothing_is_moved_for_the_load_while_the_other_master_says_nothing() {
     pair.cut = true;
     for _ in 0..4 {
         pair.pass(1);
-        [1, 2].map(|session| pair.kept(1, session));
+        pair.kept(1, 1);
+        pair.kept(1, 2);
         assert_eq!(pair.ledgers.each_ref().map(|ledger| ledger.sections().preps_len()), [0, 0]);
     }
     pair.connect();
@@ -403,7 +404,7 @@ fn a_raise_makes_no_row_more_than_there_may_be() {
     }
 }
 
-/// What is answered is held: a row that is raised whole can become one with the next, of which the same question wants a step, too.
+/// An answer is kept: a row that is raised whole can become one with the next, of which the same question wants a step, too.
 #[test]
 fn no_raise_of_a_question_takes_back_what_another_one_was_answered() {
     let most = u32::try_from(SECTIONS_OF_NAME_MAX).unwrap();

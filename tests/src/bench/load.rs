@@ -90,7 +90,7 @@ struct Run {
     seen: Seen,
     /// Requests of the open loop that were sent.
     issued: u64,
-    /// How often something was sent on a connection.
+    /// Times that something was sent on a connection.
     sends: usize,
 }
 

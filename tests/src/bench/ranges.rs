@@ -29,7 +29,7 @@ const ROUND: &str = "{round}";
 const PLOT: &str = "segments.svg";
 /// A sequence that lets both agents serve sections before the one that is measured is used.
 const BEFORE: &str = "bench-before";
-/// How long agents take to announce that they serve sections.
+/// Time in which agents announce that they serve sections.
 const ANNOUNCED: Duration = Duration::from_secs(4);
 /// New keys are so far from all others.
 const NEW_AT: u32 = 1_000_000;
