@@ -309,6 +309,31 @@ fn owners_that_come_and_go_leave_no_more_rows_than_a_few() {
     assert_eq!(owned, all, "none is lost");
 }
 
+/// A section in use is a step ahead of those beside it after each change of owners. Where a step is a part of all numbers that counts, they would
+/// be at the end of theirs before one of them was given.
+#[test]
+fn sections_of_which_a_step_is_dear_are_moved_without_a_gap() {
+    let step = 134_000_000;
+    let definition = Definition::Sequence(SequenceSpec {
+        width: Some(32),
+        step: Some(step),
+        solo_allowance: Some(2 * u64::from(step)),
+        ..SequenceSpec::default()
+    });
+    let namespace = Namespace::define(name(), &definition).unwrap();
+    let (key, value) = (SettingKey::Namespace(name()), SettingValue::Namespace(Box::new(namespace)));
+    let setting = Setting { key, version: 1, value, actor: Actor::new("olga", ""), at: WallMs(0) };
+    let known = vec![sections(0, 1, 1, step.into()), sections(1, 100, 1, 0)];
+    let mut pair = Pair::of(vec![setting], [known.clone(), known], [false, false]);
+    for _ in 0..10 {
+        pair.kept(0, 2);
+        pair.kept(1, 2);
+        pair.pass(1);
+    }
+    assert_eq!(pair.ledgers[0].sections().count_of(SessionId(2), &name()), 100);
+    assert_eq!([0, 1, 99].map(|at| pair.max_seq(0, at)), [step.into(), 0, 0]);
+}
+
 /// Sections that are proposed are served by nobody before that is confirmed: with the other master gone that could take hours.
 #[test]
 fn nothing_is_moved_for_the_load_while_the_other_master_says_nothing() {

@@ -10,18 +10,13 @@ use super::section::SectionState;
 use common::lease::Generation;
 use common::namespace::GeneratorName;
 use common::rpc::ranges::{RAISED_MAX, Raise, Raised, RaisedSections, SectionReceipt, ShownReceipt};
-use common::sequence::{Section, SectionRange, SequenceDefinition};
+use common::sequence::{Section, SectionRange, SequenceDefinition, is_step_cheap};
 use common::time::BootMs;
 use rangemap::RangeMap;
 use std::ops::Range;
 
 /// Ranges that are kept of one name: more than masters have of it. Where there might be more, sections are raised one by one.
 const LOADS_MAX: usize = 1 << 17;
-/// Steps that a key's numbers have to have for sections to be loaded together: each load takes one of all of them.
-const STEPS_MIN: u64 = 1 << 16;
-/// Steps that one master has to be able to grant alone for sections to be loaded together.
-const STEPS_ALONE_MIN: u64 = 64;
-
 /// Sections that a master raised at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Load {
@@ -194,11 +189,8 @@ impl Loads {
     }
 }
 
-/// Tells whether a step of each section around one is next to nothing of its numbers.
 fn is_cheap(definition: &SequenceDefinition) -> bool {
-    let step = u64::from(definition.step());
-    let lasts = step.saturating_mul(STEPS_MIN) <= definition.width().last();
-    lasts && step.saturating_mul(STEPS_ALONE_MIN) <= definition.solo_allowance()
+    is_step_cheap(definition.step().into(), definition.width().last(), definition.solo_allowance())
 }
 
 #[cfg(test)]

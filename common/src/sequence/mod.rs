@@ -170,6 +170,17 @@ pub enum InvalidSequence {
     Set(#[from] NameError),
 }
 
+/// Steps that a key's numbers have to have for sections to be loaded, and to be moved, together: each load takes one of all of them.
+const STEPS_MIN: u64 = 1 << 16;
+/// Steps that one master has to be able to grant alone for that.
+const STEPS_ALONE_MIN: u64 = 64;
+
+/// Tells whether a step of each section around one is next to nothing of its numbers, the last of which is `last`, and of the `allowance` that
+/// one master may grant alone.
+pub const fn is_step_cheap(step: u64, last: u64, allowance: u64) -> bool {
+    step.saturating_mul(STEPS_MIN) <= last && step.saturating_mul(STEPS_ALONE_MIN) <= allowance
+}
+
 impl SequenceDefinition {
     /// What was said, with all that is left out.
     ///

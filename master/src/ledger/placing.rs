@@ -6,7 +6,7 @@ use super::agreement::Agreement;
 use super::state::Ledger;
 use crate::lease::Effects;
 use crate::section::allocators::{Allocator, NETWORK_MAX};
-use crate::section::placement::{self, Candidate, NEAR};
+use crate::section::placement::{self, AHEAD, Candidate, NEAR};
 use crate::section::{Owned, PREPS_MAX, Piece, SECTIONS_MAX, SECTIONS_OF_NAME_MAX, SectionMap, Terms};
 use common::lease::{Generation, Lease};
 use common::namespace::GeneratorName;
@@ -110,9 +110,11 @@ where
         }
         // Those that somebody had are shared as one: else each of many ranges would be cut into as many as there are agents, time and again.
         let mut lots: BTreeMap<(GeneratorName, Option<Section>), Vec<Piece>> = BTreeMap::new();
+        let mut left = PREPS_MAX;
         for range in ranges {
             let Some((terms, _)) = self.terms_at_home(&range.name) else { continue };
-            for piece in self.givable(&range, &terms) {
+            for piece in self.givable(&range, &terms, left) {
+                left = left.saturating_sub(1);
                 let new = piece.held.is_none().then_some(piece.range.from);
                 lots.entry((range.name.clone(), new)).or_default().push(piece);
             }
@@ -123,8 +125,10 @@ where
             pieces.sort_unstable_by_key(|piece| piece.range.from);
             let Some((terms, set)) = self.terms_at_home(&name) else { continue };
             let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else { continue };
-            let hull = SectionRange { to: last.range.to, ..first.range.clone() };
             let sections = pieces.iter().fold(0, |sum: u32, piece| sum.saturating_add(piece.range.len()));
+            // A few go to one, beside the first of them; of more each end is somebody's.
+            let to = if u64::from(sections) > AHEAD { last.range.to } else { first.range.to };
+            let hull = SectionRange { to, ..first.range.clone() };
             let living = candidates.entry(set.clone()).or_insert_with(|| self.candidates(now, &set));
             let shares = match new {
                 Some(from) => placement::deal(&self.of_name(living, &name, &terms), terms.weight, (from.0, sections)),
@@ -132,7 +136,7 @@ where
             };
             let mut pieces = VecDeque::from(pieces);
             for (to, share) in shares {
-                let taken = self.propose_some(&mut pieces, to, (share, terms.step), fx, &mut proposals);
+                let taken = self.propose_some(&mut pieces, to, (share, &terms), fx, &mut proposals);
                 let bytes = terms.weight.saturating_mul(taken.into());
                 living.iter_mut().filter(|it| it.session == to).for_each(|it| {
                     it.assigned = it.assigned.saturating_add(bytes);
@@ -160,7 +164,7 @@ where
         &mut self,
         pieces: &mut VecDeque<Piece>,
         to: SessionId,
-        (share, step): (u32, u64),
+        (share, terms): (u32, &Terms),
         fx: &mut Effects,
         proposals: &mut Vec<SectionRecord>,
     ) -> u32 {
@@ -178,7 +182,8 @@ where
             let is_there = piece.held.as_ref().is_some_and(|held| held.owner.session == to);
             some.extend((!is_there).then_some(piece));
         }
-        let preps = joined(some, step).iter().filter_map(|piece| self.propose_to(piece, to, 0, fx)).collect::<Vec<_>>();
+        let preps =
+            joined(some, terms).iter().filter_map(|piece| self.propose_to(piece, to, 0, fx)).collect::<Vec<_>>();
         let taken = preps.iter().fold(0, |sum: u32, prep| sum.saturating_add(prep.range.len()));
         proposals.extend(preps);
         taken
@@ -191,11 +196,11 @@ where
         self.is_home_of(name).then_some((terms, set))
     }
 
-    /// The sections of a range that may be given to somebody now.
-    fn givable(&self, range: &SectionRange, terms: &Terms) -> Vec<Piece> {
+    /// The sections of a range that may be given to somebody now, `max` pieces at most: each is written, and answered, by itself.
+    fn givable(&self, range: &SectionRange, terms: &Terms, max: usize) -> Vec<Piece> {
         let range = SectionRange { to: range.to.min(Section(terms.sections)), ..range.clone() };
         let room = self.room_for(&range.name).is_ok();
-        self.sections.pieces(&range).filter(|it| it.prep.is_none() && (room || it.held.is_some())).collect()
+        self.sections.pieces(&range).filter(|it| it.prep.is_none() && (room || it.held.is_some())).take(max).collect()
     }
 
     /// Whether a section that nobody was given before may be given to somebody: of all names together, and of this one.
@@ -366,8 +371,10 @@ where
         let (mut proposals, mut moved) = (Vec::new(), 0_u32);
         for set in sets {
             let mut candidates = self.candidates(now, &set);
+            let lightest = candidates.iter().map(|it| (it.session, self.lightest(it.session, &set)));
+            let lightest: BTreeMap<SessionId, Option<u64>> = lightest.collect();
             loop {
-                let weight = candidates.iter().filter_map(|it| self.lightest(it.session, &set)).min();
+                let weight = candidates.iter().filter_map(|it| *lightest.get(&it.session)?).min();
                 let Some((from, to)) = weight.and_then(|weight| placement::uneven(&candidates, weight)) else { break };
                 let names = self.evening_out(&candidates, (from, to), &set);
                 let apart = names.iter().fold(0, |sum: u128, (_, _, apart)| sum.saturating_add(*apart));
@@ -384,7 +391,7 @@ where
                     let part = u32::try_from(part).unwrap_or(u32::MAX).min(most.saturating_sub(moved));
                     let share = placement::evening(&candidates, terms.weight, (from, to), part);
                     let mut pieces = self.last_of(from, &name, share);
-                    let taken = self.propose_some(&mut pieces, to, (share, terms.step), fx, &mut proposals);
+                    let taken = self.propose_some(&mut pieces, to, (share, &terms), fx, &mut proposals);
                     moved = moved.saturating_add(taken);
                     placement::moved(&mut candidates, (from, to), terms.weight.saturating_mul(taken.into()));
                 }
@@ -401,7 +408,7 @@ where
         let (mut pieces, mut left) = (VecDeque::new(), most);
         let listed = self.sections.listed(session).into_iter();
         for (row, _) in listed.flat_map(|listed| listed.rows_of(name, 0, u32::MAX).rev()) {
-            if left == 0 {
+            if left == 0 || pieces.len() >= PREPS_MAX {
                 break;
             }
             let from = Section(row.start.max(row.end.saturating_sub(left)));
@@ -570,19 +577,20 @@ where
     }
 }
 
-/// Pieces beside each other as one, if their bounds are no more than a step apart: whoever has them next begins above the greatest, and they
-/// become one row again.
-fn joined(pieces: Vec<Piece>, step: u64) -> Vec<Piece> {
+/// Pieces beside each other as one, if their bounds are no more than a step apart, and that is next to nothing: whoever has them next begins
+/// above the greatest, and they become one row again.
+fn joined(pieces: Vec<Piece>, terms: &Terms) -> Vec<Piece> {
     let mut joined: Vec<(Piece, u64)> = Vec::new();
     for piece in pieces {
         if let Some((last, least)) = joined.last_mut()
             && let (Some(before), Some(held)) = (&mut last.held, &piece.held)
             && last.range.to == piece.range.from
-            && before.max_seq.max(held.max_seq).saturating_sub(held.max_seq.min(*least)) <= step
+            && let greatest = before.max_seq.max(held.max_seq)
+            && greatest.saturating_sub(held.max_seq.min(*least)) <= terms.joined_within(greatest)
         {
             last.range.to = piece.range.to;
             *least = held.max_seq.min(*least);
-            (before.g, before.max_seq) = (before.g.max(held.g), before.max_seq.max(held.max_seq));
+            (before.g, before.max_seq) = (before.g.max(held.g), greatest);
         } else {
             let least = piece.held.as_ref().map_or(0, |held| held.max_seq);
             joined.push((piece, least));

@@ -34,7 +34,8 @@ where
 
     /// Compares what an allocator can prove of sections with what this ledger knows, once the tables are exchanged. A section is listed
     /// for an owner only when both ledgers hold that owner's `g`, as a record or as a proposal: who can prove a higher one was given the
-    /// section by ledgers that have forgotten it since, with its name or without. `of`: those of them that are looked at.
+    /// section by ledgers that have forgotten it since, with its name or without. `of`: those of them that are looked at. Whether it proves
+    /// what it says, if that was looked at.
     ///
     /// # Errors
     /// [`Refusal::Reverted`] if both ledgers have.
@@ -45,26 +46,25 @@ where
         shown: &ShownReceipt,
         of: &SectionRange,
         fx: &mut Effects,
-    ) -> Result<(), Refusal> {
+    ) -> Result<bool, Refusal> {
         let ShownReceipt { sections, g, .. } = shown;
         let is_shown = sections.from <= of.from && of.to <= sections.to;
         if !self.is_complete() || !is_shown {
-            return Ok(());
+            return Ok(false);
         }
-        // Of one section a look costs less than a proof, and nearly always ends it. Of a range it may cost as much as there are rows, which
-        // only masters can have put together.
+        // Of one section a look costs less than a proof, and nearly always ends it. Of a range it may cost as much as there are rows.
         if of.len() == 1 && self.sections.first_below(of, *g).is_none() || !self.shows_sections(session, shown) {
-            return Ok(());
+            return Ok(false);
         }
-        let Some(forgotten) = self.sections.first_below(of, *g) else { return Ok(()) };
+        let Some(forgotten) = self.sections.first_below(of, *g) else { return Ok(true) };
         // Of a name that gives no numbers any more nothing can be given twice. One that is unknown was forgotten, too: its owner, or another
         // agent, registers it again.
         if self.is_retired(&sections.name) {
-            return Ok(());
+            return Ok(true);
         }
         // A floor expects just this.
         if self.caution.floor.is_some_and(|floor| now.wall < floor.until) {
-            return Ok(());
+            return Ok(true);
         }
         self.on_reverted(Alarm::RevertedSection(forgotten), fx);
         Err(Refusal::Reverted)

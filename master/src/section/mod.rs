@@ -76,7 +76,7 @@ pub use map::{ChangedRows, SectionMap};
 pub use table::{ChangedRecords, Piece, SectionTable};
 
 use common::lease::Generation;
-use common::sequence::{SECTION_LEN, SectionOwner, SectionRange, SectionRecord, SequenceDefinition};
+use common::sequence::{SECTION_LEN, SectionOwner, SectionRange, SectionRecord, SequenceDefinition, is_step_cheap};
 use std::sync::Arc;
 
 /// Rows of records and proposals of all names. With as many no further section is given to anybody, and none is raised that would split a row.
@@ -160,6 +160,12 @@ impl Terms {
     /// Those of a name of which nothing is known here, though sections of it are: the widest.
     pub const UNKNOWN: Self =
         Self { step: 1, first: 1, last: (1 << 63) - 1, allowance: 1 << 59, sections: u32::MAX, weight: u64::MAX };
+
+    /// How far apart two bounds may be for their sections to become one row when they are moved together: what that costs at most.
+    pub fn joined_within(&self, greatest: u64) -> u64 {
+        let cheap = greatest < self.last && is_step_cheap(self.step, self.last, self.allowance);
+        if cheap { self.step } else { 0 }
+    }
 }
 
 #[cfg(test)]

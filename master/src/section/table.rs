@@ -388,8 +388,10 @@ impl SectionTable {
             {
                 if let Some(count) = counts.get_mut(&range.name) {
                     *count = count.saturating_sub(range.len());
+                    if *count == 0 {
+                        counts.remove(&range.name);
+                    }
                 }
-                counts.retain(|_, count| *count > 0);
                 if counts.is_empty() {
                     self.counts.remove(&session);
                     self.owners.remove(&session);
