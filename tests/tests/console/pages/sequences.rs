@@ -108,12 +108,24 @@ async fn is_short_on_a_phone(cluster: &Cluster, browser: &Browser, home: &str) -
     let wide = json!({"name": "wide", "kind": "sequence", "keys_per_section": 1_000, "step": 100});
     let console = cluster.masters[0].daemon.http;
     ensure!(cluster.client.change(console, "/api/namespaces", &wide).await?.status == 201, "it is registered");
+    // Both agents are given sections of it if neither counts as drained at the master that gives them.
+    let undrained = || async {
+        let known =
+            cluster.client.console(cluster.masters[1].daemon.http, "/api/allocators").await.ok()?.json().ok()?;
+        let drained = |row: &serde_json::Value| row["draining"] == true;
+        (!known.as_array()?.iter().any(drained)).then_some(())
+    };
+    until("the other master knows that nobody is drained", undrained).await?;
     cluster.all_give("sequence/wide/0").await?;
     // Sections in the middle of what the other one has: each is a row then, and so is what is on either side.
-    let rows = cluster.client.console(console, "/api/sections?name=wide").await?.json()?;
-    let rows = rows.as_array().map(Vec::as_slice).unwrap_or_default();
-    for row in rows.iter().filter(|row| row["owner"]["agent_id"] == "agent-2").take(SCATTERED) {
-        let key = format!("wide/{}", row["from"].as_u64().unwrap_or_default() + 5);
+    let some = || async {
+        let rows = cluster.client.console(console, "/api/sections?name=wide").await.ok()?.json().ok()?;
+        let its = rows.as_array()?.iter().filter(|row| row["owner"]["agent_id"] == "agent-2");
+        let some: Vec<u64> = its.take(SCATTERED).filter_map(|row| Some(row["from"].as_u64()? + 5)).collect();
+        (some.len() == SCATTERED).then_some(some)
+    };
+    for section in until("the other agent serves some of them", some).await?.0 {
+        let key = format!("wide/{section}");
         let order = json!({"to": "agent-1", "confirm": key});
         let moved = cluster.client.change(console, &format!("/api/sections/{key}/move"), &order).await?;
         ensure!(moved.status == 202, "{moved:?}");
