@@ -207,7 +207,7 @@ impl Allocator {
         if self.stood_still.is_some_and(|at| kept.sent <= at) {
             return Ok(BTreeSet::new());
         }
-        let mut anew = None;
+        let mut its_anew = None;
         if let Some(link) = self.links.get_mut(at) {
             if let Some(stood) = link.read(kept) {
                 link.next = kept.received + SpanMs(1);
@@ -217,7 +217,7 @@ impl Allocator {
                 self.links.iter_mut().for_each(|link| link.reading = None);
                 return Err(NotKept::StoodStill(stood.0));
             }
-            anew = link.began_anew;
+            its_anew = link.began_anew;
         }
         if self.heard.is_none_or(|heard| kept.received - heard > self.lease()) {
             self.answered = kept.received;
@@ -233,7 +233,7 @@ impl Allocator {
         let wait = SpanMs(self.lease().max(lease).0.saturating_mul(WAIT_PERCENT) / 100 + 1);
         // A master whose disk was put back lists what it remembers; who was given that since, and is listed nowhere now, serves on until
         // its span ends. And what it forgot it may give anew under the same `g`, at any time.
-        let forgets = anew.is_some_and(|since| kept.received < since + wait);
+        let forgets = its_anew.is_some_and(|since| kept.received < since + wait);
         let again = if forgets { kept.received + wait } else { kept.received };
         let anew = self.links.iter().filter_map(|link| link.began_anew).max().map(|since| since + wait);
         let mut changed = BTreeSet::new();

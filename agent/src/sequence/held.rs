@@ -73,8 +73,8 @@ pub struct Held {
 impl Held {
     /// A master lists these sections, in an answer that came at `received`. What is known of an older owner gives way; of the same owner the
     /// span grows, if this answer says more, and its beginning stays: the wait counts from the answer that listed them first. If the span
-    /// has ended, the next one begins at `again`; or as any other, if it ended before the master that lists them began `anew`: masters that
-    /// were put back may have given them to somebody else since, and now to us under a `g` that we had before.
+    /// has ended, the next one begins at `again`; or as any other, if it ended by `anew`, a wait after a master's newest run was first heard:
+    /// masters that were put back may have given them to somebody else since, and now to us under a `g` that we had before.
     pub fn hear(&mut self, listed: HeldRange, received: BootMs, again: BootMs, anew: Option<BootMs>) {
         let HeldRange { from, to, .. } = listed;
         if from >= to {

@@ -17,6 +17,7 @@ use std::ops::Range;
 
 /// Ranges that are kept of one name: more than masters have of it. Where there might be more, sections are raised one by one.
 const LOADS_MAX: usize = 1 << 17;
+
 /// Sections that a master raised at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Load {

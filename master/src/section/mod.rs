@@ -161,7 +161,7 @@ impl Terms {
     pub const UNKNOWN: Self =
         Self { step: 1, first: 1, last: (1 << 63) - 1, allowance: 1 << 59, sections: u32::MAX, weight: u64::MAX };
 
-    /// How far apart two bounds may be for their sections to become one row when they are moved together: what that costs at most.
+    /// The distance within which bounds of sections that are moved together become the `greatest` of them, in numbers: what that skips at most.
     pub fn joined_within(&self, greatest: u64) -> u64 {
         let cheap = greatest < self.last && is_step_cheap(self.step, self.last, self.allowance);
         if cheap { self.step } else { 0 }
