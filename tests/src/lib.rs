@@ -28,4 +28,5 @@ pub mod recorder;
 pub mod sim;
 pub mod strangers;
 pub mod unshare;
+pub mod variables;
 pub mod wire;

@@ -37,6 +37,8 @@ const NAMES_AFTER: u32 = 5;
 const EARLY: u32 = 10;
 /// Time in which the cluster comes to rest.
 const REST: Duration = Duration::from_secs(2);
+/// Looks, with that time between them, that show the same.
+const SETTLED: u32 = 3;
 /// Time after which masters count one that is silent as away.
 const GONE: Duration = Duration::from_secs(12);
 
@@ -157,8 +159,9 @@ impl Bench {
         for name in KNOWN {
             cluster.all_give(&format!("sequence/{name}/0")).await?;
         }
-        tokio::time::sleep(REST).await;
-        Ok(Self { client: cluster.client.clone(), cluster, table: Table::default(), last: BTreeMap::new() })
+        let bench = Self { client: cluster.client.clone(), cluster, table: Table::default(), last: BTreeMap::new() };
+        bench.settle().await?;
+        Ok(bench)
     }
 
     /// Opens a connection to each agent, if there is none.
@@ -198,8 +201,8 @@ impl Bench {
         Ok(all)
     }
 
-    /// The agent that serves each key, as a master says; none of one that nobody serves.
-    async fn owners(&self, name: &str, keys: &[String]) -> Result<BTreeMap<String, usize>> {
+    /// All ranges of a name's sections and who serves them, as a master says.
+    async fn routes(&self, name: &str) -> Result<Vec<serde_json::Value>> {
         let (mut from, mut routes) = (0, Vec::new());
         loop {
             let page = self.cluster.ask_agent(0, &format!("sequences/{name}/routes?from={from}")).await?.json()?;
@@ -207,9 +210,29 @@ impl Bench {
             routes.extend(of("routes").as_array().cloned().unwrap_or_default());
             match of("next").as_u64() {
                 Some(next) => from = next,
-                None => break,
+                None => return Ok(routes),
             }
         }
+    }
+
+    /// Waits until sections stay where they are: an agent that comes to sequences last is given its part within half a minute.
+    async fn settle(&self) -> Result<()> {
+        let (mut before, mut same) = (Vec::new(), 0);
+        while same < SETTLED {
+            tokio::time::sleep(REST).await;
+            let mut now = Vec::new();
+            for name in KNOWN {
+                now.push(self.routes(name).await?);
+            }
+            same = if now == before { same + 1 } else { 0 };
+            before = now;
+        }
+        Ok(())
+    }
+
+    /// The agent that serves each key, as a master says; none of one that nobody serves.
+    async fn owners(&self, name: &str, keys: &[String]) -> Result<BTreeMap<String, usize>> {
+        let routes = self.routes(name).await?;
         let agents: Vec<String> = self.cluster.agents.iter().map(|agent| agent.daemon.http.to_string()).collect();
         let owner = |key: &String| {
             let section = u64::from(Slot::of(key).ok()?.0 / PER_SECTION);

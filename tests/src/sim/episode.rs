@@ -458,12 +458,15 @@ impl World {
         let left = SECTIONS.into_iter().filter(|section| !served(section));
         let mut stuck: Vec<String> =
             left.map(|section| format!("stuck: section {section} is served by nobody")).collect();
+        // As the masters have them: under the same `g` another one may have had a section before both forgot that.
+        let tables = self.sections_of_both().into_iter().flatten();
+        let records: Vec<SectionRecord> = tables.flat_map(|table| table.records).map(|(record, _)| record).collect();
         for (h, host) in self.hosts.iter().enumerate() {
             let keys = host.proc.as_ref().and_then(|proc| proc.keys.as_ref());
             let Some(session) = keys.and_then(|keys| keys.gives_nothing(host.keys_now(self.t), HANDED_ON)) else {
                 continue;
             };
-            let its = self.oracle.sections().into_iter().filter(|record| record.owner.session == session);
+            let its = records.iter().filter(|record| record.owner.session == session);
             stuck.extend(its.map(|record| format!("stuck: {} is agent {h}'s, which can give nothing", record.range)));
         }
         stuck

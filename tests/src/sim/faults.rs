@@ -392,7 +392,8 @@ impl World {
         }
     }
 
-    /// Whether every agent runs, reaches both masters, has what it was promised still on its disk, and all calendars are right.
+    /// Tells whether every agent runs, reaches both masters and no other in their places, has what it was promised still on its disk, and all
+    /// calendars are right.
     fn all_are_heard(&self) -> bool {
         let reached = |h: usize, m: usize| {
             self.net.open(Node::Host(h), Node::Master(m), self.t)
@@ -409,7 +410,9 @@ impl World {
         let [one, two] = self.current.map(Node::Master);
         let met = self.net.open(one, two, self.t) && self.net.open(two, one, self.t);
         let up = |m: &usize| self.masters[*m].wall_off == 0 && self.masters[*m].paused_until <= self.t;
-        met && self.current.iter().all(up) && (0..self.hosts.len()).all(heard)
+        // Agents on the far side reach a former master or a copy alone, as long as there is one.
+        let alone = self.current.contains(&self.address(0, true));
+        met && alone && self.current.iter().all(up) && (0..self.hosts.len()).all(heard)
     }
 
     fn both_calendars(&mut self) {

@@ -9,15 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 use tests::faults::{Agent, Coverage, Fault, Ledger, Lie, Op};
 use tests::sim::rng::Rng;
+use tests::variables;
 
 /// Agents that are tried at the same time, each in its own folder: most of the time they wait for the disk.
 const AGENTS: u32 = 4;
 const KILLS: u64 = 200;
 const TOLD_EVERY: u64 = 1_000;
-
-fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
-}
 
 /// Calls of each operation. A new one is a new step at which a process can die: it belongs into the tables of
 /// `agent/src/serial_file` and `docs/understand/serial-file.md`.
@@ -90,9 +87,9 @@ fn a_full_or_failing_disk_at_any_call_of_any_operation_is_answered_and_passes() 
 
 #[test]
 fn lives_drawn_from_a_seed_repeat_no_id() {
-    let wanted = setting("UNIQ_FAULT_KILLS", KILLS);
-    let seed = setting("UNIQ_SEED", rand::random::<u32>().into());
-    println!("UNIQ_SEED={seed} UNIQ_FAULT_KILLS={wanted}");
+    let wanted = variables::number_or("UNIQ_FAULT_KILLS", KILLS);
+    let seed = variables::seed();
+    println!("UNIQ_FAULT_KILLS={wanted}");
     let (began, ledger, kills) = (Instant::now(), Arc::new(Ledger::default()), AtomicU64::new(0));
     let coverage = std::thread::scope(|scope| {
         let agents: Vec<_> = (0..AGENTS)

@@ -14,6 +14,7 @@ use tests::cluster::{Cluster, until};
 use tests::gentle::Gentle;
 use tests::lessee::Lessee;
 use tests::strangers::{Speaks, Strangers, Target};
+use tests::variables;
 
 /// How long it lasts if nothing is said, in seconds.
 const SECONDS: u64 = 15;
@@ -71,10 +72,8 @@ async fn look(cluster: &mut Cluster, client: &Client) -> Vec<u64> {
 async fn everything_at_once_ends_nothing() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
-    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
-    let length = Duration::from_secs(number("UNIQ_STRANGERS_SECONDS").unwrap_or(SECONDS));
-    let seed = number("UNIQ_SEED").unwrap_or_else(rand::random);
-    println!("UNIQ_SEED={seed}");
+    let length = Duration::from_secs(variables::number_or("UNIQ_STRANGERS_SECONDS", SECONDS));
+    let seed = variables::seed();
 
     let mut cluster = Cluster::new().unwrap();
     let client = cluster.client.clone();

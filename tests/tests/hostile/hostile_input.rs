@@ -20,6 +20,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use tests::cluster::{Cluster, until_status};
 use tests::lessee::Lessee;
+use tests::variables;
 use tests::wire::{call, frame, method_of};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -93,9 +94,7 @@ fn random_bytes(random: &mut SmallRng, len: usize) -> Vec<u8> {
 }
 
 fn random() -> SmallRng {
-    let seed = std::env::var("UNIQ_SEED").map_or_else(|_| rand::random(), |text| text.parse().expect("a number"));
-    println!("UNIQ_SEED={seed}");
-    SmallRng::seed_from_u64(seed)
+    SmallRng::seed_from_u64(variables::seed())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -17,6 +17,7 @@ use tests::load::{Load, Pace};
 use tests::operator::{join, peer_lost};
 use tests::oracle::Oracle;
 use tests::recorder::{Recorder, replay};
+use tests::variables;
 
 /// A day in two seconds.
 const SCALE: u32 = 43_200;
@@ -98,8 +99,7 @@ async fn replay_changes_nothing(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn messages_that_comes_again_days_later_changes_nothing() {
-    let seed: u64 = std::env::var("UNIQ_SEED").map_or_else(|_| rand::random(), |seed| seed.parse().unwrap());
-    println!("UNIQ_SEED={seed}");
+    let seed = variables::seed();
     let mut random = SmallRng::seed_from_u64(seed);
     let mut cluster = Cluster::new().unwrap();
     let client = cluster.client.clone();

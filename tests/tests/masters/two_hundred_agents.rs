@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tests::cluster::{Cluster, until_status};
 use tests::lessee::Lessee;
+use tests::variables;
 use tokio::sync::{Barrier, Semaphore};
 use tokio::task::JoinSet;
 
@@ -18,7 +19,7 @@ const AGENTS: usize = 200;
 
 /// How many ask at once in the first test: `UNIQ_AGENTS=4096` asks for every number of the default pool.
 fn agents() -> usize {
-    std::env::var("UNIQ_AGENTS").map_or(AGENTS, |count| count.parse().expect("UNIQ_AGENTS is a number"))
+    variables::number_or("UNIQ_AGENTS", AGENTS)
 }
 const KIND: TokenType = TokenType::Uint2;
 

@@ -13,6 +13,7 @@ use tests::cluster::{Cluster, PATIENCE, until, until_status};
 use tests::operator::{join, keep, peer_lost, put_back};
 use tests::plain::{Load, Numbers, read};
 use tests::programs;
+use tests::variables;
 
 const AGENTS: usize = 3;
 const NAMES: usize = 24;
@@ -21,10 +22,6 @@ const NUMBERS: u64 = 2_000_000;
 /// Numbers that must come between two kills, so that each hits a system at work.
 const BETWEEN: u64 = 20_000;
 const CLIENTS: usize = 2;
-
-fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
-}
 
 fn names(n: usize) -> Vec<String> {
     (0..n).map(|n| format!("n{n}")).collect()
@@ -81,13 +78,14 @@ async fn more(numbers: &Numbers, load: &Load, more: u64) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_number_comes_twice_while_every_process_is_killed_in_turn() {
-    let (agents, count) = (setting("UNIQ_SEGMENT_AGENTS", AGENTS as u64), setting("UNIQ_SEGMENT_NAMES", NAMES as u64));
-    let (rounds, goal) = (setting("UNIQ_SEGMENT_ROUNDS", ROUNDS as u64), setting("UNIQ_SEGMENT_NUMBERS", NUMBERS));
-    let seed = setting("UNIQ_SEED", rand::random::<u32>().into());
-    println!("UNIQ_SEED={seed}");
+    let agents = variables::number_or("UNIQ_SEGMENT_AGENTS", AGENTS);
+    let count = variables::number_or("UNIQ_SEGMENT_NAMES", NAMES);
+    let rounds = variables::number_or("UNIQ_SEGMENT_ROUNDS", ROUNDS);
+    let goal = variables::number_or("UNIQ_SEGMENT_NUMBERS", NUMBERS);
+    let seed = variables::seed();
     let mut random = rand::rngs::SmallRng::seed_from_u64(seed);
-    let mut cluster = Cluster::start(agents as usize, &[]).await.unwrap();
-    let names = names(count as usize);
+    let mut cluster = Cluster::start(agents, &[]).await.unwrap();
+    let names = names(count);
     let began = Instant::now();
     register(&cluster, &names, r#"{"kind":"segment","step":100000}"#).await;
     println!("{} names at {} agents after {:.1?}", names.len(), cluster.agents.len(), began.elapsed());
@@ -95,7 +93,7 @@ async fn no_number_comes_twice_while_every_process_is_killed_in_turn() {
     let load = Load::start(&cluster.client, &addresses(&cluster), &names, &numbers, CLIENTS, seed);
     let client = cluster.client.clone();
     // Kills are spread over all of it.
-    let between = BETWEEN.max(goal / (rounds * (agents + 2)));
+    let between = BETWEEN.max(goal / (rounds * (agents + 2)) as u64);
     let mut kills = 0;
     for round in 0..rounds {
         let mut victims: Vec<usize> = (0..cluster.agents.len() + 2).collect();

@@ -12,16 +12,13 @@ use tests::keyed::Keys;
 use tests::keyed::bulk::Bulk;
 use tests::keyed::probe::{Probes, Since};
 use tests::netns::{self, Net, Node};
+use tests::variables;
 
 const NAME: &str = "inbox";
 /// Clients that ask for thousands of keys at once.
 const BULK_CLIENTS: u32 = 2;
 /// Sections in which a key is asked for all the time, at each agent.
 const PROBED: u32 = 60;
-
-fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
-}
 
 /// How large it is.
 #[derive(Clone, Copy)]
@@ -36,20 +33,20 @@ struct Size {
 
 impl Size {
     fn asked_for() -> Self {
-        let few = |name, default| u32::try_from(setting(name, default)).expect(name);
+        let few = |name, default| u32::try_from(variables::number_or(name, default)).expect(name);
         let keys = Keys {
             count: few("UNIQ_KEYS", 20_000),
             sections: few("UNIQ_SECTIONS", 400),
             per_section: few("UNIQ_KEYS_PER_SECTION", 100_000),
-            text: setting("UNIQ_TEXT_KEYS", 0) == 1,
+            text: variables::number_or("UNIQ_TEXT_KEYS", 0) == 1,
         };
         Self {
             keys,
-            agents: setting("UNIQ_SEQUENCE_AGENTS", 3) as usize,
-            lease: Duration::from_secs(setting("UNIQ_SEQUENCE_LEASE", 2)),
-            rounds: setting("UNIQ_SEQUENCE_ROUNDS", 1),
+            agents: variables::number_or("UNIQ_SEQUENCE_AGENTS", 3),
+            lease: Duration::from_secs(variables::number_or("UNIQ_SEQUENCE_LEASE", 2)),
+            rounds: variables::number_or("UNIQ_SEQUENCE_ROUNDS", 1),
             moves: few("UNIQ_SEQUENCE_MOVES", 6),
-            seed: setting("UNIQ_SEED", rand::random::<u32>().into()),
+            seed: variables::seed(),
         }
     }
 
@@ -287,7 +284,6 @@ impl Whole {
 
 async fn through_everything() {
     let size = Size::asked_for();
-    println!("UNIQ_SEED={}", size.seed);
     let mut whole = Whole::start(size).await;
     whole.probes.since();
     whole.quiet(2).await;

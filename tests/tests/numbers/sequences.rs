@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tests::client::{Answer, Client};
 use tests::cluster::{Cluster, PATIENCE, until, until_status};
+use tests::variables;
 use tokio::task::JoinSet;
 
 const AGENTS: usize = 3;
@@ -23,10 +24,6 @@ const LEASE: u64 = 2;
 const KEYS: usize = 60;
 const CLIENTS: usize = 2;
 const PAUSE: Duration = Duration::from_millis(10);
-
-fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
-}
 
 async fn put(cluster: &Cluster, name: &str, definition: &str) -> Answer {
     let url = cluster.agent_url(0, &format!("generators/{name}")).unwrap();
@@ -170,8 +167,7 @@ fn addresses(cluster: &Cluster) -> Vec<SocketAddr> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_grow_for_everybody_while_processes_are_killed_and_stand_still() {
-    let seed = setting("UNIQ_SEED", rand::random::<u32>().into());
-    println!("UNIQ_SEED={seed}");
+    let seed = variables::seed();
     let mut random = SmallRng::seed_from_u64(seed);
     let mut cluster =
         started(AGENTS, r#"{"kind":"sequence","keys_per_section":1000,"step":100,"solo_allowance":1000000}"#).await;
@@ -179,7 +175,7 @@ async fn keys_grow_for_everybody_while_processes_are_killed_and_stand_still() {
     let seen = Seen::new();
     let load = Load::start(&client, &addresses(&cluster), &seen, seed);
     all_keys_served(&cluster, &seen).await;
-    for round in 0..setting("UNIQ_SEQUENCE_ROUNDS", 1) {
+    for round in 0..variables::number_or("UNIQ_SEQUENCE_ROUNDS", 1) {
         let mut victims: Vec<usize> = (0..AGENTS + 2).collect();
         victims.shuffle(&mut random);
         for victim in victims {

@@ -18,6 +18,7 @@ use tests::lessee::Lessee;
 use tests::load::{Load, Pace, Troubles};
 use tests::oracle::Oracle;
 use tests::programs::Daemon;
+use tests::variables;
 use tokio::task::JoinSet;
 
 const AGENTS: usize = 3;
@@ -33,16 +34,6 @@ const REST: Duration = Duration::from_millis(100);
 const ASKING: usize = 8;
 /// IDs that must come between two kills, so that each kill hits a system at work.
 const IDS_BETWEEN: usize = 5_000;
-
-fn setting(name: &str, default: usize) -> usize {
-    std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
-}
-
-fn seed() -> u64 {
-    let seed = setting("UNIQ_SEED", rand::random::<u32>() as usize) as u64;
-    println!("UNIQ_SEED={seed}");
-    seed
-}
 
 fn addresses(cluster: &Cluster) -> Vec<(String, SocketAddr)> {
     cluster.agents.iter().map(|a| (a.daemon.name.clone(), a.daemon.http)).collect()
@@ -131,8 +122,9 @@ async fn assert_knows(cluster: &Cluster, nth: usize, told: &[AgentStatus]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_id_comes_twice_while_every_process_is_killed_in_turn() {
-    let (rounds, ids) = (setting("UNIQ_CRASH_ROUNDS", ROUNDS), setting("UNIQ_CRASH_IDS", IDS));
-    let seed = seed();
+    let rounds = variables::number_or("UNIQ_CRASH_ROUNDS", ROUNDS);
+    let ids = variables::number_or("UNIQ_CRASH_IDS", IDS);
+    let seed = variables::seed();
     let mut random = <rand::rngs::SmallRng as rand::SeedableRng>::seed_from_u64(seed);
 
     let mut cluster = Cluster::start(AGENTS, &["--renew-interval", "1s"]).await.unwrap();
@@ -193,8 +185,8 @@ async fn asked_for_in_the_midst(round: usize, masters: [SocketAddr; 2]) -> Vec<(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn both_masters_killed_and_started_together_forget_nothing_and_grant_nothing_twice() {
-    let rounds = setting("UNIQ_CRASH_ROUNDS", ROUNDS);
-    let seed = seed();
+    let rounds = variables::number_or("UNIQ_CRASH_ROUNDS", ROUNDS);
+    let seed = variables::seed();
     let mut random = <rand::rngs::SmallRng as rand::SeedableRng>::seed_from_u64(seed);
     let mut cluster = Cluster::new().unwrap();
     for master in &mut cluster.masters {
@@ -293,7 +285,7 @@ async fn a_copy_of_an_agents_folder_gets_another_token() {
     let mut cluster = Cluster::start(1, &[]).await.unwrap();
     let oracle = Arc::new(Oracle::default());
     let client = cluster.client.clone();
-    let load = Load::start(&client, &addresses(&cluster), &oracle, seed());
+    let load = Load::start(&client, &addresses(&cluster), &oracle, variables::seed());
     until("some IDs", || async { (oracle.total() > 10_000).then_some(()) }).await.unwrap();
     let original = cluster.agent_status(0).await.unwrap();
 
@@ -316,7 +308,7 @@ async fn a_copy_of_an_agents_folder_gets_another_token() {
         assert_ne!(other, lease.token, "two sessions hold one token: {original:?} {copied:?}");
     }
 
-    let both = Load::start(&client, &addresses(&cluster), &oracle, seed());
+    let both = Load::start(&client, &addresses(&cluster), &oracle, variables::seed());
     let goal = oracle.total() + 100_000;
     until("more IDs from both", || async { (oracle.total() > goal).then_some(()) }).await.unwrap();
     load.stop().await.unwrap();

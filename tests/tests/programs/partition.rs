@@ -21,6 +21,7 @@ use tests::lessee::Lessee;
 use tests::load::{Load, Pace};
 use tests::netns::{self, Net, Node};
 use tests::oracle::Oracle;
+use tests::variables;
 use tokio::task::JoinSet;
 
 const AGENTS: usize = 2;
@@ -347,9 +348,8 @@ fn add_agent(cluster: &mut Cluster, node: &Node) -> usize {
 }
 
 async fn cut_every_way() {
-    let rounds = std::env::var("UNIQ_PARTITION_ROUNDS").map_or(0, |rounds| rounds.parse::<usize>().unwrap());
-    let seed: u64 = std::env::var("UNIQ_SEED").map_or_else(|_| rand::random(), |seed| seed.parse().unwrap());
-    println!("UNIQ_SEED={seed}");
+    let rounds = variables::number_or("UNIQ_PARTITION_ROUNDS", 0);
+    let seed = variables::seed();
     let mut net = Net::new().unwrap();
     let plans: [&[Cut]; 3] = [
         &[Cut::Both],

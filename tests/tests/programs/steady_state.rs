@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tests::cluster::Cluster;
 use tests::lessee::Lessee;
+use tests::variables;
 use tokio::sync::{OnceCell, Semaphore};
 use tokio::task::JoinSet;
 
@@ -26,10 +27,6 @@ const STARTING: usize = 64;
 
 /// The short form squeezes an hour of each agent into this, to see every call in it.
 const SHORT: (usize, Duration) = (32, Duration::from_secs(3));
-
-fn setting(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
-}
 
 /// Agents that a pool of uint2 tokens holds at most.
 const AGENTS_MAX: usize = 1 << 16;
@@ -144,8 +141,8 @@ impl Steady {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn agents_that_have_their_leases_cost_little() {
-    let agents = setting("UNIQ_STEADY_AGENTS").map_or(SHORT.0, |agents| agents as usize);
-    let long = setting("UNIQ_STEADY_SECONDS").map(Duration::from_secs);
+    let agents = variables::number_or("UNIQ_STEADY_AGENTS", SHORT.0);
+    let long = variables::number("UNIQ_STEADY_SECONDS").map(Duration::from_secs);
     let (span, heartbeat, renewal) = match long {
         Some(span) => (span, HEARTBEAT, RENEWAL),
         None => (SHORT.1, SHORT.1 / 60, SHORT.1),

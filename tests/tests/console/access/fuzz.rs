@@ -7,6 +7,7 @@ use rand::rngs::StdRng;
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use tests::variables;
 
 /// Requests for each call.
 const ROUNDS: usize = 200;
@@ -34,8 +35,7 @@ const ODD: [&str; 16] = [
 
 /// Asks everything that this program describes, at random. Prints the seed, and how often each status came.
 pub(crate) async fn walk(caller: &Caller) {
-    let seed = std::env::var("UNIQ_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or_else(rand::random::<u64>);
-    println!("UNIQ_SEED={seed}");
+    let seed = variables::seed();
     let mut rng = StdRng::seed_from_u64(seed);
     let (calls, api) = described(caller).await;
     let mut came: BTreeMap<u16, usize> = BTreeMap::new();
