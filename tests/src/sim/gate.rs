@@ -138,7 +138,7 @@ fn known(mutation: Mutation) -> u64 {
         Mutation::PrepsKeptAtPeerLost => 738,
         Mutation::ClosedForged => 1_052,
         Mutation::CautionNotInherited => 2_318,
-        Mutation::ReceiptsIgnored => 1_090,
+        Mutation::ReceiptsIgnored => 2_168,
         Mutation::NoRest => 1_386,
         Mutation::QuietSkipped => 1_582,
         Mutation::PrepsNotBumped => 1_827,
