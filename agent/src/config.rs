@@ -35,31 +35,31 @@ const SEQUENCE_MEMORY: RangeInclusive<u64> = sequences::MEMORY_MIN..=1 << 40;
 
 /// Mints order numbers, transaction and message IDs that never repeat.
 ///
-/// Make the serial file once with --format, then start with --masters; or try it, with --dev alone. Every flag may also be set in a TOML file
+/// Create the serial file once with --format, then start with --masters; or try it, with --dev alone. Every flag may also be set in a TOML file
 /// (--config, same name with _) and in the environment (UNIQ_ and upper case); a flag beats the environment, the
 /// environment the file, the file the default. What acts once (--format, --inspect, --forget-clock, --explain, --history) is a flag only.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "uniq_generator", version, max_term_width = 120)]
 pub struct Args {
-    /// Make the serial file and end; refused if it exists
+    /// Create the serial file and exit; refused if it exists
     #[arg(long, conflicts_with_all = ["inspect", "explain"])]
     pub format: bool,
 
-    /// Print what the serial file says and end; changes nothing
+    /// Print what the serial file says and exit; changes nothing
     #[arg(long, conflicts_with = "explain")]
     pub inspect: bool,
 
-    /// Let the serial file forget times ahead of this machine's clock, and end: for an agent that minted while the clock was wrong, and
+    /// Let the serial file forget times ahead of this machine's clock, and exit: for an agent that minted while the clock was wrong, and
     /// has to wait for it now. Its next start has a new session and new tokens. Stop the agent first; no ID can repeat by it
     #[arg(long, conflicts_with_all = ["format", "inspect", "explain"])]
     pub forget_clock: bool,
 
-    /// Take an ID apart and end; needs neither file nor masters. With the names that the agent of --serial-file has learned, if
+    /// Take an ID apart and exit; needs neither file nor masters. With the names that the agent of --serial-file has learned, if
     /// it is there, and with the secrets of --secret-file
     #[arg(long, value_name = "ID")]
     pub explain: Option<String>,
 
-    /// Print who got an ID, by the history in --history-dir, and end; also while an agent writes it
+    /// Print who got an ID, by the history in --history-dir, and exit; also while an agent writes it
     #[arg(long, value_name = "ID", conflicts_with_all = ["format", "inspect", "explain", "forget_clock"])]
     pub history: Option<String>,
 

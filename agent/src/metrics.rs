@@ -3,7 +3,7 @@
 use crate::holder::LeaseView;
 use crate::minter::{Minter, SegmentCounters, SegmentInUse};
 use crate::plugin::{STATS, history};
-use crate::sequences::{COUNTED, STANDING, Sequences};
+use crate::sequences::{COUNTED, GAUGES, Sequences};
 use crate::years::{layout_ends, signed_end};
 use common::calendar::UtcOffset;
 use common::metrics::{Series, counter, counters, gauge, gauges, rows, write};
@@ -87,12 +87,12 @@ pub(crate) fn page(minter: &Minter, sequences: Option<&Sequences>, uptime_s: i64
     write(&mut page, STATS, Some(&stats[..]).filter(|names| !names.is_empty()));
     write(&mut page, history::SERIES, plugins.history().map(AsRef::as_ref));
     write(&mut page, COUNTED, sequences.map(Sequences::counts));
-    write(&mut page, STANDING, sequences.map(Sequences::view).as_ref());
+    write(&mut page, GAUGES, sequences.map(Sequences::view).as_ref());
     page
 }
 
 /// All series that only agents have, as rows of the table in the documents.
 pub fn table() -> String {
     let minting = rows(MINTED) + &rows(SEGMENTS) + &rows(WINDOWS) + &rows(YEARS) + &rows(MINTER) + &rows(UPTIME);
-    minting + &rows(STATS) + &rows(history::SERIES) + &rows(COUNTED) + &rows(STANDING)
+    minting + &rows(STATS) + &rows(history::SERIES) + &rows(COUNTED) + &rows(GAUGES)
 }

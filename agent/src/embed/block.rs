@@ -103,7 +103,7 @@ impl Blocks {
         Some(number)
     }
 
-    /// The next number of that kind, at hand or not, or the first of the next block. `None`: the long way has to be gone, which opens the
+    /// The next number of that kind, at hand or not, or the first of the next block. `None`: the slow path has to be taken, which opens the
     /// next window.
     #[inline]
     pub(super) fn take_or_cut(&self, kind: Kind, shared: &Shared) -> Option<u128> {

@@ -24,7 +24,7 @@ impl PerThread {
     #[inline(never)]
     fn next(&self, kind: Kind) -> Result<u128, MintError> {
         self.shared.process.check()?;
-        self.blocks.take_or_cut(kind, &self.shared).map_or_else(|| self.shared.long_way(kind), Ok)
+        self.blocks.take_or_cut(kind, &self.shared).map_or_else(|| self.shared.slow_path(kind), Ok)
     }
 }
 

@@ -122,7 +122,7 @@ impl Shared {
     #[inline(never)]
     fn next(&self, kind: Kind) -> Result<u128, MintError> {
         self.process.check()?;
-        let Ok(generator) = self.of_kind(kind) else { return self.long_way(kind) };
+        let Ok(generator) = self.of_kind(kind) else { return self.slow_path(kind) };
         match of_blocks(generator.number(), |blocks| blocks.take_or_cut(kind, self)) {
             Some(number) => Ok(number),
             None => self.unknown(generator),
@@ -141,10 +141,10 @@ impl Shared {
                 return Ok(number);
             }
         }
-        self.long_way(kind)
+        self.slow_path(kind)
     }
 
-    pub(super) fn long_way(&self, kind: Kind) -> Result<u128, MintError> {
+    pub(super) fn slow_path(&self, kind: Kind) -> Result<u128, MintError> {
         let number = self.runs(kind, 1)?.iter().find_map(stretch).map(|stretch| stretch.first);
         number.ok_or_else(|| Refusal::BadParameter(format!("'{}' gives no numbers", self.name)).into())
     }

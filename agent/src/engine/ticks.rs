@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// How long a request for numbers of a layout waits, in real time, for the clock to come near enough to the next tick.
 pub const TICK_WAIT_MAX: SpanMs = SpanMs::seconds(2);
 
-/// What came of the long way to IDs.
+/// The result of the slow path to IDs.
 #[derive(Debug)]
 pub enum Refilled {
     /// IDs.

@@ -88,7 +88,7 @@ pub(super) fn lines(body: &[u8], n_max: u32) -> Result<Vec<KeyAsked>, Problem> {
 pub(super) fn packed(body: &[u8]) -> Result<Vec<KeyAsked>, Problem> {
     let (keys, rest) = body.as_chunks::<PACKED_LEN>();
     if !rest.is_empty() || keys.is_empty() {
-        let why = format!("{} bytes are no keys: each has {PACKED_LEN}, and there is at least one", body.len());
+        let why = format!("{} bytes are not packed keys: each has {PACKED_LEN}, and there is at least one", body.len());
         return Err(Problem::bad_parameter(why));
     }
     if keys.len() > KEYS_MAX {

@@ -1,7 +1,7 @@
 //! Taking in the masters' word on names: they are served from then on, or no more.
 
 use super::generator::Generator;
-use super::names::{Ended, Entry, Place, Standing, Step};
+use super::names::{Ended, Entry, LocalState, Place, Step};
 use super::series::Series;
 use super::state::State;
 use super::writer::Writer;
@@ -29,20 +29,20 @@ impl Minter {
         match self.names.step(word) {
             Step::Nothing | Step::Unused => {}
             Step::Note => {
-                self.names.change(name, |known| known.map(|known| Entry::new(word, known.standing.clone())));
+                self.names.change(name, |known| known.map(|known| Entry::new(word, known.local.clone())));
             }
             Step::End(why) => self.end_name(&mut state, word, why),
             Step::Serve => {
-                let standing = match self.serve(&mut state, namespace, writer) {
+                let local = match self.serve(&mut state, namespace, writer) {
                     Ok(place) => {
                         tracing::info!(%name, "a generator of this name is served from now on");
-                        Standing::Served(place)
+                        LocalState::Served(place)
                     }
-                    Err(Refusal::GeneratorConflict { .. }) => Standing::Ended(Ended::Contradicted, None),
-                    Err(why) => Standing::Unservable(why),
+                    Err(Refusal::GeneratorConflict { .. }) => LocalState::Ended(Ended::Contradicted, None),
+                    Err(why) => LocalState::Unservable(why),
                 };
-                let is_keyed = standing == Standing::Served(Place::Keys);
-                self.note(Entry::new(word, standing));
+                let is_keyed = local == LocalState::Served(Place::Keys);
+                self.note(Entry::new(word, local));
                 if is_keyed {
                     self.keyed_learned.notify_waiters();
                 }
@@ -116,9 +116,9 @@ impl Minter {
         let is_retired = why == Ended::Retired;
         let mut entry = match known.filter(|_| !is_retired) {
             Some(known) => Entry::clone(&known),
-            None => Entry::new(word, Standing::Unused),
+            None => Entry::new(word, LocalState::Unused),
         };
-        entry.standing = Standing::Ended(why, served);
+        entry.local = LocalState::Ended(why, served);
         if !was_served || !is_retired {
             // Others know of it.
             entry.proof = None;

@@ -31,7 +31,7 @@ pub use background::CachedClock;
 pub use count::NameTotal;
 pub use generator::Generator;
 pub(crate) use give::{Leaves, Minted};
-pub(crate) use names::{Entry, Names, Place, Standing, Step};
+pub(crate) use names::{Entry, LocalState, Names, Place, Step};
 pub(crate) use segments::Wanted;
 pub use segments::{SegmentCounters, SegmentInUse};
 pub(crate) use series::{Block, SerialSeries, Series, TickSeries};
@@ -95,7 +95,7 @@ pub struct Minter {
     /// Masters of our list whose whitelist does not have our address.
     refusing: Mutex<BTreeSet<String>>,
     demand: demand::Demand,
-    desk: segments::Desk,
+    refills: segments::RefillQueue,
     /// What `ff1` writes by.
     secrets: OnceLock<Secrets>,
     /// What makes the texts of names whose encoding is a strategy.
@@ -169,7 +169,7 @@ impl Minter {
             stranger_heard: tokio::sync::Notify::new(),
             refusing: Mutex::default(),
             demand: demand::Demand::default(),
-            desk: segments::Desk::default(),
+            refills: segments::RefillQueue::default(),
             secrets: OnceLock::new(),
             strategies: OnceLock::new(),
             file_works: AtomicBool::new(true),
@@ -247,7 +247,7 @@ impl Minter {
 
     /// The kind of the generator that has this name. `None` if there is none here.
     pub fn kind_of(&self, name: &str) -> Option<Kind> {
-        let is_known = |known: &Arc<Entry>| matches!(known.standing, Standing::Served(_) | Standing::Ended(..));
+        let is_known = |known: &Arc<Entry>| matches!(known.local, LocalState::Served(_) | LocalState::Ended(..));
         let known = self.names.look(name, |known| is_known(known).then(|| known.namespace.kind()));
         known.unwrap_or_else(|| (name == GeneratorName::DEFAULT).then(Kind::default))
     }

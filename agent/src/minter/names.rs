@@ -34,7 +34,7 @@ pub(crate) enum Ended {
 
 /// A name's state at this agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum LocalState {
     /// Nobody has given an ID by it yet.
     Unused,
     /// Numbers are given by it.
@@ -49,7 +49,7 @@ pub(crate) enum Standing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Nothing,
-    /// The word is another one; the standing stays.
+    /// The word is another one; the local stays.
     Note,
     Unused,
     Serve,
@@ -62,12 +62,12 @@ pub(crate) struct Entry {
     pub(crate) namespace: Arc<Namespace>,
     /// The masters' own mark; of a retired name, if masters that have forgotten that are shown it.
     pub(super) proof: Option<NameProof>,
-    pub(crate) standing: Standing,
+    pub(crate) local: LocalState,
 }
 
 impl Entry {
-    pub(super) fn new(word: &Registered, standing: Standing) -> Self {
-        Self { namespace: Arc::new(word.namespace.clone()), proof: word.proof, standing }
+    pub(super) fn new(word: &Registered, local: LocalState) -> Self {
+        Self { namespace: Arc::new(word.namespace.clone()), proof: word.proof, local }
     }
 
     pub(crate) fn name(&self) -> &GeneratorName {
@@ -75,30 +75,30 @@ impl Entry {
     }
 
     pub(crate) fn is_unused(&self) -> bool {
-        matches!(self.standing, Standing::Unused)
+        matches!(self.local, LocalState::Unused)
     }
 
     pub(super) fn is_served(&self) -> bool {
-        matches!(self.standing, Standing::Served(_))
+        matches!(self.local, LocalState::Served(_))
     }
 
     /// The place that its numbers come from, or came from.
     pub(crate) fn place(&self) -> Option<Place> {
-        match self.standing {
-            Standing::Served(place) => Some(place),
-            Standing::Ended(_, served) => served,
-            Standing::Unused | Standing::Unservable(_) => None,
+        match self.local {
+            LocalState::Served(place) => Some(place),
+            LocalState::Ended(_, served) => served,
+            LocalState::Unused | LocalState::Unservable(_) => None,
         }
     }
 
     /// The reason why no numbers are given by a name that is in use, or was.
     pub(super) fn refusal(&self) -> Option<Refusal> {
         let name = || self.name().clone();
-        match &self.standing {
-            Standing::Unused | Standing::Served(_) => None,
-            Standing::Unservable(why) => Some(why.clone()),
-            Standing::Ended(Ended::Contradicted, _) => Some(Refusal::GeneratorConflict { name: name() }),
-            Standing::Ended(Ended::Retired, _) => Some(Refusal::GeneratorRetired { name: name() }),
+        match &self.local {
+            LocalState::Unused | LocalState::Served(_) => None,
+            LocalState::Unservable(why) => Some(why.clone()),
+            LocalState::Ended(Ended::Contradicted, _) => Some(Refusal::GeneratorConflict { name: name() }),
+            LocalState::Ended(Ended::Retired, _) => Some(Refusal::GeneratorRetired { name: name() }),
         }
     }
 
@@ -108,14 +108,14 @@ impl Entry {
     }
 
     fn is_contradicted(&self) -> bool {
-        matches!(self.standing, Standing::Ended(Ended::Contradicted, _))
+        matches!(self.local, LocalState::Ended(Ended::Contradicted, _))
     }
 
     /// The state as which a name outlives a start, and is shown to masters that have forgotten it: one that is served, or was.
     pub(crate) fn kept_as(&self) -> Option<NameState> {
-        match self.standing {
-            Standing::Served(_) => Some(NameState::InUse),
-            Standing::Ended(Ended::Retired, _) if self.proof.is_some() => Some(NameState::Retired),
+        match self.local {
+            LocalState::Served(_) => Some(NameState::InUse),
+            LocalState::Ended(Ended::Retired, _) if self.proof.is_some() => Some(NameState::Retired),
             _ => None,
         }
     }
@@ -139,21 +139,21 @@ impl Entry {
         };
         let differs = *known.namespace != word.namespace || known.proof != word.proof;
         let others = !known.namespace.same_ids(&word.namespace);
-        match (&known.standing, word.state) {
-            (Standing::Served(_), InUse | Retired) if others => Step::End(Ended::Contradicted),
-            (Standing::Served(_), Retired) => Step::End(Ended::Retired),
-            (Standing::Served(_), InUse) if differs => Step::Note,
-            (Standing::Served(_), InUse | Unused) => Step::Nothing,
-            (Standing::Ended(Ended::Contradicted, _), Retired) => Step::End(Ended::Retired),
-            (Standing::Ended(Ended::Retired, _), Retired) if known.proof.is_some() && differs => Step::Note,
-            (Standing::Ended(Ended::Retired, Some(_)), InUse) if known.proof.is_none() => {
+        match (&known.local, word.state) {
+            (LocalState::Served(_), InUse | Retired) if others => Step::End(Ended::Contradicted),
+            (LocalState::Served(_), Retired) => Step::End(Ended::Retired),
+            (LocalState::Served(_), InUse) if differs => Step::Note,
+            (LocalState::Served(_), InUse | Unused) => Step::Nothing,
+            (LocalState::Ended(Ended::Contradicted, _), Retired) => Step::End(Ended::Retired),
+            (LocalState::Ended(Ended::Retired, _), Retired) if known.proof.is_some() && differs => Step::Note,
+            (LocalState::Ended(Ended::Retired, Some(_)), InUse) if known.proof.is_none() => {
                 Step::End(Ended::Contradicted)
             }
-            (Standing::Ended(..), _) => Step::Nothing,
-            (Standing::Unused | Standing::Unservable(_), Retired) => Step::End(Ended::Retired),
-            (Standing::Unused | Standing::Unservable(_), InUse) => Step::Serve,
-            (Standing::Unused, Unused) if !differs => Step::Nothing,
-            (Standing::Unused | Standing::Unservable(_), Unused) => Step::Unused,
+            (LocalState::Ended(..), _) => Step::Nothing,
+            (LocalState::Unused | LocalState::Unservable(_), Retired) => Step::End(Ended::Retired),
+            (LocalState::Unused | LocalState::Unservable(_), InUse) => Step::Serve,
+            (LocalState::Unused, Unused) if !differs => Step::Nothing,
+            (LocalState::Unused | LocalState::Unservable(_), Unused) => Step::Unused,
         }
     }
 }
@@ -249,7 +249,7 @@ impl Names {
         }
         for word in unused.iter().filter(|word| self.step(word) == Step::Unused) {
             self.change(word.namespace.name(), |known| match Entry::step(known, word) {
-                Step::Unused => Some(Entry::new(word, Standing::Unused)),
+                Step::Unused => Some(Entry::new(word, LocalState::Unused)),
                 _ => known.cloned(),
             });
         }
@@ -264,7 +264,7 @@ impl Names {
     pub(super) fn serve(&self, namespace: Arc<Namespace>, place: Place) {
         let name = namespace.name().clone();
         if !name.is_default() {
-            self.change(&name, |_| Some(Entry { namespace, proof: None, standing: Standing::Served(place) }));
+            self.change(&name, |_| Some(Entry { namespace, proof: None, local: LocalState::Served(place) }));
         }
     }
 
@@ -312,7 +312,7 @@ mod tests {
         Registered { namespace, state, proof: Some(NameProof([proof; 32])) }
     }
 
-    /// Every standing, and what each word of the masters does to it: on the same definition, on one that gives the same IDs, on another one.
+    /// Every local, and what each word of the masters does to it: on the same definition, on one that gives the same IDs, on another one.
     #[test]
     fn what_a_word_changes_is_what_is_written_here() {
         use NameState::{InUse, Retired, Unused};
@@ -320,19 +320,19 @@ mod tests {
         const AS_GOOD: &str = r#"{"kind":"uniq64","step":2000}"#;
         const OTHER: &str = r#"{"kind":"layout","layout":"snowflake"}"#;
         let served = Some(Place::Generator(3));
-        let standings = [
+        let states = [
             ("unknown", None, true),
-            ("unused", Some(Standing::Unused), true),
-            ("served", Some(Standing::Served(Place::Keys)), true),
-            ("unservable", Some(Standing::Unservable(Refusal::Overloaded("full"))), true),
-            ("contradicted", Some(Standing::Ended(Ended::Contradicted, served)), true),
-            ("never served", Some(Standing::Ended(Ended::Contradicted, None)), true),
-            ("retired", Some(Standing::Ended(Ended::Retired, served)), true),
-            ("retired, not shown", Some(Standing::Ended(Ended::Retired, served)), false),
-            ("retired, never served", Some(Standing::Ended(Ended::Retired, None)), false),
+            ("unused", Some(LocalState::Unused), true),
+            ("served", Some(LocalState::Served(Place::Keys)), true),
+            ("unservable", Some(LocalState::Unservable(Refusal::Overloaded("full"))), true),
+            ("contradicted", Some(LocalState::Ended(Ended::Contradicted, served)), true),
+            ("never served", Some(LocalState::Ended(Ended::Contradicted, None)), true),
+            ("retired", Some(LocalState::Ended(Ended::Retired, served)), true),
+            ("retired, not shown", Some(LocalState::Ended(Ended::Retired, served)), false),
+            ("retired, never served", Some(LocalState::Ended(Ended::Retired, None)), false),
         ];
-        let all = standings.map(|(told, standing, proved)| {
-            let known = standing.map(|standing| Entry::new(&word("a", SAME, InUse, 1), standing));
+        let all = states.map(|(told, local, proved)| {
+            let known = local.map(|local| Entry::new(&word("a", SAME, InUse, 1), local));
             let known = known.map(|known| Entry { proof: known.proof.filter(|_| proved), ..known });
             let step = |json, state, proof| Entry::step(known.as_ref(), &word("a", json, state, proof));
             let of = |state| match [step(SAME, state, 1), step(AS_GOOD, state, 1), step(OTHER, state, 1)] {
@@ -370,8 +370,8 @@ mod tests {
             let name = of(n).namespace.name().clone();
             names.change(&name, |known| match n % 4 {
                 0 => None,
-                1 => known.map(|known| Entry { standing: Standing::Served(Place::Generator(n)), ..known.clone() }),
-                2 => known.map(|known| Entry { standing: Standing::Ended(Ended::Contradicted, None), ..known.clone() }),
+                1 => known.map(|known| Entry { local: LocalState::Served(Place::Generator(n)), ..known.clone() }),
+                2 => known.map(|known| Entry { local: LocalState::Ended(Ended::Contradicted, None), ..known.clone() }),
                 _ => known.cloned(),
             });
         }

@@ -27,7 +27,7 @@ pub(super) const LOOK: Duration = Duration::from_millis(1);
 
 /// What is to be done for which series, and what masters are to be asked for.
 #[derive(Debug, Default)]
-pub(super) struct Desk {
+pub(super) struct RefillQueue {
     /// The series for which something is to be done, each with the answer to its call, if there is one: a name has one call under way.
     due: Mutex<BTreeMap<usize, Option<(u64, Answer)>>>,
     /// At most one for each series.
@@ -91,15 +91,15 @@ pub struct SegmentInUse {
 
 /// A call that waits, as long as it lives.
 pub(super) struct Waiting<'a> {
-    desk: &'a Desk,
+    refills: &'a RefillQueue,
     since: Instant,
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.desk.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.refills.waiting.fetch_sub(1, Ordering::Relaxed);
         let waited = u64::try_from(self.since.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.desk.waited_us.fetch_add(waited, Ordering::Relaxed);
+        self.refills.waited_us.fetch_add(waited, Ordering::Relaxed);
     }
 }
 
@@ -148,7 +148,7 @@ impl Minter {
     /// How segments fared since the start.
     pub fn segment_counters(&self) -> SegmentCounters {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let Desk { fetched, numbers, failed, waits, waited_us, .. } = &self.desk;
+        let RefillQueue { fetched, numbers, failed, waits, waited_us, .. } = &self.refills;
         SegmentCounters {
             fetched: of(fetched),
             numbers: of(numbers),
@@ -179,19 +179,19 @@ impl Minter {
     /// Notes what masters are to be asked for.
     pub(super) fn want(&self, series: usize, ask: Ask) {
         if let Some(generator) = self.generators.at(series) {
-            locked(&self.desk.wanted).push(Wanted { series, name: generator.namespace().name().clone(), ask });
-            self.desk.asked.notify_one();
+            locked(&self.refills.wanted).push(Wanted { series, name: generator.namespace().name().clone(), ask });
+            self.refills.asked.notify_one();
         }
     }
 
     /// Waits until masters are to be asked for something.
     pub(crate) async fn wanted(&self) -> Vec<Wanted> {
         loop {
-            let wanted = std::mem::take(&mut *locked(&self.desk.wanted));
+            let wanted = std::mem::take(&mut *locked(&self.refills.wanted));
             if !wanted.is_empty() {
                 return wanted;
             }
-            self.desk.asked.notified().await;
+            self.refills.asked.notified().await;
         }
     }
 
@@ -199,15 +199,15 @@ impl Minter {
     pub(crate) fn heard(self: &Arc<Self>, wanted: &Wanted, answer: Answer) {
         let Wanted { series, ask, .. } = wanted;
         if let (Answer::Granted(grant), Some(series)) = (answer, self.generators.serials(*series)) {
-            self.desk.fetched.fetch_add(1, Ordering::Relaxed);
-            self.desk.numbers.fetch_add(grant.span.len(), Ordering::Relaxed);
+            self.refills.fetched.fetch_add(1, Ordering::Relaxed);
+            self.refills.numbers.fetch_add(grant.span.len(), Ordering::Relaxed);
             if let Some(fetching) = &series.fetching {
                 fetching.fetched.fetch_add(1, Ordering::Relaxed);
                 *locked(&fetching.pending) = None;
                 fetching.why.store(None);
             }
         }
-        let mut due = locked(&self.desk.due);
+        let mut due = locked(&self.refills.due);
         let its = due.entry(*series).or_default();
         *its = Some(later(*its, (ask.call, answer)));
         drop(due);
@@ -216,7 +216,7 @@ impl Minter {
 
     /// No master granted one yet; why. It is asked for again.
     pub(crate) fn heard_nothing(&self, wanted: &Wanted, why: String) {
-        self.desk.failed.fetch_add(1, Ordering::Relaxed);
+        self.refills.failed.fetch_add(1, Ordering::Relaxed);
         if let Some(fetching) = self.generators.serials(wanted.series).and_then(|it| it.fetching.as_ref()) {
             fetching.why.store(Some(Arc::new(why)));
         }
@@ -236,12 +236,12 @@ impl Minter {
     /// Whoever is next to do what is due raises the marks of this series, too, so that names that wait for their turn share a write.
     pub(super) fn is_due(&self, series: &SerialSeries) {
         if series.is_segment() {
-            locked(&self.desk.due).entry(series.id).or_default();
+            locked(&self.refills.due).entry(series.id).or_default();
         }
     }
 
     fn tend_soon(self: &Arc<Self>) {
-        if !self.desk.queued.swap(true, Ordering::AcqRel) {
+        if !self.refills.queued.swap(true, Ordering::AcqRel) {
             let minter = Arc::clone(self);
             self.in_background(move || minter.tend());
         }
@@ -251,13 +251,13 @@ impl Minter {
     fn tend(&self) {
         let done = self.decide(|engine, hands| {
             // First: what is noted from now on is done by somebody else.
-            self.desk.queued.store(false, Ordering::Release);
+            self.refills.queued.store(false, Ordering::Release);
             Ok(self.do_what_is_due(engine, hands))
         });
         match done {
             Ok(series) => self.tell_of(series),
             Err(refusal) => {
-                self.desk.queued.store(false, Ordering::Release);
+                self.refills.queued.store(false, Ordering::Release);
                 tracing::debug!(%refusal, "segments are not tended any more");
             }
         }
@@ -266,7 +266,7 @@ impl Minter {
     /// Does all that is due, in one write, and gives those series for which there was an answer. Only who waits for those is to be told:
     /// others would look again, find what they found, and be told of that.
     pub(super) fn do_what_is_due(&self, engine: &mut Engine, hands: &mut Hands<'_>) -> BTreeSet<usize> {
-        let due = std::mem::take(&mut *locked(&self.desk.due));
+        let due = std::mem::take(&mut *locked(&self.refills.due));
         let mut answered = BTreeSet::new();
         for (at, (call, answer)) in due.iter().filter_map(|(at, answer)| Some((*at, (*answer)?))) {
             engine.answered(at, call, answer);
@@ -286,12 +286,12 @@ impl Minter {
 
     /// A call begins to wait for a segment.
     pub(super) fn waits(&self) -> Result<Waiting<'_>, Refusal> {
-        if self.desk.waiting.fetch_add(1, Ordering::Relaxed) >= WAITING_MAX {
-            self.desk.waiting.fetch_sub(1, Ordering::Relaxed);
+        if self.refills.waiting.fetch_add(1, Ordering::Relaxed) >= WAITING_MAX {
+            self.refills.waiting.fetch_sub(1, Ordering::Relaxed);
             return Err(Refusal::Overloaded("too many requests wait for segments"));
         }
-        self.desk.waits.fetch_add(1, Ordering::Relaxed);
-        Ok(Waiting { desk: &self.desk, since: Instant::now() })
+        self.refills.waits.fetch_add(1, Ordering::Relaxed);
+        Ok(Waiting { refills: &self.refills, since: Instant::now() })
     }
 
     /// The time that a call which needs a segment of that series may still wait for one. Where others take what comes, it does not wait

@@ -288,7 +288,7 @@ impl Allocator {
 
 #[cfg(test)]
 mod tests {
-    use super::super::held::{Standing, Tenure};
+    use super::super::held::{Ownership, Tenure};
     use super::*;
     use common::rpc::ranges::HeldSections;
     use common::sequence::Section;
@@ -305,12 +305,12 @@ mod tests {
         Kept { sent: BootMs(sent), received: BootMs(received), reply }
     }
 
-    fn served(g: u64, since: i64) -> Standing {
-        Standing::Served(Tenure { g: Generation(g), since: BootMs(since) })
+    fn served(g: u64, since: i64) -> Ownership {
+        Ownership::Served(Tenure { g: Generation(g), since: BootMs(since) })
     }
 
-    fn standing(allocator: &Allocator, now: i64) -> Standing {
-        allocator.held(&name()).map_or(Standing::NotOurs, |held| held.standing(Section(3), BootMs(now)))
+    fn ownership(allocator: &Allocator, now: i64) -> Ownership {
+        allocator.held(&name()).map_or(Ownership::NotOurs, |held| held.ownership(Section(3), BootMs(now)))
     }
 
     #[test]
@@ -326,8 +326,8 @@ mod tests {
             (first.reply.sections, first.reply.more) = (Vec::new(), more);
             allocator.handle(BootMs(1_000), 0, &first).unwrap();
             allocator.handle(BootMs(listed), 1, &kept(listed, listed, 3_000, 2)).unwrap();
-            let now = standing(&allocator, listed);
-            assert_eq!(matches!(now, Standing::Served(_)), serves, "{more} {listed}: {now:?}");
+            let now = ownership(&allocator, listed);
+            assert_eq!(matches!(now, Ownership::Served(_)), serves, "{more} {listed}: {now:?}");
         }
     }
 
@@ -346,14 +346,14 @@ mod tests {
             let mut all = kept(now, now, 3_000, 2);
             all.reply.sections.retain(|_| listed);
             allocator.handle(BootMs(now), 0, &all).unwrap();
-            let at = |held: &Held| held.standing(Section(3), BootMs(now));
-            allocator.take_lost(BootMs(now)).map(|names| names.get(&name()).map_or(Standing::NotOurs, at))
+            let at = |held: &Held| held.ownership(Section(3), BootMs(now));
+            allocator.take_lost(BootMs(now)).map(|names| names.get(&name()).map_or(Ownership::NotOurs, at))
         };
         assert_eq!((lost(&mut allocator, 2_000, true), lost(&mut allocator, 4_999, false)), (None, None));
-        assert_eq!(lost(&mut allocator, 5_000, false), Some(Standing::Over(Generation(2))), "its span has ended");
+        assert_eq!(lost(&mut allocator, 5_000, false), Some(Ownership::Over(Generation(2))), "its span has ended");
         assert_eq!(lost(&mut allocator, 5_100, false), None);
         assert_eq!(lost(&mut allocator, 5_200, true), None, "it is listed again");
-        assert_eq!(lost(&mut allocator, 9_000, false), Some(Standing::Over(Generation(2))), "and lost again");
+        assert_eq!(lost(&mut allocator, 9_000, false), Some(Ownership::Over(Generation(2))), "and lost again");
     }
 
     #[test]
@@ -363,18 +363,18 @@ mod tests {
         allocator.asked(0, BootMs(1_000));
         allocator.handle(BootMs(1_400), 0, &kept(1_000, 1_400, 3_000, 2)).unwrap();
         assert_eq!(allocator.next_keep(0), Some(BootMs(2_000)), "a third of what the master says");
-        assert_eq!(standing(&allocator, 1_500), Standing::From(BootMs(1_400 + 3_091)));
-        assert_eq!(standing(&allocator, 4_000), Standing::Over(Generation(2)));
+        assert_eq!(ownership(&allocator, 1_500), Ownership::From(BootMs(1_400 + 3_091)));
+        assert_eq!(ownership(&allocator, 4_000), Ownership::Over(Generation(2)));
         // The other master's later answer makes the span longer and not the wait.
         let changed = allocator.handle(BootMs(3_600), 1, &kept(3_500, 3_600, 3_000, 2)).unwrap();
         assert_eq!(changed, BTreeSet::from([name()]));
-        assert_eq!(standing(&allocator, 4_491), served(2, 4_491));
-        assert_eq!(standing(&allocator, 6_499), served(2, 4_491));
-        assert_eq!(standing(&allocator, 6_500), Standing::Over(Generation(2)));
+        assert_eq!(ownership(&allocator, 4_491), served(2, 4_491));
+        assert_eq!(ownership(&allocator, 6_499), served(2, 4_491));
+        assert_eq!(ownership(&allocator, 6_500), Ownership::Over(Generation(2)));
         // A late answer, doubled.
         for _ in 0..2 {
             allocator.handle(BootMs(6_600), 0, &kept(2_000, 6_600, 3_000, 2)).unwrap();
-            assert_eq!(standing(&allocator, 6_600), Standing::Over(Generation(2)));
+            assert_eq!(ownership(&allocator, 6_600), Ownership::Over(Generation(2)));
         }
     }
 
@@ -382,7 +382,7 @@ mod tests {
     fn the_first_owner_of_all_does_not_wait() {
         let mut allocator = Allocator::new(1, BootMs(0));
         allocator.handle(BootMs(10), 0, &kept(0, 10, 5_000, 1)).unwrap();
-        assert_eq!(standing(&allocator, 10), served(1, 10));
+        assert_eq!(ownership(&allocator, 10), served(1, 10));
     }
 
     #[test]
@@ -394,12 +394,12 @@ mod tests {
         }
         allocator.resume(Arc::new(former));
         allocator.handle(BootMs(10), 0, &kept(0, 10, 5_000, 2)).unwrap();
-        let at = |section| allocator.held(&name()).unwrap().standing(Section(section), BootMs(10));
+        let at = |section| allocator.held(&name()).unwrap().ownership(Section(section), BootMs(10));
         assert_eq!(at(3), served(2, 10));
-        let waits = Standing::From(BootMs(10 + 5_151));
+        let waits = Ownership::From(BootMs(10 + 5_151));
         assert_eq!((at(2), at(4)), (waits, waits), "another owner, and one of which nothing is written");
         // The span is that of the question of this process.
-        assert_eq!(standing(&allocator, 5_000), Standing::Over(Generation(2)));
+        assert_eq!(ownership(&allocator, 5_000), Ownership::Over(Generation(2)));
     }
 
     #[test]
@@ -408,7 +408,7 @@ mod tests {
         for lease in [0, 99, 600_001, u32::MAX] {
             assert_eq!(allocator.handle(BootMs(10), 0, &kept(0, 10, lease, 1)), Err(NotKept::Lease(lease)));
         }
-        assert_eq!((standing(&allocator, 10), allocator.answering()), (Standing::NotOurs, 0));
+        assert_eq!((ownership(&allocator, 10), allocator.answering()), (Ownership::NotOurs, 0));
     }
 
     /// An answer of that run, at that reading of the master's clock.
@@ -425,21 +425,21 @@ mod tests {
         // 2,000 ms later by both clocks, a slow trip, and a clock that is as fast as it may be.
         allocator.handle(BootMs(2_300), 0, &of_run(2_000, 2_300, 1, 72_300)).unwrap();
         allocator.handle(BootMs(4_300), 0, &of_run(4_290, 4_300, 1, 74_340)).unwrap();
-        assert_eq!(standing(&allocator, 4_300), served(1, 20));
+        assert_eq!(ownership(&allocator, 4_300), served(1, 20));
         // The master's went on by a second more.
         let asked_before = of_run(4_310, 5_400, 2, 500);
         let stood = allocator.handle(BootMs(5_310), 0, &of_run(5_300, 5_310, 1, 76_400));
         assert!(matches!(stood, Err(NotKept::StoodStill(_))), "{stood:?}");
-        assert_eq!(standing(&allocator, 5_310), Standing::Over(Generation(1)));
+        assert_eq!(ownership(&allocator, 5_310), Ownership::Over(Generation(1)));
         assert_eq!(allocator.next_keep(0), Some(BootMs(5_311)));
         // Nor does what was asked of the other one before count, whenever it is answered.
         assert_eq!(allocator.handle(BootMs(5_400), 1, &asked_before), Ok(BTreeSet::new()));
-        assert_eq!(standing(&allocator, 5_400), Standing::Over(Generation(1)));
+        assert_eq!(ownership(&allocator, 5_400), Ownership::Over(Generation(1)));
         allocator.handle(BootMs(5_420), 0, &of_run(5_410, 5_420, 1, 76_510)).unwrap();
-        assert_eq!(standing(&allocator, 5_420), served(1, 5_420), "another span begins");
+        assert_eq!(ownership(&allocator, 5_420), served(1, 5_420), "another span begins");
         // Another run's clock is another one.
         allocator.handle(BootMs(5_440), 0, &of_run(5_430, 5_440, 3, 999_999)).unwrap();
-        assert_eq!(standing(&allocator, 5_440), served(1, 5_420));
+        assert_eq!(ownership(&allocator, 5_440), served(1, 5_420));
     }
 
     #[test]
@@ -466,7 +466,7 @@ mod tests {
         allocator.handle(BootMs(1_040), 0, &of_run(1_030, 1_040, 1, 72_035)).unwrap();
         let heard = allocator.handle(BootMs(1_060), 1, &of_run(1_050, 1_060, 2, 2_545));
         assert_eq!(heard, Ok(BTreeSet::from([name()])), "it was noticed before");
-        assert_eq!(standing(&allocator, 1_060), served(1, 1_040));
+        assert_eq!(ownership(&allocator, 1_060), served(1, 1_040));
         // The next one is noticed by either.
         let stood = allocator.handle(BootMs(1_100), 1, &of_run(1_090, 1_100, 2, 3_545));
         assert!(matches!(stood, Err(NotKept::StoodStill(_))), "{stood:?}");
@@ -476,20 +476,20 @@ mod tests {
     fn what_a_master_lists_after_it_may_have_forgotten_others_is_waited_for() {
         let mut allocator = Allocator::new(1, BootMs(0));
         allocator.handle(BootMs(20), 0, &of_run(0, 20, 1, 0)).unwrap();
-        assert_eq!(standing(&allocator, 20), served(1, 20));
+        assert_eq!(ownership(&allocator, 20), served(1, 20));
         // The same run: nobody else was listed meanwhile.
         allocator.handle(BootMs(9_020), 0, &of_run(9_000, 9_020, 1, 9_000)).unwrap();
-        assert_eq!(standing(&allocator, 9_020), served(1, 9_020));
+        assert_eq!(ownership(&allocator, 9_020), served(1, 9_020));
         // Another one, within the span: it goes on.
         allocator.handle(BootMs(13_000), 0, &of_run(12_990, 13_000, 2, 5)).unwrap();
-        assert_eq!(standing(&allocator, 13_000), served(1, 9_020));
+        assert_eq!(ownership(&allocator, 13_000), served(1, 9_020));
         // Another one after it.
         allocator.handle(BootMs(30_000), 0, &of_run(29_990, 30_000, 3, 5)).unwrap();
         let since = BootMs(30_000 + 5_151);
-        assert_eq!(standing(&allocator, 30_000), Standing::From(since));
+        assert_eq!(ownership(&allocator, 30_000), Ownership::From(since));
         allocator.handle(BootMs(34_000), 0, &of_run(33_990, 34_000, 3, 4_005)).unwrap();
-        assert_eq!(standing(&allocator, 34_000), Standing::From(since));
-        assert_eq!(standing(&allocator, since.0), served(1, since.0));
+        assert_eq!(ownership(&allocator, 34_000), Ownership::From(since));
+        assert_eq!(ownership(&allocator, since.0), served(1, since.0));
     }
 
     /// Masters were put back to before a section was given to us, and gave it to us again after somebody else had it.
@@ -504,17 +504,17 @@ mod tests {
         };
         allocator.handle(BootMs(10), 0, &of_g(0, 1, 0, 2, true)).unwrap();
         allocator.handle(BootMs(4_010), 0, &of_g(4_000, 1, 4_000, 2, true)).unwrap();
-        assert_eq!(standing(&allocator, 6_000), served(2, 5_161));
+        assert_eq!(ownership(&allocator, 6_000), served(2, 5_161));
         for sent in [6_000, 12_000, 18_000] {
             allocator.handle(BootMs(sent + 10), 0, &of_g(sent, 2, sent - 5_000, 2, false)).unwrap();
         }
         allocator.handle(BootMs(20_010), 0, &of_g(20_000, 2, 15_000, 2, true)).unwrap();
-        assert_eq!(standing(&allocator, 20_010), Standing::From(BootMs(20_010 + 5_151)));
+        assert_eq!(ownership(&allocator, 20_010), Ownership::From(BootMs(20_010 + 5_151)));
         // What it listed since it began is remembered as before.
         for (sent, listed) in [(24_000, true), (28_000, true), (32_000, false), (36_000, false), (39_000, true)] {
             allocator.handle(BootMs(sent + 10), 0, &of_g(sent, 2, sent - 5_000, 2, listed)).unwrap();
         }
-        assert_eq!(standing(&allocator, 39_010), served(2, 39_010));
+        assert_eq!(ownership(&allocator, 39_010), served(2, 39_010));
     }
 
     #[test]
@@ -522,6 +522,6 @@ mod tests {
         let mut allocator = Allocator::new(2, BootMs(0));
         allocator.handle(BootMs(0), 1, &kept(0, 0, 10_000, 1)).unwrap();
         allocator.handle(BootMs(0), 0, &kept(0, 0, 1_000, 2)).unwrap();
-        assert_eq!(standing(&allocator, 0), Standing::From(BootMs(10_301)));
+        assert_eq!(ownership(&allocator, 0), Ownership::From(BootMs(10_301)));
     }
 }

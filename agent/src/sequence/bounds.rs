@@ -11,7 +11,7 @@
 //! [`BOUNDS_MAX`]: crate::serial_file::BOUNDS_MAX
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::held::{Held, Standing};
+use super::held::{Held, Ownership};
 use common::lease::Generation;
 use common::namespace::GeneratorName;
 use common::rpc::ranges::{Raise, Raised, RaisedSections};
@@ -112,7 +112,7 @@ impl Bounds {
             let bound = Bound { g: None, ..bound };
             let mut at = sections.start;
             for range in listed.get(name).into_iter().flat_map(|held| held.among(&sections)) {
-                if let Standing::Served(_) | Standing::From(_) = range.standing(now) {
+                if let Ownership::Served(_) | Ownership::From(_) = range.ownership(now) {
                     lost.note_range(name, at..range.from, bound);
                     at = range.to;
                 }
@@ -242,7 +242,7 @@ mod tests {
             for section in (0..50).map(Section) {
                 let known = plain.get(&section.0).copied();
                 prop_assert_eq!(bounds.get(&name(), section), known);
-                let is_lost = !matches!(held.standing(section, BootMs(1)), Standing::Served(_));
+                let is_lost = !matches!(held.ownership(section, BootMs(1)), Ownership::Served(_));
                 let number = known.filter(|known| is_lost && known.g.is_some()).map(|known| Bound { g: None, ..known });
                 prop_assert_eq!(lost.get(&name(), section), number);
             }

@@ -34,7 +34,7 @@ pub struct Tenure {
 
 /// How we stand to a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Standing {
+pub enum Ownership {
     /// It is somebody else's, or nobody's.
     NotOurs,
     /// It is ours, and served from this instant on.
@@ -48,13 +48,13 @@ pub enum Standing {
 impl HeldRange {
     /// How we stand to its sections.
     #[inline]
-    pub fn standing(&self, now: BootMs) -> Standing {
+    pub fn ownership(&self, now: BootMs) -> Ownership {
         if now >= self.until {
-            Standing::Over(self.g)
+            Ownership::Over(self.g)
         } else if now < self.since {
-            Standing::From(self.since)
+            Ownership::From(self.since)
         } else {
-            Standing::Served(Tenure { g: self.g, since: self.since })
+            Ownership::Served(Tenure { g: self.g, since: self.since })
         }
     }
 
@@ -154,9 +154,9 @@ impl Held {
     }
 
     /// How we stand to a section.
-    pub fn standing(&self, section: Section, now: BootMs) -> Standing {
+    pub fn ownership(&self, section: Section, now: BootMs) -> Ownership {
         let range = self.ranges.range(..=section.0).next_back().map(|(_, range)| range);
-        range.filter(|range| section.0 < range.to).map_or(Standing::NotOurs, |range| range.standing(now))
+        range.filter(|range| section.0 < range.to).map_or(Ownership::NotOurs, |range| range.ownership(now))
     }
 
     /// Ranges of these sections, ascending, cut at their borders.
@@ -187,29 +187,32 @@ mod tests {
     fn a_span_has_its_beginning_and_its_end() {
         let mut held = Held::default();
         let hear = |held: &mut Held, listed, received| held.hear(listed, BootMs(received), BootMs(received), None);
-        let served = |g, since| Standing::Served(Tenure { g: Generation(g), since: BootMs(since) });
+        let served = |g, since| Ownership::Served(Tenure { g: Generation(g), since: BootMs(since) });
         hear(&mut held, range(0, 4, 2, 100, 200), 0);
-        let standing = |held: &Held, section, now| held.standing(Section(section), BootMs(now));
-        assert_eq!(standing(&held, 4, 150), Standing::NotOurs);
-        assert_eq!(standing(&held, 3, 99), Standing::From(BootMs(100)));
-        assert_eq!(standing(&held, 3, 100), served(2, 100));
-        assert_eq!(standing(&held, 3, 199), served(2, 100));
-        assert_eq!(standing(&held, 3, 200), Standing::Over(Generation(2)));
+        let ownership = |held: &Held, section, now| held.ownership(Section(section), BootMs(now));
+        assert_eq!(ownership(&held, 4, 150), Ownership::NotOurs);
+        assert_eq!(ownership(&held, 3, 99), Ownership::From(BootMs(100)));
+        assert_eq!(ownership(&held, 3, 100), served(2, 100));
+        assert_eq!(ownership(&held, 3, 199), served(2, 100));
+        assert_eq!(ownership(&held, 3, 200), Ownership::Over(Generation(2)));
         // Listed again: no new wait, a longer span; an older answer changes nothing.
         hear(&mut held, range(2, 3, 2, 180, 280), 180);
         hear(&mut held, range(2, 3, 2, 10, 110), 190);
         hear(&mut held, range(2, 3, 1, 0, 999), 190);
-        assert_eq!(standing(&held, 2, 279), served(2, 100));
-        assert_eq!(standing(&held, 2, 280), Standing::Over(Generation(2)));
+        assert_eq!(ownership(&held, 2, 279), served(2, 100));
+        assert_eq!(ownership(&held, 2, 280), Ownership::Over(Generation(2)));
         // Another owner's number: all begins anew.
         hear(&mut held, range(2, 3, 3, 500, 600), 270);
-        assert_eq!(standing(&held, 2, 250), Standing::From(BootMs(500)));
+        assert_eq!(ownership(&held, 2, 250), Ownership::From(BootMs(500)));
         // After a span that ended another one begins, as the same owner.
         hear(&mut held, range(0, 2, 2, 999, 350), 220);
-        assert_eq!((standing(&held, 1, 220), standing(&held, 3, 220)), (served(2, 220), Standing::Over(Generation(2))));
+        assert_eq!(
+            (ownership(&held, 1, 220), ownership(&held, 3, 220)),
+            (served(2, 220), Ownership::Over(Generation(2)))
+        );
         // One that is on its way to an end is over at once.
         held.end(BootMs(230));
-        assert_eq!(standing(&held, 1, 230), Standing::Over(Generation(2)));
+        assert_eq!(ownership(&held, 1, 230), Ownership::Over(Generation(2)));
         held.prune(BootMs(340), BootMs(250), SpanMs(100));
         assert_eq!(held.ranges().count(), 3, "masters have not answered for that long");
         held.prune(BootMs(360), BootMs(0), SpanMs(100));
@@ -238,8 +241,8 @@ mod tests {
             }
             for section in 0..60 {
                 for now in [0, 25, 49, 50, 75, 100] {
-                    let expected = plain.get(&section).map_or(Standing::NotOurs, |one| one.standing(BootMs(now)));
-                    prop_assert_eq!(held.standing(Section(section), BootMs(now)), expected);
+                    let expected = plain.get(&section).map_or(Ownership::NotOurs, |one| one.ownership(BootMs(now)));
+                    prop_assert_eq!(held.ownership(Section(section), BootMs(now)), expected);
                 }
             }
             for (from, to) in (0..60).flat_map(|from| [(from, from), (from, from + 1), (from, 45)]) {

@@ -26,7 +26,7 @@ mod section;
 pub use allocator::{Allocator, Kept, LEASE_MAX, LEASE_MIN, NotKept};
 pub use bounds::{Bound, Bounds};
 pub use counters::Counters;
-pub use held::{Held, HeldRange, Standing, Tenure};
+pub use held::{Held, HeldRange, Ownership, Tenure};
 pub use life::{Decision, Life, Start};
 pub use loads::Loads;
 pub use section::{RaiseOutcome, SectionState, Taken};

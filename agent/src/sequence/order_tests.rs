@@ -2,7 +2,7 @@
 //! key is larger than all that were given before it was asked for. The masters are as simple as they may be: one record, and what each of
 //! the two lists; a move is a prep at one, a record at both, and then a list of the new owner.
 
-use super::{Allocator, Kept, Loads, SectionState, Standing, Taken, Tenure};
+use super::{Allocator, Kept, Loads, Ownership, SectionState, Taken, Tenure};
 use common::lease::Generation;
 use common::namespace::GeneratorName;
 use common::rpc::ranges::{HeldSections, KeepReply, RaiseTo, Raised, RaisedSections};
@@ -174,9 +174,9 @@ impl World {
     fn give(&mut self, agent: usize, answered: bool) -> Option<u64> {
         let now = self.local(agent);
         let held = self.agents[agent].allocator.held(&self.name)?;
-        let tenure = match held.standing(SECTION, now) {
-            Standing::Served(tenure) => tenure,
-            Standing::Over(g) if self.is(Bent::ServesPastTheSpan) => Tenure { g, since: BootMs(0) },
+        let tenure = match held.ownership(SECTION, now) {
+            Ownership::Served(tenure) => tenure,
+            Ownership::Over(g) if self.is(Bent::ServesPastTheSpan) => Tenure { g, since: BootMs(0) },
             _ => return None,
         };
         let (definition, reloads) = (&self.definition, !self.is(Bent::NotLoadedAgain));

@@ -2,7 +2,7 @@
 //! Each number of the key is larger than all that were given before, whichever process of which agent gives it. The masters are as simple
 //! as they may be: what each lists and raises, and how far it knows the other one to be.
 
-use super::{Allocator, Bound, Bounds, Kept, Loads, SectionState, Standing, Taken, Tenure};
+use super::{Allocator, Bound, Bounds, Kept, Loads, Ownership, SectionState, Taken, Tenure};
 use common::lease::Generation;
 use common::namespace::GeneratorName;
 use common::rpc::ranges::{HeldSections, KeepReply, RaiseTo, Raised, RaisedSections};
@@ -172,7 +172,7 @@ impl World {
         let former = self.written(at);
         let agent = &mut self.agents[at];
         let Some(held) = agent.allocator.held(&self.name) else { return };
-        let Standing::Served(tenure) = held.standing(SECTION, self.now) else { return };
+        let Ownership::Served(tenure) = held.ownership(SECTION, self.now) else { return };
         let definition = &self.definition;
         let begin = || SectionState::new(definition, tenure, former.unwrap_or(0));
         let section = agent.section.get_or_insert_with(begin);

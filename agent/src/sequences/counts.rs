@@ -75,7 +75,7 @@ pub(crate) const COUNTED: &[Series<Counts>] = &[
 ];
 
 /// Series of how things stand.
-pub(crate) const STANDING: &[Series<SequenceView>] = &[
+pub(crate) const GAUGES: &[Series<SequenceView>] = &[
     gauge("uniq_sequence_sections", "Sections served now.", |it| it.sections.into()),
     gauge("uniq_sequence_sections_waiting", "Sections that wait for the agent before to stop.", |it| {
         it.sections_waiting.into()

@@ -21,7 +21,7 @@ pub(crate) mod tests;
 mod unload;
 mod waiting;
 
-pub(crate) use counts::{COUNTED, STANDING};
+pub(crate) use counts::{COUNTED, GAUGES};
 pub use counts::{Counts, SequenceView};
 pub(crate) use name::{Name, admits};
 pub use serve::{Answer, Call, Outcome};

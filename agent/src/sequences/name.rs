@@ -6,7 +6,7 @@ use super::lock;
 use super::routes::NameRoutes;
 use super::waiting::Rooms;
 use crate::refusal::Refusal;
-use crate::sequence::{HeldRange, Loads, SectionState, Standing};
+use crate::sequence::{HeldRange, Loads, Ownership, SectionState};
 use arc_swap::ArcSwap;
 use common::encoding::{DECIMAL64, Encoding, Secrets};
 use common::kind::Kind;
@@ -158,11 +158,11 @@ impl Name {
     /// The receipts of sections whose span has ended.
     pub(super) fn receipts(&self, now: BootMs) -> impl Iterator<Item = ShownReceipt> {
         let held = self.held();
-        let lost = held.iter().filter(|range| matches!(range.standing(now), Standing::Over(_))).copied();
+        let lost = held.iter().filter(|range| matches!(range.ownership(now), Ownership::Over(_))).copied();
         let together = lock(&self.loads).receipts(self.name(), lost);
         let alone = self.shards().flat_map(move |shard| {
             let of = |(section, entry): (&u32, &Entry)| {
-                let Standing::Over(g) = standing(&held, Section(*section), now) else { return None };
+                let Ownership::Over(g) = ownership(&held, Section(*section), now) else { return None };
                 let receipt = entry.state.receipt().filter(|_| entry.state.g() == g)?;
                 Some(ShownReceipt {
                     sections: SectionKey { name: self.name().clone(), section: Section(*section) }.into(),
@@ -178,10 +178,10 @@ impl Name {
     pub(super) fn look(&self, now: BootMs, view: &mut SequenceView) {
         for range in self.held().iter() {
             let sections = u64::from(range.to - range.from);
-            match range.standing(now) {
-                Standing::Served(_) => view.sections += sections,
-                Standing::From(_) => view.sections_waiting += sections,
-                Standing::Over(_) | Standing::NotOurs => {}
+            match range.ownership(now) {
+                Ownership::Served(_) => view.sections += sections,
+                Ownership::From(_) => view.sections_waiting += sections,
+                Ownership::Over(_) | Ownership::NotOurs => {}
             }
         }
         for shard in self.shards() {
@@ -215,6 +215,6 @@ fn range_of(held: &[HeldRange], section: Section) -> Option<&HeldRange> {
 
 /// How we stand to a section, by what masters list.
 #[inline]
-pub(super) fn standing(held: &[HeldRange], section: Section, now: BootMs) -> Standing {
-    range_of(held, section).map_or(Standing::NotOurs, |range| range.standing(now))
+pub(super) fn ownership(held: &[HeldRange], section: Section, now: BootMs) -> Ownership {
+    range_of(held, section).map_or(Ownership::NotOurs, |range| range.ownership(now))
 }

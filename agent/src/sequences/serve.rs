@@ -2,13 +2,13 @@
 
 use super::counts::add;
 use super::forward::NotPassed;
-use super::name::{Entry, Name, standing};
+use super::name::{Entry, Name, ownership};
 use super::routes::Awaited;
 use super::waiting::{Place, WaitsFor};
 use super::{Sequences, lock};
 use crate::plugin::{Caller, Holder};
 use crate::refusal::Refusal;
-use crate::sequence::{SectionState, Standing, Taken, Tenure};
+use crate::sequence::{Ownership, SectionState, Taken, Tenure};
 use crate::serial::caller_per_hour;
 use common::lease::Generation;
 use common::plugin::By;
@@ -63,7 +63,7 @@ pub struct Answer {
 
 /// What one look at a key comes to.
 #[derive(Clone)]
-enum Looked {
+enum Lookup {
     Done(Outcome),
     /// Another agent serves it, as far as is known; with whether a call waits for it there already.
     Elsewhere(Arc<ServedAt>, Generation, bool),
@@ -75,7 +75,7 @@ enum Looked {
 type Elsewhere = BTreeMap<Arc<ServedAt>, (Generation, Vec<usize>)>;
 
 /// What looks at keys came to that have no outcome yet.
-struct Seen {
+struct Unanswered {
     elsewhere: Elsewhere,
     /// When something will have changed.
     due: Option<BootMs>,
@@ -86,7 +86,7 @@ struct Seen {
 }
 
 /// A call under way.
-struct Course {
+struct CallState {
     call: Call,
     outcomes: Vec<Option<Outcome>>,
     /// Places of keys without an outcome.
@@ -141,7 +141,7 @@ impl Sequences {
         // After the call was read, and before its number is taken.
         let now = self.clock.boot();
         let (section, _) = name.definition.place(slot);
-        let Standing::Served(tenure) = standing(&held, section, now) else { return None };
+        let Ownership::Served(tenure) = ownership(&held, section, now) else { return None };
         if call.g.is_some_and(|known| known < tenure.g) {
             return None;
         }
@@ -157,7 +157,7 @@ impl Sequences {
     /// Numbers of keys, each for itself. A key with `n` 0 gets none: the last that may have been given is said.
     pub(crate) async fn next(&self, name: &Arc<Name>, keys: &[KeyAsked], call: Call) -> Answer {
         add(&self.counts.calls, 1);
-        let mut course = Course {
+        let mut course = CallState {
             call,
             outcomes: vec![None; keys.len()],
             open: (0..keys.len()).collect(),
@@ -180,7 +180,7 @@ impl Sequences {
             let (mut changed, mut raised) = (pin!(name.changed.notified()), pin!(name.raised.notified()));
             changed.as_mut().enable();
             raised.as_mut().enable();
-            let Seen { elsewhere, due, bounds, beyond } = self.look_at_all(name, keys, &mut course);
+            let Unanswered { elsewhere, due, bounds, beyond } = self.look_at_all(name, keys, &mut course);
             if course.open.is_empty() {
                 break;
             }
@@ -227,11 +227,11 @@ impl Sequences {
     }
 
     /// One look at each key without an outcome.
-    fn look_at_all(&self, name: &Arc<Name>, keys: &[KeyAsked], course: &mut Course) -> Seen {
+    fn look_at_all(&self, name: &Arc<Name>, keys: &[KeyAsked], course: &mut CallState) -> Unanswered {
         let held = name.held();
         // After the call was read, and before any of its numbers is taken.
         let now = self.clock.boot();
-        let mut seen = Seen { elsewhere: BTreeMap::new(), due: None, bounds: false, beyond: false };
+        let mut seen = Unanswered { elsewhere: BTreeMap::new(), due: None, bounds: false, beyond: false };
         let mut open = std::mem::take(&mut course.open);
         let section_of = |at: &usize| keys.get(*at).map(|key| name.definition.place(key.slot).0);
         gather(&mut open, section_of);
@@ -242,21 +242,21 @@ impl Sequences {
             let (group, after) = rest.split_at(len);
             rest = after;
             let Some(section) = section else { continue };
-            match standing(&held, section, now) {
-                Standing::Served(tenure) => {
+            match ownership(&held, section, now) {
+                Ownership::Served(tenure) => {
                     let from = course.call.from;
                     self.take_all(name, (section, tenure), (keys, group, from), now, |at, looked| {
-                        seen.bounds |= matches!(looked, Looked::Later(_));
+                        seen.bounds |= matches!(looked, Lookup::Later(_));
                         self.sort_in(name, section, at, looked, course, &mut seen);
                     });
                     if course.call.g.is_some_and(|known| known < tenure.g) {
                         course.tell(section, tenure.g);
                     }
                 }
-                standing => {
+                ownership => {
                     // The same for all of its keys.
-                    let looked = self.look_beyond(name, section, standing);
-                    seen.beyond |= matches!(looked, Looked::Later(_));
+                    let looked = self.look_beyond(name, section, ownership);
+                    seen.beyond |= matches!(looked, Lookup::Later(_));
                     for at in group {
                         self.sort_in(name, section, *at, looked.clone(), course, &mut seen);
                     }
@@ -267,14 +267,22 @@ impl Sequences {
     }
 
     /// Notes what a look at the key at that place of the call came to.
-    fn sort_in(&self, name: &Name, section: Section, at: usize, looked: Looked, course: &mut Course, seen: &mut Seen) {
+    fn sort_in(
+        &self,
+        name: &Name,
+        section: Section,
+        at: usize,
+        looked: Lookup,
+        course: &mut CallState,
+        seen: &mut Unanswered,
+    ) {
         match looked {
-            Looked::Done(outcome) => course.done(at, outcome),
-            Looked::Elsewhere(_, g, _) if course.call.passing == Passing::Back => {
+            Lookup::Done(outcome) => course.done(at, outcome),
+            Lookup::Elsewhere(_, g, _) if course.call.passing == Passing::Back => {
                 course.tell(section, g);
                 course.done(at, REFUSED(MintCode::Misdirected));
             }
-            Looked::Elsewhere(address, g, is_awaited) => {
+            Lookup::Elsewhere(address, g, is_awaited) => {
                 if course.call.g.is_some() {
                     course.tell(section, g);
                 }
@@ -288,7 +296,7 @@ impl Sequences {
                     seen.elsewhere.entry(address).or_insert_with(|| (g, Vec::new())).1.push(at);
                 }
             }
-            Looked::Later(at_last) => {
+            Lookup::Later(at_last) => {
                 course.open.push(at);
                 seen.due = match (seen.due, at_last) {
                     (Some(one), Some(other)) => Some(one.min(other)),
@@ -299,11 +307,11 @@ impl Sequences {
     }
 
     /// A look at a key of a section that is not served here now; what it needs is asked for.
-    fn look_beyond(&self, name: &Name, section: Section, standing: Standing) -> Looked {
-        match standing {
-            Standing::From(since) => Looked::Later(Some(since)),
-            Standing::Over(g) => self.look_elsewhere(name, section, Some(g)),
-            Standing::Served(_) | Standing::NotOurs => self.look_elsewhere(name, section, None),
+    fn look_beyond(&self, name: &Name, section: Section, ownership: Ownership) -> Lookup {
+        match ownership {
+            Ownership::From(since) => Lookup::Later(Some(since)),
+            Ownership::Over(g) => self.look_elsewhere(name, section, Some(g)),
+            Ownership::Served(_) | Ownership::NotOurs => self.look_elsewhere(name, section, None),
         }
     }
 
@@ -319,12 +327,12 @@ impl Sequences {
         tenure: Tenure,
         now: BootMs,
         work: impl FnOnce(&mut SectionState, usize) -> T,
-    ) -> Result<T, Looked> {
-        let Some(shard) = name.shard(section) else { return Err(Looked::Later(None)) };
+    ) -> Result<T, Lookup> {
+        let Some(shard) = name.shard(section) else { return Err(Lookup::Later(None)) };
         let mut shard = lock(shard);
         let entry = match shard.get_mut(&section.0) {
             Some(entry) => entry,
-            None if !self.has_room(0) => return Err(Looked::Done(REFUSED(MintCode::Overloaded))),
+            None if !self.has_room(0) => return Err(Lookup::Done(REFUSED(MintCode::Overloaded))),
             None => {
                 let (forgotten, entries) = name.recall(section.0);
                 self.account_floors(entries);
@@ -338,8 +346,8 @@ impl Sequences {
         if entry.state.tenure() != tenure {
             // Another one may have begun while we looked. One that begins later may be of a lower `g`: masters that were put back do not know
             // how many owners there were.
-            if standing(&name.held(), section, now) != Standing::Served(tenure) {
-                return Err(Looked::Later(Some(now)));
+            if ownership(&name.held(), section, now) != Ownership::Served(tenure) {
+                return Err(Lookup::Later(Some(now)));
             }
             entry.state.own(tenure);
         }
@@ -396,7 +404,7 @@ impl Sequences {
         (section, tenure): (Section, Tenure),
         (keys, group, from): (&[KeyAsked], &[usize], Option<IpAddr>),
         now: BootMs,
-        mut looked: impl FnMut(usize, Looked),
+        mut looked: impl FnMut(usize, Lookup),
     ) {
         let (mut numbers, mut waiting) = (0, Vec::new());
         let entered = self.in_section(name, section, tenure, now, |state, before| {
@@ -405,11 +413,11 @@ impl Sequences {
                 match self.take(name, state, before, (*key, from), now) {
                     Taken::From(first) => {
                         numbers += u64::from(key.n);
-                        looked(*at, Looked::Done(Outcome::Given(first)));
+                        looked(*at, Lookup::Done(Outcome::Given(first)));
                     }
-                    Taken::Ended => looked(*at, Looked::Done(REFUSED(MintCode::SerialExhausted))),
-                    Taken::TooMany => looked(*at, Looked::Done(REFUSED(MintCode::QuotaExceeded))),
-                    Taken::Full => looked(*at, Looked::Done(REFUSED(MintCode::Overloaded))),
+                    Taken::Ended => looked(*at, Lookup::Done(REFUSED(MintCode::SerialExhausted))),
+                    Taken::TooMany => looked(*at, Lookup::Done(REFUSED(MintCode::QuotaExceeded))),
+                    Taken::Full => looked(*at, Lookup::Done(REFUSED(MintCode::Overloaded))),
                     Taken::Wait => waiting.push(*at),
                 }
             }
@@ -426,24 +434,24 @@ impl Sequences {
     }
 
     /// A section of ours whose bound has to be raised first: no master raises it for whoever is not the owner any more.
-    fn look_past(&self, name: &Name, section: Section, g: Generation) -> Looked {
-        self.other_owner(name, section, Some(g)).unwrap_or(Looked::Later(None))
+    fn look_past(&self, name: &Name, section: Section, g: Generation) -> Lookup {
+        self.other_owner(name, section, Some(g)).unwrap_or(Lookup::Later(None))
     }
 
     /// Another agent that serves a section, by a newer `g` than that one.
-    fn other_owner(&self, name: &Name, section: Section, g: Option<Generation>) -> Option<Looked> {
+    fn other_owner(&self, name: &Name, section: Section, g: Option<Generation>) -> Option<Lookup> {
         let routes = lock(&name.routes);
         let (address, newer) = routes.find(section)?;
         let is_other = g.is_none_or(|g| newer > g) && address.rpc != self.settings.address.rpc;
         let is_awaited = routes.is_awaited(section, &address);
-        is_other.then_some(Looked::Elsewhere(address, newer, is_awaited))
+        is_other.then_some(Lookup::Elsewhere(address, newer, is_awaited))
     }
 
     /// A section that is not served here now, though it was by the owner `g`.
-    fn look_elsewhere(&self, name: &Name, section: Section, g: Option<Generation>) -> Looked {
+    fn look_elsewhere(&self, name: &Name, section: Section, g: Option<Generation>) -> Lookup {
         self.other_owner(name, section, g).unwrap_or_else(|| {
             self.want_route(name, section);
-            Looked::Later(None)
+            Lookup::Later(None)
         })
     }
 
@@ -453,7 +461,7 @@ impl Sequences {
         name: &Arc<Name>,
         keys: &[KeyAsked],
         elsewhere: Elsewhere,
-        course: &mut Course,
+        course: &mut CallState,
         patience: Duration,
     ) -> bool {
         let calls = elsewhere.into_iter().map(|(address, (g, places))| async move {
@@ -506,7 +514,7 @@ impl Sequences {
             }
         }
         course.hops += usize::from(led_on);
-        let Course { open, outcomes, .. } = course;
+        let CallState { open, outcomes, .. } = course;
         let before = open.len();
         open.retain(|at| outcomes.get(*at).is_none_or(Option::is_none));
         // What is left may be ours alone.
@@ -522,7 +530,7 @@ impl Sequences {
         loop {
             let still: Vec<Section> = {
                 let (held, now) = (name.held(), self.clock.boot());
-                let ours = |section| matches!(standing(&held, section, now), Standing::Served(_));
+                let ours = |section| matches!(ownership(&held, section, now), Ownership::Served(_));
                 let others = |section| lock(&name.routes).find(section).is_some_and(|(at, _)| at.rpc != asked.rpc);
                 sections.iter().copied().filter(|section| !ours(*section) && !others(*section)).collect()
             };
@@ -542,7 +550,7 @@ impl Sequences {
     }
 
     /// The answer, with the routes that belong to it.
-    fn conclude(&self, name: &Name, course: Course) -> Answer {
+    fn conclude(&self, name: &Name, course: CallState) -> Answer {
         let mut misdirected = 0;
         let mut refused = 0;
         let outcomes: Vec<Outcome> = course
@@ -608,7 +616,7 @@ impl Sequences {
     }
 }
 
-impl Course {
+impl CallState {
     fn avoids(&self, address: &Arc<ServedAt>, g: Generation) -> bool {
         let is_told_again = |known| g <= known || self.hops >= HOPS_MAX;
         self.avoided.get(address).is_some_and(|(known, until)| is_told_again(*known) && Instant::now() < *until)

@@ -49,7 +49,7 @@
 //! because the marks in it were never confirmed to the caller.
 
 use super::disk::{Disk, Stat};
-use super::lineage::{Identity, Lineage, Next, Seen};
+use super::lineage::{Fingerprint, Identity, Lineage, Next};
 use super::place::Place;
 use super::start::Machine;
 use super::{Block, Contents, Holdings, StepError, Taken, WriteError, layout};
@@ -256,7 +256,7 @@ impl<F> SerialFile<F> {
 
     /// The bytes of the lineage of the file in place, and of the next one if there is one.
     fn lineage(&self, next: Option<Next>, holdings: &Holdings) -> Result<Vec<u8>, StepError> {
-        let seen = Seen {
+        let seen = Fingerprint {
             identity: self.held.identity,
             write_counter: self.held.write_counter,
             boot: self.machine.boot,

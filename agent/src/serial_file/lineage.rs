@@ -166,7 +166,7 @@ impl FromStr for BootId {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Lineage {
     /// What the file looked like.
-    pub seen: Seen,
+    pub seen: Fingerprint,
     /// The file that was about to take its place; it goes on just as well, in the same boot and session.
     pub next: Option<Next>,
     /// What its holder held.
@@ -175,7 +175,7 @@ pub struct Lineage {
 
 /// What must be equal for a session to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Seen {
+pub struct Fingerprint {
     /// What the file is to the kernel.
     pub identity: Identity,
     /// The write counter in it.
@@ -352,7 +352,7 @@ impl Next {
 /// Whether the session of the file `now` goes on, by what its last writer left behind. Only if all is equal; the
 /// reason given is the first difference. `as_next` is the same file as a write would have named it beforehand; `None` on
 /// a file system that does not tell when a file was made.
-pub fn judge(found: &Found, now: &Seen, as_next: Option<&Next>, after_reboot: AfterReboot) -> StartKind {
+pub fn judge(found: &Found, now: &Fingerprint, as_next: Option<&Next>, after_reboot: AfterReboot) -> StartKind {
     let lineage = match found {
         Found::Missing => return StartKind::Fresh(FreshReason::NoLineage),
         Found::Damaged(error) => return StartKind::Fresh(FreshReason::LineageDamaged(error.clone())),
@@ -382,7 +382,7 @@ pub fn judge(found: &Found, now: &Seen, as_next: Option<&Next>, after_reboot: Af
 /// Whether the lineage of a session that goes on leaves room for a second copy of the file that goes on as well, so that
 /// a master has to renew a lease before anything may be minted, however long that takes: the file is in layers that were mounted anew
 /// since, perhaps over a snapshot.
-pub fn renew_first(found: &Found, now: &Seen) -> bool {
+pub fn renew_first(found: &Found, now: &Fingerprint) -> bool {
     let Found::Whole(Lineage { seen: then, .. }) = found else { return true };
     then.file_system.mount != now.file_system.mount
 }
@@ -392,7 +392,7 @@ pub fn renew_first(found: &Found, now: &Seen) -> bool {
 ///
 /// Not if it is a copy of a file of this boot: the original is likely to live beside it. That is also all that is lost by
 /// giving up the session of an original that does live: it hears of it and asks for another token.
-pub fn given_up(found: &Found, now: &Seen, reason: &FreshReason) -> Vec<SessionId> {
+pub fn given_up(found: &Found, now: &Fingerprint, reason: &FreshReason) -> Vec<SessionId> {
     let lineage = match found {
         Found::Whole(lineage) => Some(lineage),
         Found::Missing | Found::Damaged(_) => None,

@@ -5,7 +5,7 @@ use common::segment::{SegmentSpec, Shown};
 use common::time::WallMs;
 use common::token::{TokenType, TokenValue};
 
-const SEEN: Seen = Seen {
+const SEEN: Fingerprint = Fingerprint {
     identity: Identity { device: 1, inode: 2, ctime_s: 3, ctime_ns: 4 },
     write_counter: 5,
     boot: BootId(6),
@@ -38,7 +38,7 @@ fn whole() -> Found {
 #[test]
 fn only_what_is_equal_in_all_is_resumed() {
     assert_eq!(judge(&whole(), &SEEN, None, AfterReboot::Fresh), StartKind::Resumed);
-    type Change = fn(&mut Seen);
+    type Change = fn(&mut Fingerprint);
     let cases: [(Change, FreshReason); 10] = [
         (|now| now.session = SessionId(8), FreshReason::OtherSession),
         (|now| now.write_counter = 6, FreshReason::LineageBehind),
@@ -64,14 +64,14 @@ fn only_what_is_equal_in_all_is_resumed() {
     }
 }
 
-fn file_system(seen: &mut Seen) -> &mut FileSystemId {
+fn file_system(seen: &mut Fingerprint) -> &mut FileSystemId {
     &mut seen.file_system
 }
 
 #[test]
 fn a_disks_number_counts_within_one_boot_and_if_both_know_it() {
     let rebooted = |disk| {
-        let mut now = Seen { boot: BootId(9), ..SEEN };
+        let mut now = Fingerprint { boot: BootId(9), ..SEEN };
         file_system(&mut now).disk = disk;
         judge(&whole(), &now, None, AfterReboot::Resume)
     };
@@ -122,16 +122,16 @@ fn segments_are_those_of_one_definition() {
 #[test]
 fn a_fresh_start_gives_up_what_its_file_had_but_not_what_was_copied_beside_a_living_original() {
     let sessions = |all: &[u128]| all.iter().copied().map(SessionId).collect::<Vec<_>>();
-    let rebooted = Seen { boot: BootId(9), ..SEEN };
+    let rebooted = Fingerprint { boot: BootId(9), ..SEEN };
     assert_eq!(given_up(&whole(), &rebooted, &FreshReason::Reboot), sessions(&[7, 5, 4]));
     assert_eq!(given_up(&whole(), &SEEN, &FreshReason::FileChanged), sessions(&[7, 5, 4]));
     assert_eq!(given_up(&whole(), &SEEN, &FreshReason::FileCopied), []);
     assert_eq!(given_up(&whole(), &rebooted, &FreshReason::FileCopied), sessions(&[7, 5, 4]), "restored elsewhere");
-    let killed = Seen { session: SessionId(99), ..SEEN };
+    let killed = Fingerprint { session: SessionId(99), ..SEEN };
     assert_eq!(given_up(&whole(), &killed, &FreshReason::OtherSession), sessions(&[7, 5, 4]), "what the lineage says");
     for broken in [Found::Missing, Found::Damaged(EnvelopeError::Kind)] {
         assert_eq!(given_up(&broken, &SEEN, &FreshReason::NoLineage), sessions(&[7]));
-        let formatted = Seen { write_counter: 0, ..SEEN };
+        let formatted = Fingerprint { write_counter: 0, ..SEEN };
         assert_eq!(given_up(&broken, &formatted, &FreshReason::NoLineage), []);
     }
     let Found::Whole(mut long) = whole() else { unreachable!() };
@@ -146,12 +146,12 @@ fn the_file_to_come_is_resumed_if_it_is_that_very_file() {
     lineage.next = Some(next);
     let found = Found::Whole(lineage);
     let identity = Identity { device: 1, inode: 3, ctime_s: 9, ctime_ns: 9 };
-    let there = Seen { identity, write_counter: 6, ..SEEN };
-    let judged = |now: &Seen, next: Option<&Next>| judge(&found, now, next, AfterReboot::Fresh);
+    let there = Fingerprint { identity, write_counter: 6, ..SEEN };
+    let judged = |now: &Fingerprint, next: Option<&Next>| judge(&found, now, next, AfterReboot::Fresh);
     assert_eq!(judged(&there, Some(&next)), StartKind::Resumed);
     assert_eq!(judged(&SEEN, None), StartKind::Resumed, "the file in place goes on as well");
     for (ctime_s, in_time) in [(3, false), (4, true), (14, true), (15, false), (i64::MIN, false), (i64::MAX, false)] {
-        let there = Seen { identity: Identity { ctime_s, ..identity }, ..there };
+        let there = Fingerprint { identity: Identity { ctime_s, ..identity }, ..there };
         let moved = StartKind::Fresh(FreshReason::LineageBehind);
         assert_eq!(judged(&there, Some(&next)), if in_time { StartKind::Resumed } else { moved }, "{ctime_s}");
     }
@@ -169,12 +169,12 @@ fn the_file_to_come_is_resumed_if_it_is_that_very_file() {
         assert_eq!(judged(&there, Some(&other)), StartKind::Fresh(FreshReason::LineageBehind), "{other:?}");
     }
     assert_eq!(judged(&there, None), StartKind::Fresh(FreshReason::LineageBehind), "a birth that nobody tells");
-    let rebooted = Seen { boot: BootId(9), ..there };
+    let rebooted = Fingerprint { boot: BootId(9), ..there };
     assert_eq!(judged(&rebooted, Some(&next)), StartKind::Fresh(FreshReason::Reboot));
     let mut snapshot = there;
     file_system(&mut snapshot).fsid = 9;
     assert_eq!(judged(&snapshot, Some(&next)), StartKind::Fresh(FreshReason::LineageBehind));
-    let other_session = Seen { session: SessionId(9), ..there };
+    let other_session = Fingerprint { session: SessionId(9), ..there };
     assert_eq!(judged(&other_session, Some(&next)), StartKind::Fresh(FreshReason::OtherSession));
 }
 

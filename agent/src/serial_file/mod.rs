@@ -35,8 +35,8 @@ pub use layout::{
     NUM_BLOCKS_DEFAULT, VERSION, decode, encode,
 };
 pub use lineage::{
-    AfterReboot, AfterRebootError, BootId, Born, FileSystemId, Found, FreshReason, HeldSegments, Holdings, Identity,
-    Lineage, Next, Seen, StartKind, given_up, judge, renew_first,
+    AfterReboot, AfterRebootError, BootId, Born, FileSystemId, Fingerprint, Found, FreshReason, HeldSegments, Holdings,
+    Identity, Lineage, Next, StartKind, given_up, judge, renew_first,
 };
 pub use names::{KeptNames, kept_names};
 pub use place::Place;

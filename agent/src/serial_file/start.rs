@@ -11,7 +11,7 @@
 
 use super::disk::{Access, Disk, FileKind, FileSystem, OsDisk, Stat};
 use super::file::Held;
-use super::lineage::{self, BootId, FileSystemId, Found, Identity, Next, Seen, given_up, judge};
+use super::lineage::{self, BootId, FileSystemId, Fingerprint, Found, Identity, Next, given_up, judge};
 use super::place::Place;
 use super::{AfterReboot, Contents, Holdings, SerialFile, SerialFileError, StartKind, layout};
 use common::parameters::SessionId;
@@ -119,11 +119,11 @@ pub(super) fn judge_file(
     checksum: u64,
     contents: &Contents,
     after_reboot: AfterReboot,
-) -> (Seen, StartKind) {
+) -> (Fingerprint, StartKind) {
     let (write_counter, session) = (contents.header.write_counter, contents.header.session);
     let Identity { device, inode, .. } = stat.identity;
     let as_next = stat.born.map(|born| Next { device, inode, born, write_counter, checksum });
-    let now = Seen { identity: stat.identity, write_counter, boot, session, file_system };
+    let now = Fingerprint { identity: stat.identity, write_counter, boot, session, file_system };
     (now, judge(found, &now, as_next.as_ref(), after_reboot))
 }
 

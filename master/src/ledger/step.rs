@@ -91,7 +91,7 @@ impl Ledger<Pairwise> {
             self.retry_segments(now, fx);
             self.tell_use(now, fx);
             self.tell_shown(now, fx);
-            self.press_sections(now, fx);
+            self.retry_sections(now, fx);
             self.place_sections(now, fx);
             self.end_quiet(now, fx);
             self.look_at_pools(now, fx);

@@ -44,7 +44,7 @@
 //! | merges take the larger `max_seq`, whatever the owner | [`rules::merge`] |
 //! | a raise needs the session and the `g` of the record | `Ledger::raise_piece` |
 //! | `to <= peer_has + L` | [`rules::bound`] |
-//! | `peer_has` is what the other's mail of this pairing and start said, never what was sent | [`SectionTable::note_peer_has`], `Ledger::admit` |
+//! | `peer_has` is what the other's messages of this pairing and start said, never what was sent | [`SectionTable::note_peer_has`], `Ledger::admit` |
 //! | a start that is not proven answers no keep, raise or Propose before it has read all pages and proposals | `Ledger::may_serve_sections`, `asks_for_consent` |
 //! | and holds then at least L more than the other one, or than itself where the other knows nothing | `Ledger::on_section_page` |
 //! | a raise says where the bound was, and an owner that is below it goes on from there | `Ledger::raise_piece`, agents' `SectionState::raised` |

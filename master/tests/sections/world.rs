@@ -37,7 +37,7 @@ pub(super) enum Bent {
 
 /// What a run goes through.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Course {
+pub(super) struct Plan {
     pub put_back: bool,
     pub replaced: bool,
     /// The master that is replaced is dead by then.
@@ -52,7 +52,7 @@ pub(super) struct Course {
     pub bent: Option<Bent>,
 }
 
-impl Default for Course {
+impl Default for Plan {
     fn default() -> Self {
         Self {
             put_back: false,
@@ -108,7 +108,7 @@ struct Joining {
 
 pub(super) struct World {
     rng: u64,
-    course: Course,
+    plan: Plan,
     t: i64,
     nodes: Vec<Node>,
     messages: Vec<PeerFrame>,
@@ -129,11 +129,11 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) fn new(seed: u64, course: Course) -> Self {
+    pub(super) fn new(seed: u64, plan: Plan) -> Self {
         let parameters = ClusterParameters::new(7, UtcOffset::default(), 31).unwrap();
         let mut world = Self {
             rng: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
-            course,
+            plan,
             t: 1_000,
             nodes: Vec::new(),
             messages: Vec::new(),
@@ -235,7 +235,7 @@ impl World {
 
     fn event(&mut self, at: usize, event: Event) -> Result<(), String> {
         let now = self.now_of(at);
-        let bent = self.course.bent;
+        let bent = self.plan.bent;
         let raises = matches!(event, Event::Raise { .. });
         let asks_for_segment = matches!(event, Event::Segment { .. });
         let meets = matches!(&event, Event::Message(frame) if matches!(frame.message, PeerMessage::SectionPage { .. }));
@@ -360,7 +360,7 @@ impl World {
 
     /// One thing happens.
     pub(super) fn step(&mut self) -> Result<(), String> {
-        if self.below(100) < self.course.befalls {
+        if self.below(100) < self.plan.befalls {
             return self.befall();
         }
         match self.below(97) {
@@ -411,7 +411,7 @@ impl World {
     fn call(&mut self) -> Result<(), String> {
         let Some(who) = self.awake() else { return Ok(()) };
         let at = self.below(self.nodes.len() as u64) as usize;
-        if self.course.segments && self.one_in(2) {
+        if self.plan.segments && self.one_in(2) {
             return self.call_for_segment(who, at);
         }
         let all = self.one_in(2);
@@ -484,15 +484,15 @@ impl World {
             return;
         }
         let (who, life, answer) = self.answers.remove(at);
-        let (course, t) = (self.course, self.t);
+        let (plan, t) = (self.plan, self.t);
         let it = &mut self.allocators[who];
         if it.life != life {
             return;
         }
         let now = it.now(t);
         match answer {
-            Answer::Kept { sent, listed } => it.on_kept(now, sent, &listed, course.bent),
-            Answer::Raised { section, g, from, to } => it.on_raised(now, section, g, from, to, course.any_clock),
+            Answer::Kept { sent, listed } => it.on_kept(now, sent, &listed, plan.bent),
+            Answer::Raised { section, g, from, to } => it.on_raised(now, section, g, from, to, plan.any_clock),
         }
     }
 
@@ -505,7 +505,7 @@ impl World {
         if self.below(3) == 0 {
             return Ok(());
         }
-        let (any_clock, t) = (self.course.any_clock, self.t);
+        let (any_clock, t) = (self.plan.any_clock, self.t);
         let it = &mut self.allocators[who];
         let now = it.now(t);
         let Some((number, before)) = it.give(now, section, any_clock) else { return Ok(()) };
@@ -516,7 +516,7 @@ impl World {
         if number > self.durable.get(&section).copied().unwrap_or_default() {
             return Err(format!("{whom}: above every bound"));
         }
-        if self.course.ordered && number <= before {
+        if self.plan.ordered && number <= before {
             return Err(format!("{whom}: out of order, {before} was answered before its question"));
         }
         let answered = self.answered.entry(section).or_default();
@@ -560,15 +560,15 @@ impl World {
                 self.nodes[at].ledger = None;
                 self.start(at);
             }
-            8 if self.course.put_back => self.nodes[at].backup = Some(self.nodes[at].store.snapshot()),
-            9 if self.course.put_back && self.joining.is_none() && self.is_known_elsewhere(at) => {
+            8 if self.plan.put_back => self.nodes[at].backup = Some(self.nodes[at].store.snapshot()),
+            9 if self.plan.put_back && self.joining.is_none() && self.is_known_elsewhere(at) => {
                 if let Some(backup) = self.nodes[at].backup.take() {
                     self.nodes[at].store = backup;
-                    self.nodes[at].unproven = self.course.bent != Some(Bent::PutBackIsBelieved);
+                    self.nodes[at].unproven = self.plan.bent != Some(Bent::PutBackIsBelieved);
                     self.start(at);
                 }
             }
-            10 if self.course.replaced => self.replace(at)?,
+            10 if self.plan.replaced => self.replace(at)?,
             11 if self.joining.is_some() => self.join()?,
             _ => {}
         }
@@ -597,13 +597,13 @@ impl World {
         }
         self.losses += 1;
         self.nodes[other].over = true;
-        if self.course.dead {
+        if self.plan.dead {
             self.nodes[other].ledger = None;
         }
         self.next += 1;
         let epoch = EpochId(self.next.into());
         let mut writes = declare_lost(&loaded, epoch, TOKEN, Actor::new("operator", ""), WallMs(0));
-        if self.course.bent == Some(Bent::NothingAddedAtALoss) {
+        if self.plan.bent == Some(Bent::NothingAddedAtALoss) {
             for (record, peer_has) in writes.iter_mut().flat_map(rows_mut) {
                 record.max_seq = record.max_seq.saturating_sub(ALLOWANCE);
                 *peer_has = record.max_seq;

@@ -43,7 +43,7 @@ const LEFT: f64 = 56.0;
 const STRETCHES: usize = 640;
 
 /// Latencies over time.
-pub struct Course<'a> {
+pub struct Curve<'a> {
     /// Whose they are.
     pub title: &'a str,
     /// When, and how long it took, both in nanoseconds.
@@ -53,7 +53,7 @@ pub struct Course<'a> {
 }
 
 /// The courses one below the other, all in the same scale.
-pub fn over_time(title: &str, courses: &[Course<'_>]) -> String {
+pub fn over_time(title: &str, courses: &[Curve<'_>]) -> String {
     let of = |part: fn(&(u64, u64)) -> u64| courses.iter().flat_map(|course| course.points).map(part).max();
     let (end, slowest) = (of(|point| point.0).unwrap_or(0).max(1), of(|point| point.1).unwrap_or(0).max(1) as f64);
     let height = TOP + (PANEL + PANEL_TOP) * courses.len() as f64 + 28.0;
@@ -121,7 +121,7 @@ mod tests {
     fn a_spike_is_seen_where_it_was() {
         let points: Vec<_> =
             (0..1_000).map(|ms| (ms * 1_000_000, if ms == 500 { 8_000_000 } else { 100_000 })).collect();
-        let svg = over_time("a & b", &[Course { title: "ours", points: &points, line: ("p999", 8_000.0) }]);
+        let svg = over_time("a & b", &[Curve { title: "ours", points: &points, line: ("p999", 8_000.0) }]);
         // The whole height of the panel, in the middle of its width.
         assert!(svg.contains("a &amp; b") && svg.contains("M382.5 210V60.0") && svg.contains("p999 8.00 ms"), "{svg}");
     }

@@ -6,7 +6,7 @@
 use super::contenders::pin;
 use super::figures::Figures;
 use super::load::{self, Point};
-use super::plot::{self, Course};
+use super::plot::{self, Curve};
 use super::speak::{Protocol, http_request};
 use crate::cluster::Cluster;
 use anyhow::{Context as _, Result, ensure};
@@ -91,8 +91,7 @@ fn noticed(title: &'static str, mut runs: Vec<(Figures, Vec<Point>)>) -> Noticed
 
 /// Both as a picture.
 pub fn picture(noticed: &[Noticed]) -> String {
-    let courses =
-        noticed.iter().map(|one| Course { title: one.title, points: &one.points, line: ("p999", one.p999()) });
+    let courses = noticed.iter().map(|one| Curve { title: one.title, points: &one.points, line: ("p999", one.p999()) });
     let title = format!("Latency of {RATE} requests a second, a new segment every {STEP} numbers");
     plot::over_time(&title, &courses.collect::<Vec<_>>())
 }

@@ -7,7 +7,8 @@
 use super::Twin;
 use super::folder::{Data, Flushed, Folder, Name};
 use agent::serial_file::{
-    Access, BootId, Born, Disk, FileSystem, FileSystemId, FileSystemKind, Holdings, Lineage, Place, Seen, Stat, decode,
+    Access, BootId, Born, Disk, FileSystem, FileSystemId, FileSystemKind, Fingerprint, Holdings, Lineage, Place, Stat,
+    decode,
 };
 use std::cell::RefCell;
 use std::ffi::OsStr;
@@ -155,7 +156,7 @@ impl Run {
         let header = decode(&inode.data).ok()?.header;
         let boot = boot_id(self.folder.boot)?;
         let (identity, write_counter, session) = (stat.identity, header.write_counter, header.session);
-        let seen = Seen { identity, write_counter, boot, session, file_system: self.file_system() };
+        let seen = Fingerprint { identity, write_counter, boot, session, file_system: self.file_system() };
         let lineage = Lineage { seen, next: None, holdings: Holdings::default() };
         lineage.encode().ok().map(Data::new)
     }

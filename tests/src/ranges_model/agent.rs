@@ -3,7 +3,7 @@
 //! Time is what its own clock says since now. An [`Allocator`] is made anew at each step, from answers that lead it to where this one is.
 
 use super::twins::Twin;
-use agent::sequence::{Allocator, Bound, Bounds, HeldRange, Kept, SectionState, Standing, Taken, Tenure};
+use agent::sequence::{Allocator, Bound, Bounds, HeldRange, Kept, Ownership, SectionState, Taken, Tenure};
 use common::lease::Generation;
 use common::namespace::GeneratorName;
 use common::parameters::{AgentId, SessionId};
@@ -196,7 +196,7 @@ impl Agent {
     }
 
     /// How it stands to the section now, by the product's own word.
-    fn standing(&self, rules: &Rules<'_>) -> Option<Tenure> {
+    fn ownership(&self, rules: &Rules<'_>) -> Option<Tenure> {
         let Served { g, since, until, again } = self.served?;
         // Which of them it is, wherever now is.
         let tenure = Tenure { g: Generation(g), since: BootMs(again.into()) };
@@ -206,15 +206,15 @@ impl Agent {
         let until = if rules.has(Twin::ServesPastItsLease) { i64::MAX } else { until };
         let (from, to) = (rules.section.0, rules.section.0 + 1);
         let range = HeldRange { from, to, g: Generation(g), since: BootMs(since), until: BootMs(until) };
-        match range.standing(NOW) {
-            Standing::Served(_) => Some(tenure),
-            Standing::NotOurs | Standing::From(_) | Standing::Over(_) => None,
+        match range.ownership(NOW) {
+            Ownership::Served(_) => Some(tenure),
+            Ownership::NotOurs | Ownership::From(_) | Ownership::Over(_) => None,
         }
     }
 
     /// Somebody asks for the key's next number: the clock is read, and the number taken.
     pub(super) fn give(&mut self, rules: &Rules<'_>) -> Option<u64> {
-        let tenure = self.standing(rules)?;
+        let tenure = self.ownership(rules)?;
         let begins = self.section.is_none();
         let former = self.former.map_or(0, |bound| bound.max_seq);
         let section = self.section.get_or_insert_with(|| SectionState::new(rules.definition, tenure, former));

@@ -5,7 +5,7 @@ use super::agent::Agent;
 use super::disk::Disk;
 use super::sequences::Sections;
 use crate::model::Pair;
-use agent::sequence::{Allocator, Kept, Standing};
+use agent::sequence::{Allocator, Kept, Ownership};
 use common::rpc::ranges::{KeepRequest, RoutesRequest};
 use common::segment::MasterRun;
 use common::time::{BootMs, Now, SpanMs, WallMs};
@@ -47,7 +47,7 @@ pub(super) fn is_served(model: &Sections, disks: &[&Disk], unable: &Agent, able:
         }
         let held = allocator.held(&model.key.name);
         let serves =
-            held.is_some_and(|held| matches!(held.standing(model.key.section, pair.now.boot), Standing::Served(_)));
+            held.is_some_and(|held| matches!(held.ownership(model.key.section, pair.now.boot), Ownership::Served(_)));
         if serves {
             return Some(true);
         }

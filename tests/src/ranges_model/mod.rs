@@ -20,7 +20,7 @@
 //! # What was left out, and why that hides nothing
 //!
 //! * *Silence*: a master that is silent for a while can do less than one that is not.
-//! * *How much is asked for by use of late*: it says how long an extent is, and each is as long as one call wants, or a part of the rest.
+//! * *How much is asked for by recent use*: it says how long an extent is, and each is as long as one call wants, or a part of the rest.
 //! * *Calls that wait for an extent*: one that asks again gets the same numbers a step later.
 //! * *Whom a section is given to, and when*: any agent, at any time, by an operator's order, which is the widest choice.
 //! * *The way of a question to a master*: it is answered as it is sent. A question that is late gives an agent less time, and no other

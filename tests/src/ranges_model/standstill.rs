@@ -1,7 +1,7 @@
 //! An agent whose machine may stand still together with its clock, by the product's [`Allocator`]: every sequence of so many things that can
 //! befall it and its questions to two masters.
 
-use agent::sequence::{Allocator, Kept, Standing};
+use agent::sequence::{Allocator, Kept, Ownership};
 use common::lease::Generation;
 use common::namespace::GeneratorName;
 use common::rpc::ranges::{HeldSections, KeepReply};
@@ -137,7 +137,7 @@ impl World {
     fn serves_past(&self, name: &GeneratorName) -> bool {
         let held = self.allocator.held(name);
         let serves =
-            held.is_some_and(|held| matches!(held.standing(Section(0), BootMs(self.clock)), Standing::Served(_)));
+            held.is_some_and(|held| matches!(held.ownership(Section(0), BootMs(self.clock)), Ownership::Served(_)));
         serves && self.unseen.is_none() && self.sent.is_none_or(|sent| self.at - sent > LONGEST)
     }
 }

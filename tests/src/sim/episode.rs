@@ -9,7 +9,7 @@ use super::ranges::rewritten;
 use super::sections::{LEASE, Question};
 use super::swarm::Theme;
 use super::world::{Event, World};
-use agent::sequence::{Standing, Tenure};
+use agent::sequence::{Ownership, Tenure};
 use common::audit::Actor;
 use common::sequence::SectionRange;
 use common::sequence::{Section, SectionKey, SectionOrder, SectionRecord};
@@ -392,8 +392,8 @@ impl World {
         let (t, mutations) = (self.t, self.mutations);
         for host in self.hosts.iter_mut().filter(|host| host.frozen.1 > t) {
             let (now, keys) = (host.keys_now(t), host.proc.as_ref().and_then(|proc| proc.keys.as_ref()));
-            let served = |section: &Section| match keys?.standing(*section, now, mutations) {
-                Standing::Served(tenure) => Some(tenure),
+            let served = |section: &Section| match keys?.ownership(*section, now, mutations) {
+                Ownership::Served(tenure) => Some(tenure),
                 _ => None,
             };
             let bounds = host.bounds_then.iter();

@@ -12,7 +12,7 @@ use super::world::{Call, Caller, Event, Task, World};
 use super::written::Written;
 use agent::holder::Confirmation;
 use agent::sequence::{
-    Allocator, Held, HeldRange, Kept, Loads, NotKept, RaiseOutcome, SectionState, Standing, Taken, Tenure,
+    Allocator, Held, HeldRange, Kept, Loads, NotKept, Ownership, RaiseOutcome, SectionState, Taken, Tenure,
 };
 use common::namespace::{GeneratorName, Namespace};
 use common::parameters::SessionId;
@@ -105,19 +105,19 @@ impl Keys {
         self.written.session().is_some()
     }
 
-    pub(super) fn standing(&self, section: Section, now: BootMs, mutations: Mutations) -> Standing {
+    pub(super) fn ownership(&self, section: Section, now: BootMs, mutations: Mutations) -> Ownership {
         let held = self.allocator.held(&self.name);
-        let found = held.map_or(Standing::NotOurs, |held| held.standing(section, now));
+        let found = held.map_or(Ownership::NotOurs, |held| held.ownership(section, now));
         let tenure = |held: &Held| {
             let range = held.ranges().find(|range| (range.from..range.to).contains(&section.0))?;
             Some(Tenure { g: range.g, since: range.since })
         };
         match found {
-            Standing::From(_) if mutations.has(Mutation::NoWaitOfNextOwner) => {
-                held.and_then(tenure).map_or(found, Standing::Served)
+            Ownership::From(_) if mutations.has(Mutation::NoWaitOfNextOwner) => {
+                held.and_then(tenure).map_or(found, Ownership::Served)
             }
-            Standing::Over(_) if mutations.has(Mutation::ServedPastSpan) => {
-                held.and_then(tenure).map_or(found, Standing::Served)
+            Ownership::Over(_) if mutations.has(Mutation::ServedPastSpan) => {
+                held.and_then(tenure).map_or(found, Ownership::Served)
             }
             found => found,
         }
@@ -130,7 +130,7 @@ impl Keys {
 
     /// Whether it serves a section, as it believes.
     pub fn serves(&self, section: Section, now: BootMs, mutations: Mutations) -> bool {
-        matches!(self.standing(section, now, mutations), Standing::Served(_))
+        matches!(self.ownership(section, now, mutations), Ownership::Served(_))
     }
 
     fn take(&mut self, question: &Question, tenure: Tenure, now: BootMs, mutations: Mutations) -> Option<Taken> {
@@ -186,12 +186,12 @@ impl Keys {
     fn receipts(&self, now: BootMs) -> Vec<ShownReceipt> {
         let Some(held) = self.allocator.held(&self.name) else { return Vec::new() };
         let lost = self.sections.iter().filter_map(|(section, state)| {
-            let Standing::Over(g) = held.standing(*section, now) else { return None };
+            let Ownership::Over(g) = held.ownership(*section, now) else { return None };
             let receipt = state.receipt().filter(|_| state.g() == g)?;
             let key = SectionKey { name: self.name.clone(), section: *section };
             Some(ShownReceipt { sections: key.into(), g, receipt })
         });
-        let is_over = |range: &&HeldRange| matches!(range.standing(now), Standing::Over(_));
+        let is_over = |range: &&HeldRange| matches!(range.ownership(now), Ownership::Over(_));
         let together = self.loads.receipts(&self.name, held.ranges().filter(is_over).copied());
         lost.chain(together).take(RECEIPTS_MAX).collect()
     }
@@ -362,13 +362,13 @@ impl World {
         let now = host.keys_now(t);
         let Some(keys) = host.proc.as_ref().and_then(|proc| proc.keys.as_ref()) else { return };
         let found = match question.found.take() {
-            Some(tenure) => Standing::Served(tenure),
-            None => keys.standing(question.section, now, mutations),
+            Some(tenure) => Ownership::Served(tenure),
+            None => keys.ownership(question.section, now, mutations),
         };
         match found {
-            Standing::Served(_) if self.rng.chance(STOPS) && !self.healed => {
+            Ownership::Served(_) if self.rng.chance(STOPS) && !self.healed => {
                 // Between the clock and the number.
-                if let Standing::Served(tenure) = found {
+                if let Ownership::Served(tenure) = found {
                     question.found = Some(tenure);
                     question.behind = self.hosts[h].behind_until > t;
                 }
@@ -376,9 +376,9 @@ impl World {
                 self.hosts[h].paused_until = t + span;
                 self.after(span + 1, Event::Question(h, life, question));
             }
-            Standing::Served(tenure) => self.take_number(h, life, question, tenure),
-            Standing::From(_) => self.look_again(h, life, question),
-            Standing::Over(_) | Standing::NotOurs => self.pass_on(h, life, question),
+            Ownership::Served(tenure) => self.take_number(h, life, question, tenure),
+            Ownership::From(_) => self.look_again(h, life, question),
+            Ownership::Over(_) | Ownership::NotOurs => self.pass_on(h, life, question),
         }
     }
 

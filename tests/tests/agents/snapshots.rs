@@ -3,8 +3,8 @@
 //! What needs a mount runs in a mount namespace (`tests::mounts`); a file system that cannot be had is left out, and said so.
 
 use agent::serial_file::{
-    AfterReboot, Disk as _, Found, Holdings, Lineage, Opened, OsDisk, Seen, StartKind, Stat, decode, format, judge,
-    open,
+    AfterReboot, Disk as _, Fingerprint, Found, Holdings, Lineage, Opened, OsDisk, StartKind, Stat, decode, format,
+    judge, open,
 };
 use common::parameters::{ClusterId, SessionId};
 use common::time::WallMs;
@@ -48,8 +48,8 @@ fn without_the_file_system(file: &Path) -> StartKind {
     let identity = Stat::from(&fs::metadata(file).unwrap()).identity;
     let boot = OsDisk::new(file.parent().unwrap()).unwrap().boot_id().unwrap();
     let (write_counter, session) = (header.write_counter, header.session);
-    let Found::Whole(Lineage { seen: Seen { file_system, .. }, .. }) = found else { panic!("{found:?}") };
-    let now = Seen { identity, write_counter, boot, session, file_system };
+    let Found::Whole(Lineage { seen: Fingerprint { file_system, .. }, .. }) = found else { panic!("{found:?}") };
+    let now = Fingerprint { identity, write_counter, boot, session, file_system };
     judge(&found, &now, None, AfterReboot::Fresh)
 }
 

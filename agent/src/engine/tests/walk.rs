@@ -142,7 +142,7 @@ impl Machine {
         fault.map_or(Ok(()), |_| Err(full()))
     }
 
-    /// As the minter does: of the window if that has it, else the long way, with the waiting that it asks for.
+    /// As the minter does: of the window if that has it, else by the slow path, with the waiting that it asks for.
     fn mint(&mut self, engine: &mut Engine, at: usize) -> Option<Runs> {
         let n = ASKED[at];
         let Some(axis) = engine.axis_of(at) else { return self.mint_serials(engine, at, n) };

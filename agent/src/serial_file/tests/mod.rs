@@ -10,7 +10,7 @@ mod write;
 
 use super::disk::{Access, Disk, OsDisk, Stat};
 use super::format::format_on;
-use super::lineage::{BootId, Born, Found, Lineage, Seen, judge};
+use super::lineage::{BootId, Born, Fingerprint, Found, Lineage, judge};
 use super::place::Place;
 use super::start::open_on;
 use super::*;

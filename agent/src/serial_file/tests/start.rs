@@ -204,7 +204,7 @@ fn twin_without_the_ctime_a_restored_file_resumes() {
     let stat = Stat::from(&fs::metadata(home.path()).unwrap());
     let header = decode(&bytes).unwrap().header;
     let mut now =
-        Seen { identity: stat.identity, write_counter: header.write_counter, session: header.session, ..*then };
+        Fingerprint { identity: stat.identity, write_counter: header.write_counter, session: header.session, ..*then };
     assert_eq!(judge(&found, &now, None, AfterReboot::Fresh), fresh(FreshReason::FileChanged));
     now.identity.ctime_s = then.identity.ctime_s;
     now.identity.ctime_ns = then.identity.ctime_ns;

@@ -308,7 +308,7 @@ impl Ledger<Pairwise> {
     }
 
     /// At each beat: who was heard, what was raised, and proposals again that were not confirmed.
-    pub(crate) fn press_sections(&mut self, now: Now, fx: &mut Effects) {
+    pub(crate) fn retry_sections(&mut self, now: Now, fx: &mut Effects) {
         if self.allocators.any() || !self.sections.is_empty() {
             let lease_ms = u32::try_from(self.allocators.own_lease().0).unwrap_or(u32::MAX);
             let (seen, drained) = (self.allocators.for_the_other(now.boot), self.allocators.drained());
