@@ -9,10 +9,11 @@ Usage: scripts/first.sh [--bins DIR] [--part PART ...]
 
 Builds the programs as they are shipped, starts two masters and two agents, and prints a table of first calls in milliseconds:
 definitions and first IDs of names of each kind at either agent, unknown names, tokens that are leased on demand, and keys of
-sequences that nobody used: one by one, by 16 callers, 10,000 in a call, after restarts and a kill -9, and with a master away.
+sequences that nobody used: one by one, by 16 callers, 10,000 in a call, after restarts, a kill -9 and a drain, and with a
+master away, once sections stay where they are.
 Refusals have a column of their own. Two to three minutes beside the build.
 
-  --part PART  only that: names, keys, restarts, away (with a master away), many (in a call)
+  --part PART  only that: names, keys, restarts, away (with a master away), many (in a call), drain (after a drain)
   --bins DIR   take the programs in DIR instead, of another version as it may be, and build the load generator alone
   --help       this text
 EOT

@@ -6,7 +6,7 @@
 use super::figures::Latencies;
 use super::report;
 use crate::client::{Answer, Client};
-use crate::cluster::{Cluster, until, until_status};
+use crate::cluster::{Cluster, PATIENCE, until, until_status};
 use crate::programs;
 use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum;
@@ -37,6 +37,8 @@ const NAMES_AFTER: u32 = 5;
 const EARLY: u32 = 10;
 /// Time in which the cluster comes to rest.
 const REST: Duration = Duration::from_secs(2);
+/// Time between two looks whether sections have moved.
+const LOOK: Duration = Duration::from_millis(20);
 /// Looks, with that time between them, that show the same.
 const SETTLED: u32 = 3;
 /// Time after which masters count one that is silent as away.
@@ -463,6 +465,63 @@ impl Bench {
         self.new_keys("after a restart of a master: a new key", "keys", "master", NEW_KEYS).await
     }
 
+    /// Drains the first agent, and asks for the keys that it served, and for new ones, once the other one serves all.
+    async fn drained(&mut self) -> Result<()> {
+        let keys = texts("drained", KEYS);
+        self.numbers(0, "keys", &keys).await?;
+        let owners = self.owners("keys", &keys).await?;
+        let moved: Vec<String> = keys.into_iter().filter(|key| owners.get(key) == Some(&0)).collect();
+        let probe = moved.first().context("the first agent serves none of the keys")?;
+        let before = self.sections_of(0).await?;
+        let began = Instant::now();
+        self.drain(0, true).await?;
+        while self.sections_of(0).await? > 0 {
+            ensure!(began.elapsed() < PATIENCE, "sections stay at an agent that is drained");
+            tokio::time::sleep(LOOK).await;
+        }
+        let taken = began.elapsed();
+        self.table.note(
+            &format!("a drain of {before} sections, until all are the other agent's"),
+            Asked { taken, refused: None },
+        )?;
+        self.number(1, "keys", probe).await?;
+        let taken = began.elapsed();
+        self.table.note("a drain: until a key that moved gets a number", Asked { taken, refused: None })?;
+        let owners = self.owners("keys", &moved).await?;
+        for agent in 0..2 {
+            let calls = self.numbers(agent, "keys", &moved).await?;
+            self.note_keyed("after a drain: a key that moved", calls, &owners)?;
+        }
+        self.new_keys("after a drain: a new key", "keys", "after-drain", NEW_KEYS).await?;
+        self.drain(0, false).await?;
+        self.settle().await
+    }
+
+    /// The number of sections of the names that an agent serves.
+    async fn sections_of(&self, agent: usize) -> Result<u64> {
+        let at = self.cluster.agents.get(agent).context("no such agent")?.daemon.http.to_string();
+        let mut sections = 0;
+        for name in KNOWN {
+            for route in self.routes(name).await? {
+                let of = |field: &str| route.get(field).and_then(serde_json::Value::as_u64).unwrap_or_default();
+                if route.get("http").and_then(serde_json::Value::as_str) == Some(&at) {
+                    sections += of("to") - of("from");
+                }
+            }
+        }
+        Ok(sections)
+    }
+
+    async fn drain(&self, agent: usize, drain: bool) -> Result<()> {
+        let console = self.cluster.masters.first().context("no master")?.daemon.http;
+        let agent_id = &self.cluster.agents.get(agent).context("no such agent")?.agent_id;
+        let form = serde_json::json!({ "drain": drain, "confirm": agent_id });
+        let path = format!("/api/allocators/{agent_id}/drain");
+        let answer = self.client.change_by("POST".parse()?, console, &path, &form).await?;
+        ensure!(answer.status == 200, "cannot drain {agent_id}: {}", answer.text());
+        Ok(())
+    }
+
     async fn without_master(&mut self, nth: usize) -> Result<()> {
         self.cluster.master(nth)?.daemon.kill_9();
         tokio::time::sleep(GONE).await;
@@ -488,6 +547,8 @@ pub enum Part {
     Away,
     /// New keys, many in a call.
     Many,
+    /// Keys after their agent was drained.
+    Drain,
 }
 
 impl Bench {
@@ -513,6 +574,7 @@ impl Bench {
                 self.without_master(1).await
             }
             Part::Many => self.many().await,
+            Part::Drain => self.drained().await,
         }
     }
 }
