@@ -39,6 +39,8 @@ const EARLY: u32 = 10;
 const REST: Duration = Duration::from_secs(2);
 /// Time between two looks whether sections have moved.
 const LOOK: Duration = Duration::from_millis(20);
+/// Time after which another agent serves what was moved: more than two leases of sections.
+const HANDED_OVER: Duration = Duration::from_secs(12);
 /// Looks, with that time between them, that show the same.
 const SETTLED: u32 = 3;
 /// Time after which masters count one that is silent as away.
@@ -444,7 +446,9 @@ impl Bench {
             let calls = self.numbers(agent, "keys", &served).await?;
             self.note_keyed(&format!("{what}: a key that it served"), calls, &owners)?;
         }
-        self.new_keys(&format!("{what}: a new key"), "keys", what, NEW_KEYS).await
+        self.new_keys(&format!("{what}: a new key"), "keys", what, NEW_KEYS).await?;
+        // One that was stopped cleanly gave its sections away, and is given others.
+        self.settle().await
     }
 
     async fn master_again(&mut self) -> Result<()> {
@@ -484,9 +488,17 @@ impl Bench {
             &format!("a drain of {before} sections, until all are the other agent's"),
             Asked { taken, refused: None },
         )?;
-        self.number(1, "keys", probe).await?;
-        let taken = began.elapsed();
-        self.table.note("a drain: until a key that moved gets a number", Asked { taken, refused: None })?;
+        // The agent that is drained gives numbers until its lease of sections ends, and the next one waits for that.
+        let mut longest = Asked { taken: Duration::ZERO, refused: None };
+        let served = Instant::now();
+        while served.elapsed() < HANDED_OVER {
+            let asked = self.number(0, "keys", probe).await?;
+            if asked.taken > longest.taken {
+                longest = asked;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        self.table.note("a drain: the longest call for a key that moves, at the agent that is drained", longest)?;
         let owners = self.owners("keys", &moved).await?;
         for agent in 0..2 {
             let calls = self.numbers(agent, "keys", &moved).await?;
