@@ -8,6 +8,7 @@ use super::figures::Figures;
 use super::report::{self, median};
 use super::steady::{self, Noticed};
 use super::{compare::BATCH, embedded};
+use crate::client::Client;
 use crate::cluster::{Cluster, until};
 use anyhow::{Context as _, Result, bail, ensure};
 use std::fmt::Write as _;
@@ -225,7 +226,8 @@ fn turn(lane: &mut Lane, turn_ms: u64, round: usize) -> Result<()> {
 
 async fn register(cluster: &Cluster, name: &str, definition: &str) -> Result<()> {
     let url = cluster.agent_url(0, &format!("generators/{name}"))?;
-    let answer = cluster.client.ask("PUT", &url, definition.as_bytes().to_vec()).await?;
+    // By a connection of its own: one that was idle for a long round may be about to be closed.
+    let answer = Client::new()?.ask("PUT", &url, definition.as_bytes().to_vec()).await?;
     ensure!(answer.status == 201, "cannot register {name}: {}", answer.text());
     Ok(())
 }
