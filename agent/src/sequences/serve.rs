@@ -157,7 +157,7 @@ impl Sequences {
     /// Numbers of keys, each for itself. A key with `n` 0 gets none: the last that may have been given is said.
     pub(crate) async fn next(&self, name: &Arc<Name>, keys: &[KeyAsked], call: Call) -> Answer {
         add(&self.counts.calls, 1);
-        let mut course = CallState {
+        let mut progress = CallState {
             call,
             outcomes: vec![None; keys.len()],
             open: (0..keys.len()).collect(),
@@ -173,25 +173,25 @@ impl Sequences {
             if round > 0
                 && let Err(why) = self.gives(name)
             {
-                course.close(why.code());
+                progress.close(why.code());
                 break;
             }
             // Told from here on, so that nothing is missed between a look and the wait after it.
             let (mut changed, mut raised) = (pin!(name.changed.notified()), pin!(name.raised.notified()));
             changed.as_mut().enable();
             raised.as_mut().enable();
-            let Unanswered { elsewhere, due, bounds, beyond } = self.look_at_all(name, keys, &mut course);
-            if course.open.is_empty() {
+            let Unanswered { elsewhere, due, bounds, beyond } = self.look_at_all(name, keys, &mut progress);
+            if progress.open.is_empty() {
                 break;
             }
             let left = self.patience().saturating_sub(began.elapsed());
             if left.is_zero() {
-                course.close(MintCode::SegmentPending);
+                progress.close(MintCode::SegmentPending);
                 break;
             }
             let others = !elsewhere.is_empty();
             // What another agent serves needs no place here: a section that nobody serves must not keep calls from those.
-            if others && self.pass_all(name, keys, elsewhere, &mut course, left).await {
+            if others && self.pass_all(name, keys, elsewhere, &mut progress, left).await {
                 continue;
             }
             let waits_for = if beyond || others { WaitsFor::Sections } else { WaitsFor::Bounds };
@@ -202,7 +202,7 @@ impl Sequences {
                         place = Some(found);
                     }
                     None if place.is_none() => {
-                        course.close(MintCode::Overloaded);
+                        progress.close(MintCode::Overloaded);
                         break;
                     }
                     // It waits on where it is.
@@ -216,7 +216,7 @@ impl Sequences {
                 () = tokio::time::sleep(wait.max(Duration::from_millis(1)).min(left)) => {}
             }
         }
-        self.conclude(name, course)
+        self.conclude(name, progress)
     }
 
     /// How long a call may wait.
@@ -227,12 +227,12 @@ impl Sequences {
     }
 
     /// One look at each key without an outcome.
-    fn look_at_all(&self, name: &Arc<Name>, keys: &[KeyAsked], course: &mut CallState) -> Unanswered {
+    fn look_at_all(&self, name: &Arc<Name>, keys: &[KeyAsked], progress: &mut CallState) -> Unanswered {
         let held = name.held();
         // After the call was read, and before any of its numbers is taken.
         let now = self.clock.boot();
-        let mut seen = Unanswered { elsewhere: BTreeMap::new(), due: None, bounds: false, beyond: false };
-        let mut open = std::mem::take(&mut course.open);
+        let mut unanswered = Unanswered { elsewhere: BTreeMap::new(), due: None, bounds: false, beyond: false };
+        let mut open = std::mem::take(&mut progress.open);
         let section_of = |at: &usize| keys.get(*at).map(|key| name.definition.place(key.slot).0);
         gather(&mut open, section_of);
         let mut rest = open.as_slice();
@@ -244,26 +244,26 @@ impl Sequences {
             let Some(section) = section else { continue };
             match ownership(&held, section, now) {
                 Ownership::Served(tenure) => {
-                    let from = course.call.from;
-                    self.take_all(name, (section, tenure), (keys, group, from), now, |at, looked| {
-                        seen.bounds |= matches!(looked, Lookup::Later(_));
-                        self.sort_in(name, section, at, looked, course, &mut seen);
+                    let from = progress.call.from;
+                    self.take_all(name, (section, tenure), (keys, group, from), now, |at, lookup| {
+                        unanswered.bounds |= matches!(lookup, Lookup::Later(_));
+                        self.sort_in(name, section, at, lookup, progress, &mut unanswered);
                     });
-                    if course.call.g.is_some_and(|known| known < tenure.g) {
-                        course.tell(section, tenure.g);
+                    if progress.call.g.is_some_and(|known| known < tenure.g) {
+                        progress.tell(section, tenure.g);
                     }
                 }
                 ownership => {
                     // The same for all of its keys.
-                    let looked = self.look_beyond(name, section, ownership);
-                    seen.beyond |= matches!(looked, Lookup::Later(_));
+                    let lookup = self.look_beyond(name, section, ownership);
+                    unanswered.beyond |= matches!(lookup, Lookup::Later(_));
                     for at in group {
-                        self.sort_in(name, section, *at, looked.clone(), course, &mut seen);
+                        self.sort_in(name, section, *at, lookup.clone(), progress, &mut unanswered);
                     }
                 }
             }
         }
-        seen
+        unanswered
     }
 
     /// Notes what a look at the key at that place of the call came to.
@@ -272,33 +272,33 @@ impl Sequences {
         name: &Name,
         section: Section,
         at: usize,
-        looked: Lookup,
-        course: &mut CallState,
-        seen: &mut Unanswered,
+        lookup: Lookup,
+        progress: &mut CallState,
+        unanswered: &mut Unanswered,
     ) {
-        match looked {
-            Lookup::Done(outcome) => course.done(at, outcome),
-            Lookup::Elsewhere(_, g, _) if course.call.passing == Passing::Back => {
-                course.tell(section, g);
-                course.done(at, REFUSED(MintCode::Misdirected));
+        match lookup {
+            Lookup::Done(outcome) => progress.done(at, outcome),
+            Lookup::Elsewhere(_, g, _) if progress.call.passing == Passing::Back => {
+                progress.tell(section, g);
+                progress.done(at, REFUSED(MintCode::Misdirected));
             }
             Lookup::Elsewhere(address, g, is_awaited) => {
-                if course.call.g.is_some() {
-                    course.tell(section, g);
+                if progress.call.g.is_some() {
+                    progress.tell(section, g);
                 }
-                course.open.push(at);
-                if course.avoids(&address, g) {
-                    seen.beyond = true;
+                progress.open.push(at);
+                if progress.avoids(&address, g) {
+                    unanswered.beyond = true;
                     self.want_route(name, section);
-                } else if is_awaited || course.finds_full(&address) {
-                    seen.beyond = true;
+                } else if is_awaited || progress.finds_full(&address) {
+                    unanswered.beyond = true;
                 } else {
-                    seen.elsewhere.entry(address).or_insert_with(|| (g, Vec::new())).1.push(at);
+                    unanswered.elsewhere.entry(address).or_insert_with(|| (g, Vec::new())).1.push(at);
                 }
             }
             Lookup::Later(at_last) => {
-                course.open.push(at);
-                seen.due = match (seen.due, at_last) {
+                progress.open.push(at);
+                unanswered.due = match (unanswered.due, at_last) {
                     (Some(one), Some(other)) => Some(one.min(other)),
                     (one, other) => one.or(other),
                 };
@@ -397,14 +397,14 @@ impl Sequences {
         lock(&self.shares).take(((name.name().clone(), key.slot), hour), &caller, key.n, left)
     }
 
-    /// Numbers of keys of one section, which we serve in that tenure: those at `group` of the call. `looked` is told what came of each.
+    /// Numbers of keys of one section, which we serve in that tenure: those at `group` of the call. `lookup` is told what came of each.
     fn take_all(
         &self,
         name: &Arc<Name>,
         (section, tenure): (Section, Tenure),
         (keys, group, from): (&[KeyAsked], &[usize], Option<IpAddr>),
         now: BootMs,
-        mut looked: impl FnMut(usize, Lookup),
+        mut lookup: impl FnMut(usize, Lookup),
     ) {
         let (mut numbers, mut waiting) = (0, Vec::new());
         let entered = self.in_section(name, section, tenure, now, |state, before| {
@@ -413,11 +413,11 @@ impl Sequences {
                 match self.take(name, state, before, (*key, from), now) {
                     Taken::From(first) => {
                         numbers += u64::from(key.n);
-                        looked(*at, Lookup::Done(Outcome::Given(first)));
+                        lookup(*at, Lookup::Done(Outcome::Given(first)));
                     }
-                    Taken::Ended => looked(*at, Lookup::Done(REFUSED(MintCode::SerialExhausted))),
-                    Taken::TooMany => looked(*at, Lookup::Done(REFUSED(MintCode::QuotaExceeded))),
-                    Taken::Full => looked(*at, Lookup::Done(REFUSED(MintCode::Overloaded))),
+                    Taken::Ended => lookup(*at, Lookup::Done(REFUSED(MintCode::SerialExhausted))),
+                    Taken::TooMany => lookup(*at, Lookup::Done(REFUSED(MintCode::QuotaExceeded))),
+                    Taken::Full => lookup(*at, Lookup::Done(REFUSED(MintCode::Overloaded))),
                     Taken::Wait => waiting.push(*at),
                 }
             }
@@ -427,9 +427,9 @@ impl Sequences {
             Ok(()) if waiting.is_empty() => {}
             Ok(()) => {
                 let found = self.look_past(name, section, tenure.g);
-                waiting.into_iter().for_each(|at| looked(at, found.clone()));
+                waiting.into_iter().for_each(|at| lookup(at, found.clone()));
             }
-            Err(instead) => group.iter().for_each(|at| looked(*at, instead.clone())),
+            Err(instead) => group.iter().for_each(|at| lookup(*at, instead.clone())),
         }
     }
 
@@ -461,7 +461,7 @@ impl Sequences {
         name: &Arc<Name>,
         keys: &[KeyAsked],
         elsewhere: Elsewhere,
-        course: &mut CallState,
+        progress: &mut CallState,
         patience: Duration,
     ) -> bool {
         let calls = elsewhere.into_iter().map(|(address, (g, places))| async move {
@@ -480,14 +480,14 @@ impl Sequences {
             let outcomes = match said {
                 Ok(reply) => {
                     led_on |= reply.outcomes.contains(&REFUSED(MintCode::Misdirected));
-                    if course.hops < HOPS_MAX {
+                    if progress.hops < HOPS_MAX {
                         let sections = sections_of(name, keys, &places);
                         learned |= lock(&name.routes).learn(sections, &reply.routes);
                     }
                     reply.outcomes
                 }
                 Err(NotPassed::Full) => {
-                    course.full.insert(address, Instant::now() + LOOK);
+                    progress.full.insert(address, Instant::now() + LOOK);
                     continue;
                 }
                 Err(NotPassed::Refused(failure)) => {
@@ -506,15 +506,15 @@ impl Sequences {
             };
             for (at, outcome) in places.into_iter().zip(outcomes) {
                 if outcome == REFUSED(MintCode::Misdirected) {
-                    course.avoided.insert(Arc::clone(&address), (g, Instant::now() + REST));
+                    progress.avoided.insert(Arc::clone(&address), (g, Instant::now() + REST));
                     self.lead_nowhere(name, keys, at);
                 } else {
-                    course.done(at, outcome);
+                    progress.done(at, outcome);
                 }
             }
         }
-        course.hops += usize::from(led_on);
-        let CallState { open, outcomes, .. } = course;
+        progress.hops += usize::from(led_on);
+        let CallState { open, outcomes, .. } = progress;
         let before = open.len();
         open.retain(|at| outcomes.get(*at).is_none_or(Option::is_none));
         // What is left may be ours alone.
@@ -550,10 +550,10 @@ impl Sequences {
     }
 
     /// The answer, with the routes that belong to it.
-    fn conclude(&self, name: &Name, course: CallState) -> Answer {
+    fn conclude(&self, name: &Name, progress: CallState) -> Answer {
         let mut misdirected = 0;
         let mut refused = 0;
-        let outcomes: Vec<Outcome> = course
+        let outcomes: Vec<Outcome> = progress
             .outcomes
             .into_iter()
             .map(|outcome| outcome.unwrap_or(REFUSED(MintCode::SegmentPending)))
@@ -570,8 +570,8 @@ impl Sequences {
             add(&self.counts.refused, refused);
         }
         let mut routes: Vec<Route> = Vec::new();
-        let held = if course.told.is_empty() { None } else { Some(name.held()) };
-        for (section, g) in &course.told {
+        let held = if progress.told.is_empty() { None } else { Some(name.held()) };
+        for (section, g) in &progress.told {
             if routes.len() >= ROUTES_TOLD_MAX {
                 break;
             }

@@ -41,7 +41,7 @@ const REST: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(20);
 /// Time after which another agent serves what was moved: more than two leases of sections.
 const HANDED_OVER: Duration = Duration::from_secs(12);
-/// Looks, with that time between them, that show the same.
+/// Looks, with [`REST`] between them, that show the same.
 const SETTLED: u32 = 3;
 /// Time after which masters count one that is silent as away.
 const GONE: Duration = Duration::from_secs(12);

@@ -35,11 +35,11 @@ pub fn bars(title: &str, rows: &[(&str, f64)]) -> String {
     svg + "</svg>\n"
 }
 
-/// Height of one course, and of the space above it for its title.
+/// Height of one curve, and of the space above it for its title.
 const PANEL: f64 = 150.0;
 const PANEL_TOP: f64 = 26.0;
 const LEFT: f64 = 56.0;
-/// Stretches of time that a course is drawn in; of each the slowest answer is shown.
+/// Stretches of time that a curve is drawn in; of each the slowest answer is shown.
 const STRETCHES: usize = 640;
 
 /// Latencies over time.
@@ -52,11 +52,11 @@ pub struct Curve<'a> {
     pub line: (&'a str, f64),
 }
 
-/// The courses one below the other, all in the same scale.
-pub fn over_time(title: &str, courses: &[Curve<'_>]) -> String {
-    let of = |part: fn(&(u64, u64)) -> u64| courses.iter().flat_map(|course| course.points).map(part).max();
+/// The curves one below the other, all in the same scale.
+pub fn over_time(title: &str, curves: &[Curve<'_>]) -> String {
+    let of = |part: fn(&(u64, u64)) -> u64| curves.iter().flat_map(|curve| curve.points).map(part).max();
     let (end, slowest) = (of(|point| point.0).unwrap_or(0).max(1), of(|point| point.1).unwrap_or(0).max(1) as f64);
-    let height = TOP + (PANEL + PANEL_TOP) * courses.len() as f64 + 28.0;
+    let height = TOP + (PANEL + PANEL_TOP) * curves.len() as f64 + 28.0;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" font-family=\"sans-serif\" font-size=\"12\">\n\
          <rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#ffffff\"/>\n\
@@ -64,26 +64,26 @@ pub fn over_time(title: &str, courses: &[Curve<'_>]) -> String {
         escaped(title)
     );
     let wide = WIDTH - LEFT - 12.0;
-    for (nth, course) in courses.iter().enumerate() {
+    for (nth, curve) in curves.iter().enumerate() {
         let top = TOP + (PANEL + PANEL_TOP) * nth as f64 + PANEL_TOP;
         let bottom = top + PANEL;
         let y = |ns: f64| bottom - PANEL * ns / slowest;
         let color = if nth == 0 { "#1f6f8b" } else { "#b2552d" };
         let mut slowest_of = vec![0u64; STRETCHES];
-        for (when, took) in course.points {
+        for (when, took) in curve.points {
             let at = (*when as u128 * STRETCHES as u128 / (end as u128 + 1)) as usize;
             if let Some(place) = slowest_of.get_mut(at) {
                 *place = (*place).max(*took);
             }
         }
-        let (name, us) = course.line;
+        let (name, us) = curve.line;
         let (line, text) = (y(us * 1e3), top - 8.0);
         let _ = writeln!(
             svg,
             "<text x=\"{LEFT}\" y=\"{text}\" fill=\"#222222\">{}: {name} {:.2} ms</text>\
              <path d=\"M{LEFT} {top}V{bottom}H{}\" stroke=\"#888888\" fill=\"none\"/>\
              <text x=\"8\" y=\"{}\" fill=\"#222222\">{:.1} ms</text><text x=\"8\" y=\"{bottom}\" fill=\"#222222\">0</text>",
-            escaped(course.title),
+            escaped(curve.title),
             us / 1e3,
             LEFT + wide,
             top + 10.0,
