@@ -219,7 +219,8 @@ impl Bench {
         }
     }
 
-    /// Waits until sections stay where they are: an agent that comes to sequences last is given its part within half a minute.
+    /// Waits until sections stay where they are, and each is served: an agent that comes to sequences last is given its part within half a
+    /// minute, and calls for what is on its way wait for the agent that had it before.
     async fn settle(&self) -> Result<()> {
         let (mut before, mut same) = (Vec::new(), 0);
         while same < SETTLED {
@@ -228,10 +229,21 @@ impl Bench {
             for name in KNOWN {
                 now.push(self.routes(name).await?);
             }
-            same = if now == before { same + 1 } else { 0 };
+            same = if now == before && self.on_their_way().await? == 0 { same + 1 } else { 0 };
             before = now;
         }
         Ok(())
+    }
+
+    /// Sections that wait at their next owners for the ones before to stop.
+    async fn on_their_way(&self) -> Result<u64> {
+        let mut sections = 0;
+        for agent in 0..self.cluster.agents.len() {
+            let names = self.cluster.ask_agent(agent, "generators").await?.json()?;
+            let waiting = |name: &serde_json::Value| name.pointer("/sequence/waiting")?.as_u64();
+            sections += names.as_array().into_iter().flatten().filter_map(waiting).sum::<u64>();
+        }
+        Ok(sections)
     }
 
     /// The agent that serves each key, as a master says; none of one that nobody serves.
