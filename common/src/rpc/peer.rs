@@ -12,7 +12,7 @@ use crate::namespace::GeneratorName;
 use crate::parameters::{AgentId, ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
 use crate::sequence::{Section, SectionBound, SectionKey, SectionRecord};
 use crate::setting::{Change, Setting, SettingKey};
-use crate::time::WallMs;
+use crate::time::{BootMs, WallMs};
 use crate::token::{TokenKey, TokenType};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
@@ -320,6 +320,10 @@ pub enum PeerMessage {
         seen: Vec<SeenAllocator>,
         /// Agents that operators drain, or no longer do (`false`), each with the number of that order: the higher one counts.
         drained: Vec<(AgentId, u64, bool)>,
+        /// The reading of my clock when I said this,
+        sent: BootMs,
+        /// and of yours in the last of these messages that I heard from you: sections that are served are moved only if that was lately.
+        heard: Option<BootMs>,
     },
     /// I want to give these sections to those sessions. Only ever sent by the sections' home. At most [`PAGE_MAX`].
     ProposeSections {

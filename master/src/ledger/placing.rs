@@ -290,7 +290,7 @@ where
         bytes.fold(0, u64::saturating_add)
     }
 
-    /// At each beat: sections of owners that are silent at both masters go to others, and so do those of owners that are about to stop.
+    /// At each beat: sections of owners that are silent at both masters go to others.
     pub(super) fn place_sections(&mut self, now: Now, fx: &mut Effects) {
         self.allocators.forget(now.boot);
         if self.sections.is_empty() || self.may_give_sections(now).is_err() {
@@ -301,22 +301,23 @@ where
         let gone = owners.iter().filter(|session| self.allocators.silent(now.boot, **session));
         let gone: Vec<SectionRange> =
             gone.flat_map(|session| self.at_home_of(*session, &takeable)).take(GONE_MAX).collect();
-        if self.give(now, gone, fx) {
-            return;
-        }
-        // One that is about to stop serves on while the next owners wait, if they hear of it in time.
-        let leaving: Vec<SectionRange> = self.of_leaving(&owners, &takeable, true).take(GONE_MAX).collect();
-        self.give(now, leaving, fx);
+        self.give(now, gone, fx);
     }
 
-    /// Moves sections that are served, as their owners are drained or have far more than others, a part at a time. To be called when whoever has
-    /// to confirm it was just heard: without that nobody serves them.
+    /// Moves sections that are served, as their owners are about to stop, and a part at a time as they are drained or have far more than others. To
+    /// be called when whoever has to confirm it was just heard, and hears: without that nobody serves them, and one that stops and is
+    /// started again could have gone on with them at once.
     pub(super) fn move_sections(&mut self, now: Now, fx: &mut Effects) {
         if self.sections.is_empty() || self.may_give_sections(now).is_err() {
             return;
         }
         let owners: Vec<SessionId> = self.sections.owners().collect();
         let takeable = self.takeable(now);
+        // One that is about to stop serves on while the next owners wait, if they hear of it in time.
+        let leaving: Vec<SectionRange> = self.of_leaving(&owners, &takeable, true).take(GONE_MAX).collect();
+        if self.give(now, leaving, fx) {
+            return;
+        }
         let room = MOVES_MAX.saturating_sub(self.sections.preps_len());
         let drained: Vec<SectionRange> = self.of_leaving(&owners, &takeable, false).take(room).collect();
         if !self.give(now, drained, fx) && self.sections.preps_len() == 0 {

@@ -93,6 +93,7 @@ impl Ledger<Pairwise> {
             self.tell_shown(now, fx);
             self.retry_sections(now, fx);
             self.place_sections(now, fx);
+            self.tell_allocators(now, fx);
             self.end_quiet(now, fx);
             self.look_at_pools(now, fx);
         }

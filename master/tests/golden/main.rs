@@ -59,6 +59,7 @@ scripts! {
     a_grant_that_nobody_follows_up_ends_early
     a_late_confirmation_proves_nothing
     who_asks_again_is_not_handed_what_may_have_ended
+    who_may_not_hear_is_asked_for_no_move
     a_proposal_that_nobody_confirms_any_more_ends
     numbers_that_an_agent_has_seen_are_not_granted_again_by_ledgers_that_forgot_them
     only_the_life_that_greeted_last_is_believed

@@ -123,8 +123,8 @@ impl Ledger<Pairwise> {
 
     fn on_sections_said(&mut self, now: Now, message: PeerMessage, fx: &mut Effects) {
         match message {
-            PeerMessage::Allocators { lease_ms, seen, drained } => {
-                self.on_allocators(now, SpanMs(lease_ms.into()), seen, drained, fx);
+            PeerMessage::Allocators { lease_ms, seen, drained, sent, heard } => {
+                self.on_allocators(now, SpanMs(lease_ms.into()), seen, drained, (sent, heard), fx);
             }
             PeerMessage::ProposeSections { proposals } => self.on_propose_sections(proposals, fx),
             PeerMessage::ConfirmSections { records } => self.on_confirm_sections(records, fx),

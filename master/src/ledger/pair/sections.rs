@@ -21,6 +21,9 @@ use std::collections::BTreeSet;
 const DROPPED_MAX: usize = 4_096;
 /// Ranges of raised bounds that are told at one beat.
 const TOLD_MAX: usize = 8_192;
+/// Time within which the other master has to have heard this one, and this one its answer, before sections that are served are moved: each of
+/// them says so once a second.
+const ROUND_TRIP_MAX: SpanMs = SpanMs::seconds(3);
 
 /// What a master keeps of sections to agree on them with the other one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -33,6 +36,8 @@ pub(super) struct PairedSections {
     untold: SectionMap<()>,
     /// In this start: sections that only this master knew of, raised by the allowance already.
     covered: SectionMap<()>,
+    /// What the other master's clock showed when it sent the last word on allocators that was heard here.
+    heard: Option<BootMs>,
     /// Whether they were cut for the replacement that is awaited.
     pub(super) cut: bool,
     /// Where records and proposals of the store begin that are one row with those before them: the pages by which a replacement takes a
@@ -46,7 +51,7 @@ impl PairedSections {
         let raised = table.all().filter(|(_, held)| held.max_seq > held.peer_has);
         raised.for_each(|(range, _)| untold.set(&range, Some(())));
         let (proposed, told) = (SectionMap::default(), SectionMap::default());
-        Self { proposed, told, untold, covered: SectionMap::default(), cut, in_parts }
+        Self { proposed, told, untold, covered: SectionMap::default(), heard: None, cut, in_parts }
     }
 }
 
@@ -295,8 +300,10 @@ impl Ledger<Pairwise> {
         lease: SpanMs,
         seen: Vec<SeenAllocator>,
         drained: Vec<(AgentId, u64, bool)>,
+        (sent, heard): (BootMs, Option<BootMs>),
         fx: &mut Effects,
     ) {
+        self.agreement.sections.heard = Some(sent);
         if self.allocators.note_their_lease(lease) {
             let here = self.allocators.own_lease().0;
             fx.alarms.push(Alarm::SequenceLeasesDiffer { here, there: lease.0 });
@@ -304,16 +311,24 @@ impl Ledger<Pairwise> {
         let owns = |session| self.sections.counts(session).next().is_some();
         seen.into_iter().for_each(|seen| self.allocators.heard_there(now.boot, seen, owns));
         drained.into_iter().for_each(|(agent_id, order, on)| self.allocators.note_drained(agent_id, order, on));
-        self.move_sections(now, fx);
+        // That it is heard here does not say that it hears: nobody serves what it is to confirm and does not.
+        if heard.is_some_and(|at| (SpanMs(0)..=ROUND_TRIP_MAX).contains(&(now.boot - at))) {
+            self.move_sections(now, fx);
+        }
     }
 
-    /// At each beat: who was heard, what was raised, and proposals again that were not confirmed.
-    pub(crate) fn retry_sections(&mut self, now: Now, fx: &mut Effects) {
+    /// Says at each beat who was heard, after what was proposed in it: the other master gives sections, too, to those who have few.
+    pub(crate) fn tell_allocators(&self, now: Now, fx: &mut Effects) {
         if self.allocators.any() || !self.sections.is_empty() {
             let lease_ms = u32::try_from(self.allocators.own_lease().0).unwrap_or(u32::MAX);
             let (seen, drained) = (self.allocators.for_the_other(now.boot), self.allocators.drained());
-            fx.send(PeerMessage::Allocators { lease_ms, seen, drained });
+            let (sent, heard) = (now.boot, self.agreement.sections.heard);
+            fx.send(PeerMessage::Allocators { lease_ms, seen, drained, sent, heard });
         }
+    }
+
+    /// At each beat: what was raised, and proposals again that were not confirmed.
+    pub(crate) fn retry_sections(&mut self, now: Now, fx: &mut Effects) {
         if !self.agreement.pair.heard(now) || self.sections_are_served().is_err() || self.identity.awaiting.is_some() {
             return;
         }
