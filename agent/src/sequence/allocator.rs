@@ -73,13 +73,15 @@ struct Link {
     run: Option<MasterRun>,
     /// Of that run; `None`: of none since our clock stood still.
     reading: Option<Reading>,
-    /// When it was first heard in another run than before.
-    began_anew: Option<BootMs>,
+    /// When it was first heard in that run,
+    since: Option<BootMs>,
+    /// and whether it was heard in another one before.
+    began_anew: bool,
 }
 
 impl Link {
     fn new(now: BootMs) -> Self {
-        Self { lease: None, next: now, answers: false, run: None, reading: None, began_anew: None }
+        Self { lease: None, next: now, answers: false, run: None, reading: None, since: None, began_anew: false }
     }
 
     /// Compares its clock with ours. How long ours stood still meanwhile, if it did.
@@ -92,8 +94,8 @@ impl Link {
         }
         let reading = Reading { boot, sent: kept.sent };
         let known = self.run.replace(run);
-        if known.is_some_and(|known| known != run) {
-            self.began_anew = Some(kept.received);
+        if known != Some(run) {
+            (self.since, self.began_anew) = (Some(kept.received), known.is_some());
         }
         let Some(before) = self.reading.filter(|_| known == Some(run)) else {
             self.reading = Some(reading);
@@ -107,6 +109,15 @@ impl Link {
         let most = ours.saturating_add(ours.saturating_mul(FASTER_MAX) / 1_000).saturating_add(CUT.0);
         (theirs > most).then_some(SpanMs(theirs.saturating_sub(ours)))
     }
+}
+
+/// What masters list for us at a moment.
+#[derive(Clone, Debug, Default)]
+pub struct Listed {
+    /// Sections.
+    pub names: BTreeMap<GeneratorName, Held>,
+    /// Runs in which masters are heard for so long that no span is left that they gave in another one.
+    pub runs: Vec<MasterRun>,
 }
 
 /// What masters list for this session.
@@ -147,7 +158,8 @@ impl Allocator {
     }
 
     /// Goes on with sections of which this session gave so much before the process was started: for those that are listed under the same
-    /// `g`, before a master has told all that it lists, there is nobody to wait for, since that process waited, and has ended.
+    /// `g`, before a master has told all that it lists, there is nobody to wait for, since that process waited, and has ended. A master of
+    /// another run may have forgotten owners, and give that `g` anew.
     pub fn resume(&mut self, former: Arc<Bounds>) {
         self.former = former;
     }
@@ -155,6 +167,12 @@ impl Allocator {
     /// How long a lease is, as far as is known: the longest that any of them said, so that whoever waits for one to end waits long enough.
     pub fn lease(&self) -> SpanMs {
         self.links.iter().filter_map(|link| link.lease).max().unwrap_or(LEASE_DEFAULT)
+    }
+
+    /// How long whoever was listed before serves on at most.
+    fn wait(&self) -> SpanMs {
+        // A span is cut to whole milliseconds where it begins, so one more.
+        SpanMs(self.lease().0.saturating_mul(WAIT_PERCENT) / 100 + 1)
     }
 
     /// When that master is to be asked next.
@@ -217,7 +235,7 @@ impl Allocator {
                 self.links.iter_mut().for_each(|link| link.reading = None);
                 return Err(NotKept::StoodStill(stood.0));
             }
-            its_anew = link.began_anew;
+            its_anew = link.since.filter(|_| link.began_anew);
         }
         if self.heard.is_none_or(|heard| kept.received - heard > self.lease()) {
             self.answered = kept.received;
@@ -229,15 +247,17 @@ impl Allocator {
             self.former = Arc::default();
         }
         let until = kept.sent + lease;
-        // A span is cut to whole milliseconds where it begins, so one more.
-        let wait = SpanMs(self.lease().max(lease).0.saturating_mul(WAIT_PERCENT) / 100 + 1);
+        let wait = self.wait();
         // A master whose disk was put back lists what it remembers; who was given that since, and is listed nowhere now, serves on until
         // its span ends. And what it forgot it may give anew under the same `g`, at any time.
         let forgets = its_anew.is_some_and(|since| kept.received < since + wait);
         let again = if forgets { kept.received + wait } else { kept.received };
-        let anew = self.links.iter().filter_map(|link| link.began_anew).max().map(|since| since + wait);
+        let anew = self.links.iter().filter_map(|link| link.since).max().map(|since| since + wait);
+        let goes_on = self.former.runs().contains(&kept.reply.run);
         let mut changed = BTreeSet::new();
-        for sections in &kept.reply.sections {
+        // An answer that comes after the span that it gives says nothing of now.
+        let listed = if until > kept.received { kept.reply.sections.as_slice() } else { &[] };
+        for sections in listed {
             let held = match self.names.get_mut(&sections.name) {
                 Some(held) => held,
                 None => self.names.entry(sections.name.clone()).or_default(),
@@ -245,7 +265,7 @@ impl Allocator {
             let g = sections.g;
             for (from, to, resumed) in self.former.parts(&sections.name, sections.from.0, sections.to.0, g) {
                 // Nobody ever had what has its first owner: there is nobody to wait for, either.
-                let at_once = resumed || g == Generation(1);
+                let at_once = (resumed && goes_on) || g == Generation(1);
                 let since = if at_once { again } else { kept.received + wait };
                 held.hear(HeldRange { from, to, g, since, until }, kept.received, again, anew);
             }
@@ -263,16 +283,22 @@ impl Allocator {
         Ok(changed)
     }
 
-    /// Gives what is listed for us now, if a master has told all, and something that was listed is so no more. What this session gave of all other
-    /// sections it gave as an owner after whom there may be others ([`Bounds::lost`]).
-    pub fn take_lost(&mut self, now: BootMs) -> Option<BTreeMap<GeneratorName, Held>> {
+    /// Gives what is listed for us now, if a master has told all, and something that was listed is so no more, or a master has been heard in a
+    /// run for long enough. What this session gave of all other sections it gave as an owner after whom there may be others
+    /// ([`Bounds::lost`]).
+    pub fn take_lost(&mut self, now: BootMs) -> Option<Listed> {
         if !std::mem::take(&mut self.told) {
             return None;
         }
         let looked = self.looked.replace(now);
-        let ended = |range: &HeldRange| range.until <= now && looked.is_none_or(|looked| looked < range.until);
-        let some = looked.is_none() || self.names.values().flat_map(Held::ranges).any(ended);
-        some.then(|| self.names.clone())
+        let is_new = |at: BootMs| at <= now && looked.is_none_or(|looked| looked < at);
+        let wait = self.wait();
+        let heard = |link: &Link| Some((link.run?, link.since? + wait)).filter(|(_, long)| *long <= now);
+        let some = looked.is_none()
+            || self.names.values().flat_map(Held::ranges).any(|range| is_new(range.until))
+            || self.links.iter().filter_map(heard).any(|(_, long)| is_new(long));
+        let runs = self.links.iter().filter_map(heard).map(|(run, _)| run);
+        some.then(|| Listed { names: self.names.clone(), runs: runs.collect() })
     }
 
     /// Whether masters list anything of a name for us no more, though they answer.
@@ -316,6 +342,7 @@ mod tests {
     #[test]
     fn what_was_ours_before_the_start_waits_if_masters_list_it_later_or_one_has_told_all_without_it() {
         let (mut bounds, name) = (Bounds::default(), name());
+        bounds.note_run(MasterRun(0));
         bounds.note(&name, Section(3), super::super::Bound { g: Some(Generation(2)), max_seq: 500 });
         for (more, listed, serves) in
             [(true, 1_000, true), (true, 4_000, true), (true, 4_001, false), (false, 1_000, false)]
@@ -347,13 +374,15 @@ mod tests {
             all.reply.sections.retain(|_| listed);
             allocator.handle(BootMs(now), 0, &all).unwrap();
             let at = |held: &Held| held.ownership(Section(3), BootMs(now));
-            allocator.take_lost(BootMs(now)).map(|names| names.get(&name()).map_or(Ownership::NotOurs, at))
+            allocator.take_lost(BootMs(now)).map(|listed| listed.names.get(&name()).map_or(Ownership::NotOurs, at))
         };
-        assert_eq!((lost(&mut allocator, 2_000, true), lost(&mut allocator, 4_999, false)), (None, None));
-        assert_eq!(lost(&mut allocator, 5_000, false), Some(Ownership::Over(Generation(2))), "its span has ended");
-        assert_eq!(lost(&mut allocator, 5_100, false), None);
-        assert_eq!(lost(&mut allocator, 5_200, true), None, "it is listed again");
-        assert_eq!(lost(&mut allocator, 9_000, false), Some(Ownership::Over(Generation(2))), "and lost again");
+        assert_eq!((lost(&mut allocator, 2_000, true), lost(&mut allocator, 4_090, true)), (None, None));
+        assert_eq!(lost(&mut allocator, 4_091, true), Some(served(2, 4_091)), "no span of another run is left");
+        assert_eq!(lost(&mut allocator, 7_090, false), None);
+        assert_eq!(lost(&mut allocator, 7_091, false), Some(Ownership::Over(Generation(2))), "its span has ended");
+        assert_eq!(lost(&mut allocator, 7_100, false), None);
+        assert_eq!(lost(&mut allocator, 7_200, true), None, "it is listed again");
+        assert_eq!(lost(&mut allocator, 11_000, false), Some(Ownership::Over(Generation(2))), "and lost again");
     }
 
     #[test]
@@ -392,7 +421,8 @@ mod tests {
         for (section, g) in [(3, 2), (4, 1)] {
             former.note(&name(), Section(section), crate::sequence::Bound { g: Some(Generation(g)), max_seq: 7 });
         }
-        allocator.resume(Arc::new(former));
+        former.note_run(MasterRun(0));
+        allocator.resume(Arc::new(former.clone()));
         allocator.handle(BootMs(10), 0, &kept(0, 10, 5_000, 2)).unwrap();
         let at = |section| allocator.held(&name()).unwrap().ownership(Section(section), BootMs(10));
         assert_eq!(at(3), served(2, 10));
@@ -400,6 +430,13 @@ mod tests {
         assert_eq!((at(2), at(4)), (waits, waits), "another owner, and one of which nothing is written");
         // The span is that of the question of this process.
         assert_eq!(ownership(&allocator, 5_000), Ownership::Over(Generation(2)));
+        // Masters that were put back may have given it under that number anew, after somebody else.
+        let mut allocator = Allocator::new(1, BootMs(0));
+        allocator.resume(Arc::new(former));
+        let mut anew = kept(0, 10, 5_000, 2);
+        anew.reply.run = MasterRun(1);
+        allocator.handle(BootMs(10), 0, &anew).unwrap();
+        assert_eq!(ownership(&allocator, 10), waits);
     }
 
     #[test]
@@ -450,7 +487,7 @@ mod tests {
         allocator.handle(BootMs(2_020), 0, &of_run(1_990, 2_020, 1, 71_999)).unwrap();
         allocator.handle(BootMs(2_040), 0, &of_run(2_030, 2_040, 2, 130)).unwrap();
         let link = allocator.links.first().unwrap();
-        assert_eq!((link.run, link.began_anew), (Some(MasterRun(2)), Some(BootMs(2_010))));
+        assert_eq!((link.run, link.since), (Some(MasterRun(2)), Some(BootMs(2_010))));
     }
 
     #[test]
@@ -515,6 +552,49 @@ mod tests {
             allocator.handle(BootMs(sent + 10), 0, &of_g(sent, 2, sent - 5_000, 2, listed)).unwrap();
         }
         assert_eq!(ownership(&allocator, 39_010), served(2, 39_010));
+    }
+
+    /// Both were put back, and this agent reached only one of them before, and reaches only the other one now.
+    #[test]
+    fn what_ended_before_a_master_was_first_heard_is_waited_for() {
+        let mut allocator = Allocator::new(2, BootMs(0));
+        let of_g = |sent, run, g, listed: bool| {
+            let mut kept = of_run(sent, sent + 10, run, sent);
+            kept.reply.sections.iter_mut().for_each(|sections| sections.g = Generation(g));
+            kept.reply.sections.retain(|_| listed);
+            kept
+        };
+        for sent in [0, 4_000] {
+            allocator.handle(BootMs(sent + 10), 0, &of_g(sent, 1, 2, true)).unwrap();
+        }
+        assert_eq!(ownership(&allocator, 6_000), served(2, 5_161));
+        for (sent, listed) in [(10_000, false), (20_000, true)] {
+            allocator.handle(BootMs(sent + 10), 1, &of_g(sent, 2, 2, listed)).unwrap();
+        }
+        assert_eq!(ownership(&allocator, 20_010), Ownership::From(BootMs(20_010 + 5_151)));
+    }
+
+    /// Masters that were put back count owners from where they were.
+    #[test]
+    fn a_lower_number_of_owners_counts_once_a_span_has_ended() {
+        let mut allocator = Allocator::new(1, BootMs(0));
+        let of_g = |sent, run, g| {
+            let mut kept = of_run(sent, sent + 10, run, sent);
+            kept.reply.sections.iter_mut().for_each(|sections| sections.g = Generation(g));
+            kept
+        };
+        for sent in [0, 4_000] {
+            allocator.handle(BootMs(sent + 10), 0, &of_g(sent, 1, 5)).unwrap();
+        }
+        allocator.handle(BootMs(6_010), 0, &of_g(6_000, 2, 2)).unwrap();
+        assert_eq!(ownership(&allocator, 6_010), served(5, 5_161), "its span has not ended");
+        allocator.handle(BootMs(9_010), 0, &of_g(9_000, 2, 2)).unwrap();
+        assert_eq!(ownership(&allocator, 9_010), Ownership::From(BootMs(9_010 + 5_151)));
+        // An answer to what was asked before says nothing of now.
+        let late = Kept { received: BootMs(9_020), ..of_g(3_000, 1, 5) };
+        allocator.handle(BootMs(9_020), 0, &late).unwrap();
+        allocator.handle(BootMs(13_010), 0, &of_g(13_000, 2, 2)).unwrap();
+        assert_eq!(ownership(&allocator, 14_200), served(2, 9_010 + 5_151));
     }
 
     #[test]

@@ -11,10 +11,12 @@
 //! [`BOUNDS_MAX`]: crate::serial_file::BOUNDS_MAX
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::held::{Held, Ownership};
+use super::allocator::Listed;
+use super::held::Ownership;
 use common::lease::Generation;
 use common::namespace::GeneratorName;
 use common::rpc::ranges::{Raise, Raised, RaisedSections};
+use common::segment::MasterRun;
 use common::sequence::Section;
 use common::time::BootMs;
 use rangemap::RangeMap;
@@ -31,10 +33,15 @@ pub struct Bound {
     pub max_seq: u64,
 }
 
+/// Runs of masters that are remembered: more than any cluster has masters.
+pub const RUNS_MAX: usize = 8;
+
 /// Of all sections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
     names: BTreeMap<GeneratorName, RangeMap<u32, Bound>>,
+    /// The newest runs in which masters told us what they list, for so long that nothing is left of what they told us in others.
+    runs: Vec<MasterRun>,
 }
 
 impl Bound {
@@ -63,9 +70,23 @@ impl Bounds {
         self.names.values().map(RangeMap::len).sum()
     }
 
-    /// Whether there is none.
+    /// Whether nothing is noted.
     pub fn is_empty(&self) -> bool {
-        self.names.is_empty()
+        self.names.is_empty() && self.runs.is_empty()
+    }
+
+    /// The runs of masters.
+    pub fn runs(&self) -> &[MasterRun] {
+        &self.runs
+    }
+
+    /// Notes a run of a master, and forgets the oldest of too many.
+    pub fn note_run(&mut self, run: MasterRun) {
+        if !self.runs.contains(&run) {
+            self.runs.push(run);
+            let old = self.runs.len().saturating_sub(RUNS_MAX);
+            self.runs.drain(..old);
+        }
     }
 
     /// Of a section; `None`: this session gave no number of it.
@@ -98,6 +119,7 @@ impl Bounds {
         for (name, sections, bound) in others.all() {
             self.note_range(name, sections, bound);
         }
+        others.runs.iter().for_each(|run| self.note_run(*run));
     }
 
     /// All of them, ascending by name and section.
@@ -105,13 +127,14 @@ impl Bounds {
         self.names.iter().flat_map(|(name, bounds)| bounds.iter().map(move |(of, bound)| (name, of.clone(), *bound)))
     }
 
-    /// Gives what is to be noted of the sections that are not listed for us now: somebody else may own them.
-    pub fn lost(&self, listed: &BTreeMap<GeneratorName, Held>, now: BootMs) -> Self {
+    /// Gives what is to be noted of the sections that are not listed for us now: somebody else may own them; and of runs that are new.
+    pub fn lost(&self, listed: &Listed, now: BootMs) -> Self {
         let mut lost = Self::default();
+        listed.runs.iter().filter(|run| !self.runs.contains(run)).for_each(|run| lost.note_run(*run));
         for (name, sections, bound) in self.all().filter(|(.., bound)| bound.g.is_some()) {
             let bound = Bound { g: None, ..bound };
             let mut at = sections.start;
-            for range in listed.get(name).into_iter().flat_map(|held| held.among(&sections)) {
+            for range in listed.names.get(name).into_iter().flat_map(|held| held.among(&sections)) {
                 if let Ownership::Served(_) | Ownership::From(_) = range.ownership(now) {
                     lost.note_range(name, at..range.from, bound);
                     at = range.to;
@@ -148,7 +171,7 @@ impl Bounds {
 
 #[cfg(test)]
 mod tests {
-    use super::super::held::HeldRange;
+    use super::super::held::{Held, HeldRange};
     use super::*;
     use proptest::prelude::*;
 
@@ -185,8 +208,9 @@ mod tests {
         let (mut bounds, others) = (Bounds::default(), "others".parse().unwrap());
         (0..4).for_each(|section| bounds.note(&name(), Section(section), bound(5, 700)));
         bounds.note(&others, Section(0), bound(5, 700));
-        let listed = BTreeMap::from([(name(), held)]);
+        let listed = Listed { names: BTreeMap::from([(name(), held)]), runs: vec![MasterRun(7)] };
         let lost = bounds.lost(&listed, BootMs(100));
+        assert_eq!(lost.runs(), [MasterRun(7)]);
         let number = Bound { g: None, max_seq: 700 };
         assert_eq!(lost.all().collect::<Vec<_>>(), [(&name(), 2..4, number), (&others, 0..1, number)]);
         bounds.note_all(&lost);
@@ -238,7 +262,8 @@ mod tests {
                 };
                 held.hear(range, BootMs(0), BootMs(0), None);
             }
-            let lost = bounds.lost(&BTreeMap::from([(name(), held.clone())]), BootMs(1));
+            let names = BTreeMap::from([(name(), held.clone())]);
+            let lost = bounds.lost(&Listed { names, runs: Vec::new() }, BootMs(1));
             for section in (0..50).map(Section) {
                 let known = plain.get(&section.0).copied();
                 prop_assert_eq!(bounds.get(&name(), section), known);

@@ -23,8 +23,8 @@ mod order_tests;
 mod resume_tests;
 mod section;
 
-pub use allocator::{Allocator, Kept, LEASE_MAX, LEASE_MIN, NotKept};
-pub use bounds::{Bound, Bounds};
+pub use allocator::{Allocator, Kept, LEASE_MAX, LEASE_MIN, Listed, NotKept};
+pub use bounds::{Bound, Bounds, RUNS_MAX};
 pub use counters::Counters;
 pub use held::{Held, HeldRange, Ownership, Tenure};
 pub use life::{Decision, Life, Start};

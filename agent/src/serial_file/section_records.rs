@@ -8,30 +8,31 @@
 use super::companion::{record, records};
 use super::lineage::{BootId, FileSystemId, Identity};
 use super::start::Machine;
-use crate::sequence::{Bound, Bounds};
+use crate::sequence::{Bound, Bounds, RUNS_MAX};
 use common::attachment::Attachment;
 use common::envelope::{self, EnvelopeError, Kind};
 use common::namespace::GeneratorName;
 use common::parameters::{AgentId, SessionId};
+use common::segment::MasterRun;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io;
 use std::ops::Range;
 
 /// A record of the log.
-const RECORD: Kind = Kind { name: *b"BNDS", version: 3 };
+const RECORD: Kind = Kind { name: *b"BNDS", version: 4 };
 /// The proof.
 const PROOF: Kind = Kind { name: *b"PROF", version: 1 };
 /// Bounds in one record at most.
 const RECORD_BOUNDS_MAX: usize = 16_384;
 /// Bytes of one bound at most, if each were of a name of its own.
 const BOUND_LEN_MAX: usize = 8 + GeneratorName::LEN_MAX + 8 + 4 + 4 + 1 + 8 + 8;
-const _: () = assert!(RECORD_BOUNDS_MAX * BOUND_LEN_MAX + 64 <= envelope::PAYLOAD_LEN_MAX);
+const _: () = assert!(RECORD_BOUNDS_MAX * BOUND_LEN_MAX + RUNS_MAX * 16 + 64 <= envelope::PAYLOAD_LEN_MAX);
 /// The longest `.proof`, in bytes.
 pub(super) const PROOF_LEN_MAX: usize = 4_096;
 
-/// Bounds by name.
-type Names = Vec<(GeneratorName, Vec<(Range<u32>, Bound)>)>;
+/// Bounds by name, and runs of masters.
+type Noted = (Vec<(GeneratorName, Vec<(Range<u32>, Bound)>)>, Vec<MasterRun>);
 
 /// What the last write of `.bounds` left behind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -164,16 +165,17 @@ fn damaged(error: EnvelopeError) -> SectionsFreshReason {
 /// Records with these bounds, the first of them the `nth` of the file; and how many they are.
 pub(super) fn encode(session: SessionId, nth: u64, bounds: &Bounds) -> io::Result<(Vec<u8>, u64)> {
     let (mut bytes, mut at) = (Vec::new(), nth);
-    let mut all = bounds.all().peekable();
-    while all.peek().is_some() {
-        let mut names = Names::new();
+    let (mut all, mut runs) = (bounds.all().peekable(), bounds.runs().to_vec());
+    while all.peek().is_some() || !runs.is_empty() {
+        let mut names: Vec<(GeneratorName, Vec<_>)> = Vec::new();
         for (name, sections, bound) in all.by_ref().take(RECORD_BOUNDS_MAX) {
             match names.last_mut() {
                 Some((last, its)) if last == name => its.push((sections, bound)),
                 _ => names.push((name.clone(), vec![(sections, bound)])),
             }
         }
-        bytes.extend(record(RECORD, &session, at, names)?);
+        let noted: Noted = (names, std::mem::take(&mut runs));
+        bytes.extend(record(RECORD, &session, at, noted)?);
         at = at.saturating_add(1);
     }
     Ok((bytes, at.saturating_sub(nth)))
@@ -182,7 +184,8 @@ pub(super) fn encode(session: SessionId, nth: u64, bounds: &Bounds) -> io::Resul
 /// What all records of a file say.
 pub(super) fn decode(session: SessionId, bytes: &[u8]) -> Result<Bounds, SectionsFreshReason> {
     let mut bounds = Bounds::default();
-    let note = |names: Names| {
+    let note = |(names, runs): Noted| {
+        runs.into_iter().for_each(|run| bounds.note_run(run));
         for (name, its) in names {
             its.into_iter().for_each(|(sections, bound)| bounds.note_range(&name, sections, bound));
         }
@@ -219,8 +222,11 @@ mod tests {
         let mut range = Bounds::default();
         range.note_range(&"a".parse().unwrap(), 0..u32::MAX, Bound { g: Some(Generation(1)), max_seq: 10 });
         let (one, n) = encode(SESSION, 0, &range).unwrap();
-        assert_eq!((decode(SESSION, &one), n), (Ok(range), 1), "43 million sections as soon as one");
+        assert_eq!((decode(SESSION, &one), n), (Ok(range.clone()), 1), "43 million sections as soon as one");
         assert!(one.len() < 100);
+        range.note_run(MasterRun(7));
+        let (both, n) = encode(SESSION, 0, &range).unwrap();
+        assert_eq!((decode(SESSION, &both), n), (Ok(range), 1));
         assert!(matches!(decode(SessionId(8), &bytes), Err(SectionsFreshReason::Damaged(_))));
         // A record that is missing, doubled or out of its place.
         assert!(decode(SESSION, &more).is_err());

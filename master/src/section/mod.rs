@@ -61,7 +61,8 @@
 //!   still lists sections for agents that reach it alone, until it hears that it is replaced: their numbers do not come in order.
 //! * Both disks put back to before a section moved, and nobody alive who can show it: its former owner goes on L above what the disks say. A
 //!   section that neither knows begins at the first number, whatever was given of it.
-//! * An agent that stood still together with its clock serves on until its next answered keep.
+//! * An agent that stood still together with its clock serves on until its next answered keep; until its span ends by that clock, if both
+//!   masters began another run meanwhile, by whose clocks it cannot tell.
 //! * A survivor whose own store is not proven serves no sections and lets nobody join: it alone knew how far it had raised them.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 

@@ -151,11 +151,18 @@ impl Agent {
         let mut allocator = Allocator::new(1, NOW);
         let mut former = Bounds::default();
         self.former.into_iter().for_each(|bound| former.note(rules.name, rules.section, bound));
+        former.note_run(MasterRun(0));
         allocator.resume(Arc::new(former));
         if let Some(served @ Served { g, until, .. }) = self.served {
-            let at_once = g == 1 || self.former.is_some_and(|bound| bound.g == Some(Generation(g)));
+            let resumed = self.former.is_some_and(|bound| bound.g == Some(Generation(g)));
             let since = served.began();
-            let received = BootMs(if at_once { since } else { since - WAIT });
+            let received = BootMs(if resumed || g == 1 { since } else { since - WAIT });
+            if !resumed {
+                // The master was heard before, for as long as makes no difference any more.
+                let long_ago = BootMs(received.0 - 2 * WAIT);
+                let reply = KeepReply { sections: Vec::new(), ..self.reply(rules, g) };
+                allocator.handle(long_ago, 0, &Kept { sent: long_ago, received: long_ago, reply }).ok()?;
+            }
             let kept = Kept { sent: BootMs(until - LEASE), received, reply: self.reply(rules, g) };
             allocator.handle(received, 0, &kept).ok()?;
         }

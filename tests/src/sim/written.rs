@@ -4,7 +4,7 @@ use super::disk::SectionFile;
 use super::minter::Shell;
 use super::sections::Wanted;
 use agent::holder::Confirmation;
-use agent::sequence::{Bounds, Decision, Held, Life, Start};
+use agent::sequence::{Bounds, Decision, Life, Listed, Start};
 use agent::serial_file::SectionsStart;
 use common::lease::{Generation, Grant};
 use common::namespace::GeneratorName;
@@ -13,7 +13,6 @@ use common::rpc::ranges::RaisedSections;
 use common::sequence::Section;
 use common::time::{BootMs, SpanMs};
 use common::token::TokenKey;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A process's.
@@ -91,7 +90,7 @@ impl Written {
     }
 
     /// Writes down of which sections it is the last owner no more, by what is listed for it.
-    pub(super) fn note_lost(&mut self, listed: &BTreeMap<GeneratorName, Held>, shell: &mut Shell<'_>, now: BootMs) {
+    pub(super) fn note_lost(&mut self, listed: &Listed, shell: &mut Shell<'_>, now: BootMs) {
         let lost = self.file.bounds().lost(listed, now);
         if !lost.is_empty() {
             self.write(&lost, shell, now);

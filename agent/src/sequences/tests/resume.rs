@@ -45,7 +45,7 @@ pub(super) async fn kill(agent: Agent) {
     tokio::time::sleep(Duration::from_millis(100)).await;
 }
 
-/// An agent has served a section that was somebody else's before.
+/// An agent has served a section that was somebody else's before, and has heard both masters for as long as others may have served it.
 async fn served(kit: &Kit, masters: &Masters, addresses: &[String]) -> (Agent, SessionId, u64) {
     let (agent, start) = start(kit, addresses, true).await;
     assert_eq!(start, SectionsStart::Fresh(SectionsFreshReason::Session));
@@ -59,6 +59,7 @@ async fn served(kit: &Kit, masters: &Masters, addresses: &[String]) -> (Agent, S
     for _ in 0..3 * STEP {
         last = agent.next(7).await.unwrap();
     }
+    tokio::time::sleep(Duration::from_millis(LEASE_MS.into())).await;
     (agent, session, last)
 }
 

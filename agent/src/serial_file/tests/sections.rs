@@ -1,13 +1,12 @@
 //! The bounds of sections, with a process that dies or a disk that fails at any step, and files that others put there.
 
 use super::*;
-use crate::sequence::{Bound, Bounds};
+use crate::sequence::{Bound, Bounds, Listed};
 use crate::serial_file::section_records::SectionsFreshReason;
 use common::namespace::GeneratorName;
 use common::parameters::AgentId;
 use common::sequence::Section;
 use common::time::BootMs;
-use std::collections::BTreeMap;
 
 const SERVES: SessionId = SessionId(0x5e55);
 const OTHER: SessionId = SessionId(0x07e5);
@@ -349,7 +348,7 @@ fn the_log_is_written_anew_before_it_gets_long() {
 fn of_sections_that_were_lost_the_number_is_gone_on_with_and_the_owner_is_not() {
     let home = served(true);
     let mut process = resumed(&home);
-    let lost = |file: &SectionFile| file.bounds().lost(&BTreeMap::new(), SINCE_BOOT);
+    let lost = |file: &SectionFile| file.bounds().lost(&Listed::default(), SINCE_BOOT);
     assert!(matches!(process.file.note(&lost(&process.file), SINCE_BOOT), Ok(Noted::Durable)));
     assert!(process.note(&[(4, 160)]));
     drop(process);
