@@ -8,6 +8,7 @@ use common::calendar::UtcOffset;
 use common::parameters::{ClusterParameters, MasterId};
 use common::process::program::{CommandLine, Flags, Wrong};
 use common::rpc::peer::JoinToken;
+use common::rpc::ranges::SECTION_LEASE_MAX_S;
 use common::settings;
 use common::time::SpanMs;
 use ipnet::IpNet;
@@ -162,7 +163,7 @@ pub struct Args {
     /// Time for which an agent serves sections of sequences after it has asked for them, in seconds, 1 to 60: the sections of one that
     /// died are without service for about two and a half times as long. The same at both masters; the longer one counts otherwise
     #[arg(long, env = "UNIQ_SEQUENCE_LEASE", default_value = "5", value_name = "SECONDS",
-          value_parser = settings::number(1..=60_u8))]
+          value_parser = settings::number(1..=SECTION_LEASE_MAX_S))]
     pub sequence_lease: u8,
 
     /// The password of the first user, `admin`, is the first line of this file, as long as there are no users; without it

@@ -5,7 +5,7 @@ use super::bounds::Bounds;
 use super::held::{Held, HeldRange};
 use common::lease::Generation;
 use common::namespace::GeneratorName;
-use common::rpc::ranges::KeepReply;
+use common::rpc::ranges::{KeepReply, SECTION_LEASE_MAX_S};
 use common::segment::MasterRun;
 use common::time::{BootMs, SpanMs};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// The shortest lease of sections that makes sense,
 pub const LEASE_MIN: SpanMs = SpanMs(100);
 /// and the longest.
-pub const LEASE_MAX: SpanMs = SpanMs::seconds(600);
+pub const LEASE_MAX: SpanMs = SpanMs::seconds(SECTION_LEASE_MAX_S as i64);
 /// What is reckoned with before a master has said how long it is.
 const LEASE_DEFAULT: SpanMs = SpanMs::seconds(5);
 /// A lease is kept so many times before it would end.
@@ -116,7 +116,7 @@ impl Link {
 pub struct Listed {
     /// Sections.
     pub names: BTreeMap<GeneratorName, Held>,
-    /// Runs in which masters are heard for so long that no span is left that they gave in another one.
+    /// Runs in which masters were first heard so long ago that no span is left that they gave in another one.
     pub runs: Vec<MasterRun>,
 }
 
@@ -129,6 +129,8 @@ pub struct Allocator {
     former: Arc<Bounds>,
     /// Until when it was looked for sections that are listed no more; `None`: never yet.
     looked: Option<BootMs>,
+    /// The runs that were given then.
+    runs: Vec<MasterRun>,
     /// Since when masters answer, without a pause of a lease,
     answered: BootMs,
     /// and when one did last,
@@ -149,6 +151,7 @@ impl Allocator {
             names: BTreeMap::new(),
             former: Arc::default(),
             looked: None,
+            runs: Vec::new(),
             answered: now,
             heard: None,
             began: None,
@@ -277,28 +280,27 @@ impl Allocator {
         for held in self.names.values_mut() {
             held.prune(now, self.answered, remembered);
         }
-        if !kept.reply.more {
+        if !kept.reply.more && until > kept.received {
             (self.former, self.told) = (Arc::default(), true);
         }
         Ok(changed)
     }
 
-    /// Gives what is listed for us now, if a master has told all, and something that was listed is so no more, or a master has been heard in a
-    /// run for long enough. What this session gave of all other sections it gave as an owner after whom there may be others
+    /// Gives what is listed for us now, if a master has told all, and something that was listed is so no more, or a master was first heard in
+    /// a run long enough ago. What this session gave of all other sections it gave as an owner after whom there may be others
     /// ([`Bounds::lost`]).
     pub fn take_lost(&mut self, now: BootMs) -> Option<Listed> {
         if !std::mem::take(&mut self.told) {
             return None;
         }
         let looked = self.looked.replace(now);
-        let is_new = |at: BootMs| at <= now && looked.is_none_or(|looked| looked < at);
+        let ended = |range: &HeldRange| range.until <= now && looked.is_none_or(|looked| looked < range.until);
         let wait = self.wait();
-        let heard = |link: &Link| Some((link.run?, link.since? + wait)).filter(|(_, long)| *long <= now);
-        let some = looked.is_none()
-            || self.names.values().flat_map(Held::ranges).any(|range| is_new(range.until))
-            || self.links.iter().filter_map(heard).any(|(_, long)| is_new(long));
-        let runs = self.links.iter().filter_map(heard).map(|(run, _)| run);
-        some.then(|| Listed { names: self.names.clone(), runs: runs.collect() })
+        let long_heard = |link: &Link| link.run.filter(|_| link.since.is_some_and(|since| since + wait <= now));
+        let runs: Vec<MasterRun> = self.links.iter().filter_map(long_heard).collect();
+        let some = looked.is_none() || runs != self.runs || self.names.values().flat_map(Held::ranges).any(ended);
+        self.runs.clone_from(&runs);
+        some.then(|| Listed { names: self.names.clone(), runs })
     }
 
     /// Whether masters list anything of a name for us no more, though they answer.
@@ -574,9 +576,9 @@ mod tests {
         assert_eq!(ownership(&allocator, 20_010), Ownership::From(BootMs(20_010 + 5_151)));
     }
 
-    /// Masters that were put back count owners from where they were.
+    /// Masters that were put back count owners from where they were: what shows them that they have forgotten one is kept.
     #[test]
-    fn a_lower_number_of_owners_counts_once_a_span_has_ended() {
+    fn a_lower_number_of_owners_says_nothing_while_a_higher_one_is_remembered() {
         let mut allocator = Allocator::new(1, BootMs(0));
         let of_g = |sent, run, g| {
             let mut kept = of_run(sent, sent + 10, run, sent);
@@ -586,15 +588,20 @@ mod tests {
         for sent in [0, 4_000] {
             allocator.handle(BootMs(sent + 10), 0, &of_g(sent, 1, 5)).unwrap();
         }
-        allocator.handle(BootMs(6_010), 0, &of_g(6_000, 2, 2)).unwrap();
-        assert_eq!(ownership(&allocator, 6_010), served(5, 5_161), "its span has not ended");
-        allocator.handle(BootMs(9_010), 0, &of_g(9_000, 2, 2)).unwrap();
-        assert_eq!(ownership(&allocator, 9_010), Ownership::From(BootMs(9_010 + 5_151)));
-        // An answer to what was asked before says nothing of now.
-        let late = Kept { received: BootMs(9_020), ..of_g(3_000, 1, 5) };
-        allocator.handle(BootMs(9_020), 0, &late).unwrap();
-        allocator.handle(BootMs(13_010), 0, &of_g(13_000, 2, 2)).unwrap();
-        assert_eq!(ownership(&allocator, 14_200), served(2, 9_010 + 5_151));
+        let hear = |allocator: &mut Allocator, sent| {
+            let mut anew = of_g(sent, 2, 2);
+            // As if it were asked for some sections, every other time.
+            anew.reply.more = sent % 2_000 == 0;
+            allocator.handle(BootMs(sent + 10), 0, &anew).unwrap();
+            ownership(allocator, sent + 10)
+        };
+        assert_eq!(hear(&mut allocator, 6_000), served(5, 5_161));
+        for sent in (9_000..59_000).step_by(1_000) {
+            assert_eq!(hear(&mut allocator, sent), Ownership::Over(Generation(5)), "{sent}");
+        }
+        // Ten leases after the end of its span it is another section.
+        hear(&mut allocator, 59_000);
+        assert_eq!(hear(&mut allocator, 60_000), Ownership::From(BootMs(60_010 + 5_151)));
     }
 
     #[test]

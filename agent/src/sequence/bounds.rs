@@ -12,7 +12,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::allocator::Listed;
-use super::held::Ownership;
+use super::held::{Ownership, Tenure};
 use common::lease::Generation;
 use common::namespace::GeneratorName;
 use common::rpc::ranges::{Raise, Raised, RaisedSections};
@@ -80,13 +80,12 @@ impl Bounds {
         &self.runs
     }
 
-    /// Notes a run of a master, and forgets the oldest of too many.
+    /// Notes a run of a master, and forgets of too many the one that was noted longest ago.
     pub fn note_run(&mut self, run: MasterRun) {
-        if !self.runs.contains(&run) {
-            self.runs.push(run);
-            let old = self.runs.len().saturating_sub(RUNS_MAX);
-            self.runs.drain(..old);
-        }
+        self.runs.retain(|known| *known != run);
+        self.runs.push(run);
+        let old = self.runs.len().saturating_sub(RUNS_MAX);
+        self.runs.drain(..old);
     }
 
     /// Of a section; `None`: this session gave no number of it.
@@ -127,20 +126,25 @@ impl Bounds {
         self.names.iter().flat_map(|(name, bounds)| bounds.iter().map(move |(of, bound)| (name, of.clone(), *bound)))
     }
 
-    /// Gives what is to be noted of the sections that are not listed for us now: somebody else may own them; and of runs that are new.
+    /// Gives what is to be noted of the sections that we do not serve now as the owner that is noted: somebody else may own them; and of runs,
+    /// if one is new.
     pub fn lost(&self, listed: &Listed, now: BootMs) -> Self {
         let mut lost = Self::default();
-        listed.runs.iter().filter(|run| !self.runs.contains(run)).for_each(|run| lost.note_run(*run));
+        if listed.runs.iter().any(|run| !self.runs.contains(run)) {
+            listed.runs.iter().for_each(|run| lost.note_run(*run));
+        }
         for (name, sections, bound) in self.all().filter(|(.., bound)| bound.g.is_some()) {
-            let bound = Bound { g: None, ..bound };
+            let gone = Bound { g: None, ..bound };
             let mut at = sections.start;
             for range in listed.names.get(name).into_iter().flat_map(|held| held.among(&sections)) {
-                if let Ownership::Served(_) | Ownership::From(_) = range.ownership(now) {
-                    lost.note_range(name, at..range.from, bound);
+                // Under another number, and whenever we have to wait, somebody else may have had it.
+                let ours = |Tenure { g, .. }: Tenure| bound.g == Some(g);
+                if matches!(range.ownership(now), Ownership::Served(tenure) if ours(tenure)) {
+                    lost.note_range(name, at..range.from, gone);
                     at = range.to;
                 }
             }
-            lost.note_range(name, at..sections.end, bound);
+            lost.note_range(name, at..sections.end, gone);
         }
         lost
     }
@@ -196,25 +200,26 @@ mod tests {
     }
 
     #[test]
-    fn of_sections_that_are_not_listed_now_only_the_number_is_kept() {
-        let range = |from, to, since, until| {
-            let (g, since, until) = (Generation(5), BootMs(since), BootMs(until));
+    fn of_sections_that_are_not_served_now_as_that_owner_only_the_number_is_kept() {
+        let range = |from, to, g, since, until| {
+            let (g, since, until) = (Generation(g), BootMs(since), BootMs(until));
             HeldRange { from, to, g, since, until }
         };
         let mut held = Held::default();
-        for listed in [range(0, 1, 0, 200), range(1, 2, 150, 200), range(2, 3, 0, 100)] {
+        let waits = range(3, 4, 5, 150, 200);
+        for listed in [range(0, 2, 5, 0, 200), range(2, 3, 5, 0, 100), waits, range(4, 5, 4, 0, 200)] {
             held.hear(listed, BootMs(0), BootMs(0), None);
         }
         let (mut bounds, others) = (Bounds::default(), "others".parse().unwrap());
-        (0..4).for_each(|section| bounds.note(&name(), Section(section), bound(5, 700)));
+        (0..6).for_each(|section| bounds.note(&name(), Section(section), bound(5, 700)));
         bounds.note(&others, Section(0), bound(5, 700));
         let listed = Listed { names: BTreeMap::from([(name(), held)]), runs: vec![MasterRun(7)] };
         let lost = bounds.lost(&listed, BootMs(100));
         assert_eq!(lost.runs(), [MasterRun(7)]);
         let number = Bound { g: None, max_seq: 700 };
-        assert_eq!(lost.all().collect::<Vec<_>>(), [(&name(), 2..4, number), (&others, 0..1, number)]);
+        assert_eq!(lost.all().collect::<Vec<_>>(), [(&name(), 2..6, number), (&others, 0..1, number)]);
         bounds.note_all(&lost);
-        assert_eq!(bounds.parts(&name(), 0, 4, Generation(5)), [(0, 2, true), (2, 4, false)]);
+        assert_eq!(bounds.parts(&name(), 0, 6, Generation(5)), [(0, 2, true), (2, 6, false)]);
         assert_eq!((bounds.len(), bounds.get(&others, Section(0))), (3, Some(number)));
         assert!(bounds.lost(&listed, BootMs(100)).is_empty(), "once is enough");
         // As its owner again, and raised.
@@ -267,8 +272,11 @@ mod tests {
             for section in (0..50).map(Section) {
                 let known = plain.get(&section.0).copied();
                 prop_assert_eq!(bounds.get(&name(), section), known);
-                let is_lost = !matches!(held.ownership(section, BootMs(1)), Ownership::Served(_));
-                let number = known.filter(|known| is_lost && known.g.is_some()).map(|known| Bound { g: None, ..known });
+                let served = |known: &Bound| match held.ownership(section, BootMs(1)) {
+                    Ownership::Served(tenure) => known.g == Some(tenure.g),
+                    _ => false,
+                };
+                let number = known.filter(|known| known.g.is_some() && !served(known)).map(|known| Bound { g: None, ..known });
                 prop_assert_eq!(lost.get(&name(), section), number);
             }
         }

@@ -74,7 +74,8 @@ impl Held {
     /// A master lists these sections, in an answer that came at `received`. What is known of an older owner gives way; of the same owner the
     /// span grows, if this answer says more, and its beginning stays: the wait counts from the answer that listed them first. If the span
     /// has ended, the next one begins at `again`; or as any other, if it ended by `anew`, a wait after a master's newest run was first heard:
-    /// masters that were put back may have given them to somebody else since, and now to us under a `g` that we had before, or a lower one.
+    /// masters that were put back may have given them to somebody else since, and now to us under a `g` that we had before. A lower one says
+    /// nothing as long as the higher one is remembered: a receipt of that is what masters learn from that they have forgotten it.
     pub fn hear(&mut self, listed: HeldRange, received: BootMs, again: BootMs, anew: Option<BootMs>) {
         let HeldRange { from, to, .. } = listed;
         if from >= to {
@@ -86,11 +87,10 @@ impl Held {
                 self.put(HeldRange { from: at, to: old.from, ..listed });
             }
             at = old.to;
-            let begins = old.until <= received && old.until < listed.until;
             self.put(match old.g.cmp(&listed.g) {
                 std::cmp::Ordering::Less => HeldRange { from: old.from, to: old.to, ..listed },
-                std::cmp::Ordering::Greater if begins => HeldRange { from: old.from, to: old.to, ..listed },
                 std::cmp::Ordering::Equal => {
+                    let begins = old.until <= received && old.until < listed.until;
                     let again = if anew.is_some_and(|anew| old.until <= anew) { listed.since } else { again };
                     let since = if begins { old.since.max(again) } else { old.since };
                     HeldRange { since, until: old.until.max(listed.until), ..old }

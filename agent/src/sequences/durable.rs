@@ -61,7 +61,7 @@ impl Sequences {
                 Decision::Begins(_) | Decision::Waits => tokio::time::sleep(LOOK).await,
             }
         };
-        if !life.former().is_empty() {
+        if life.former().len() > 0 {
             tracing::info!(session = %life.session(), sections = life.former().len(), "serving of sections goes on");
         }
         lock(&self.allocator).resume(Arc::clone(life.former()));

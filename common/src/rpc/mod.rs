@@ -13,4 +13,4 @@ pub mod ranges;
 pub mod transport;
 
 /// Grows with every change of the wire that older programs cannot read.
-pub const PROTOCOL: u32 = 11;
+pub const PROTOCOL: u32 = 12;

@@ -322,7 +322,7 @@ pub enum PeerMessage {
         drained: Vec<(AgentId, u64, bool)>,
         /// The reading of my clock when I said this,
         sent: BootMs,
-        /// and of yours in the last of these messages that I heard from you: sections that are served are moved only if that was lately.
+        /// and of yours in the last of these messages that I heard from you: no sections are moved without an order unless that was lately.
         heard: Option<BootMs>,
     },
     /// I want to give these sections to those sessions. Only ever sent by the sections' home. At most [`PAGE_MAX`].

@@ -24,6 +24,10 @@ pub const ROUTES_ASKED_MAX: usize = 1_024;
 /// Routes in one answer at most; the rest by another call from the last section on.
 pub const ROUTES_MAX: usize = 1_024;
 
+/// The longest lease of sections (`--sequence-lease`), in seconds: after two masters forgot the same, nothing is given anew before all that
+/// they may have given is over.
+pub const SECTION_LEASE_MAX_S: u8 = 60;
+
 /// A call for a segment. Each gets a further one: nothing is remembered of those before, so an answer counts only for the call that
 /// waits for it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
