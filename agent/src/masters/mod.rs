@@ -22,8 +22,9 @@ pub use report::{LastRefusal, MasterInUse, Report};
 use crate::minter::Minter;
 use common::parameters::AgentId;
 use common::rpc::lease::{RETIRED_MAX, RetiredProof};
-use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared};
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt as _, StreamExt as _};
 use link::Link;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -90,12 +91,14 @@ pub(crate) struct Ask<'a> {
     pub(crate) reach: Duration,
     /// and for each call.
     pub(crate) limit: Duration,
+    /// Time after which the next master is asked as well, while the one before still has its own.
+    pub(crate) patience: Duration,
 }
 
 impl<'a> Ask<'a> {
     /// With the usual time.
     pub(crate) fn new(lane: Lane, first: First<'a>) -> Self {
-        Self { lane, first, reach: OPEN_LIMIT, limit: CALL_LIMIT }
+        Self { lane, first, reach: OPEN_LIMIT, limit: CALL_LIMIT, patience: Duration::MAX }
     }
 }
 
@@ -276,7 +279,7 @@ impl Masters {
         order
     }
 
-    /// Asks one master after the other, until `call` gets something.
+    /// Asks one master after the other, until `call` gets something: the next one when the one before has failed or has kept it waiting.
     ///
     /// # Errors
     /// [`Unanswered`] if none of them gave it.
@@ -284,23 +287,35 @@ impl Masters {
     where
         F: Future<Output = Result<Option<T>, CallError>>,
     {
+        let Ask { lane, first, reach, limit, patience } = ask;
+        let call = &call;
         let mut none = Unanswered::default();
-        for (at, master) in self.order(&ask.first).into_iter().filter_map(|at| Some((at, self.all.get(at)?))) {
-            let asked = async { call(self.reach(at, ask.lane, ask.reach, ask.limit).await?).await };
-            // What the others know suffices as a rule.
-            let limit = if none.answered && master.is_silent() { RESTED_LIMIT } else { Duration::MAX };
-            match timeout(limit, asked).await.unwrap_or_else(|_| Err(master.failed("no answer in time"))) {
-                Ok(Some(got)) => {
-                    if let First::Last(preferred) = ask.first {
+        let mut order = self.order(&first).into_iter();
+        let mut asked = FuturesUnordered::new();
+        loop {
+            if let Some((at, master)) = order.next().and_then(|at| Some((at, self.all.get(at)?))) {
+                // What the others know suffices as a rule.
+                let at_most = if none.answered && master.is_silent() { RESTED_LIMIT } else { Duration::MAX };
+                asked.push(async move {
+                    let answer = async { call(self.reach(at, lane, reach, limit).await?).await };
+                    let answer = timeout(at_most, answer).await;
+                    (at, answer.unwrap_or_else(|_| Err(master.failed("no answer in time"))))
+                });
+            }
+            let patience = if order.len() > 0 { patience } else { Duration::MAX };
+            match timeout(patience, asked.next()).await {
+                Ok(Some((at, Ok(Some(got))))) => {
+                    if let First::Last(preferred) = first {
                         preferred.set(at);
                     }
                     return Ok(got);
                 }
-                Ok(None) => none.answered = true,
-                Err(error) => none.errors.push(error),
+                Ok(Some((_, Ok(None)))) => none.answered = true,
+                Ok(Some((_, Err(error)))) => none.errors.push(error),
+                Ok(None) => return Err(none),
+                Err(_) => {}
             }
         }
-        Err(none)
     }
 
     /// A line to that master by this lane, on which each call may take `limit`. It is opened if it is not open; an attempt goes on

@@ -381,6 +381,36 @@ async fn who_does_not_answer_is_asked_last_until_it_does() {
 }
 
 #[tokio::test]
+async fn who_keeps_a_question_waiting_is_not_waited_for_if_another_one_answers() {
+    let (kit, one, two) = (Kit::new(), Mock::new(Ok(1)), Mock::other(SpanMs(0)));
+    let masters = masters_at(&[one.listen().await, two.listen().await], &kit.start());
+    let last = Preferred::default();
+    let ask = || Ask { patience: SOON, ..Ask::new(Lane::Calls, First::Last(&last)) };
+    let only_the_second = async |line: Line| match line.at {
+        0 => std::future::pending().await,
+        at => Ok(Some(at)),
+    };
+    assert_eq!(masters.ask(ask(), only_the_second).await.unwrap(), 1);
+    assert_eq!(masters.order(&First::Last(&last)), [1, 0], "the one that answered is asked first from now on");
+
+    // Who is asked as well does not know, or fails: the one that was asked first still has its time.
+    let late = async |line: Line| match line.at {
+        1 => {
+            tokio::time::sleep(2 * SOON).await;
+            Ok(Some(1))
+        }
+        _ => Ok(None),
+    };
+    assert_eq!(masters.ask(ask(), late).await.unwrap(), 1);
+    let failing = async |line: Line| match line.at {
+        1 => Ok::<_, CallError>(None::<usize>),
+        _ => Err(line.failed("not now")),
+    };
+    let unanswered = masters.ask(ask(), failing).await.unwrap_err();
+    assert!(unanswered.answered && unanswered.errors.len() == 1);
+}
+
+#[tokio::test]
 async fn ends_of_pairings_are_kept_once_and_the_newest_ones() {
     let kit = Kit::new();
     let masters = masters_at(&[], &kit.start());

@@ -171,7 +171,7 @@ impl Sequences {
     /// A question about sections, for whose answer calls wait.
     pub(super) fn ask_within_a_lease<'a>(&self, lane: Lane, last: &'a Preferred) -> Ask<'a> {
         let (reach, limit) = (self.open_limit(), self.lease_in_real().max(ANSWER_LIMIT_MIN));
-        Ask { reach, limit, ..Ask::new(lane, First::Last(last)) }
+        Ask { reach, limit, patience: limit / 4, ..Ask::new(lane, First::Last(last)) }
     }
 
     /// Raises that were left over, without those of sections that are to be loaded and that the raise of another one is for, too.
