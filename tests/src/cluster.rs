@@ -6,8 +6,9 @@
 use crate::client::{ADMIN_PASSWORD, Answer, Client};
 use crate::ports::Ports;
 use crate::programs::{self, Daemon};
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use common::parameters::SessionId;
+use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -42,6 +43,17 @@ pub struct Agent {
     pub rpc_listen: SocketAddr,
     /// Its own folder, with nothing in it but the serial file and its lineage.
     pub dir: PathBuf,
+}
+
+/// Sections beside each other, and the agent that serves them.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Route {
+    /// The first section.
+    pub from: u64,
+    /// The section behind the last one.
+    pub to: u64,
+    /// The agent's address for HTTP.
+    pub http: String,
 }
 
 impl Agent {
@@ -334,6 +346,40 @@ impl Cluster {
         let answer = self.ask_agent(nth, "status").await?;
         let json = answer.json()?;
         read_status(&json).with_context(|| format!("/status is not as agreed: {json}"))
+    }
+
+    /// Registers a name as an operator does, at a master's console.
+    ///
+    /// # Errors
+    /// If it is not registered.
+    pub async fn register(&self, name: &str, definition: &str) -> Result<()> {
+        let console = self.masters.first().context("no master")?.daemon.http;
+        let (path, definition) = (format!("/api/generators/{name}"), serde_json::from_str(definition)?);
+        let answer = self.client.change_by("PUT".parse()?, console, &path, &definition).await?;
+        ensure!(answer.status == 201, "cannot register {name}: {}", answer.text());
+        Ok(())
+    }
+
+    /// All ranges of a sequence's sections that are served, as a master says.
+    ///
+    /// # Errors
+    /// If the first agent cannot say.
+    pub async fn routes(&self, name: &str) -> Result<Vec<Route>> {
+        #[derive(Deserialize)]
+        struct Page {
+            routes: Vec<Route>,
+            next: Option<u64>,
+        }
+        let (mut from, mut routes) = (0, Vec::new());
+        loop {
+            let page = self.ask_agent(0, &format!("sequences/{name}/routes?from={from}")).await?.json()?;
+            let page: Page = serde_json::from_value(page)?;
+            routes.extend(page.routes);
+            match page.next {
+                Some(next) => from = next,
+                None => return Ok(routes),
+            }
+        }
     }
 
     /// The masters' table of leases, as one of them has it.

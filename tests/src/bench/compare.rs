@@ -8,7 +8,7 @@ use super::contenders::{Contenders, GENERATOR_CORE, Server};
 use super::figures::Figures;
 use super::report;
 use crate::cluster::Cluster;
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -139,9 +139,7 @@ const BATCH_NAMES: [&str; 2] = ["packed-", "text-"];
 
 async fn name_generators(cluster: &Cluster, round: usize) -> Result<()> {
     for name in BATCH_NAMES {
-        let url = cluster.agent_url(0, &format!("generators/{name}{round}"))?;
-        let answer = cluster.client.ask("PUT", &url, br#"{"kind":"uniq64","scope":"own"}"#.to_vec()).await?;
-        ensure!(answer.status == 201, "cannot register {name}{round}: {}", answer.text());
+        cluster.register(&format!("{name}{round}"), r#"{"kind":"uniq64","scope":"own"}"#).await?;
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use crate::cluster::{Cluster, PATIENCE, until, until_status};
 use crate::programs;
 use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum;
-use common::sequence::Slot;
+use common::sequence::{KEYS_PER_SECTION_DEFAULT, Slot};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -19,7 +19,6 @@ use std::time::{Duration, Instant};
 
 /// Names of kind `sequence` that are registered, and known to both agents, before anything is measured.
 const KNOWN: [&str; 7] = ["keys", "sections", "callers", "away", "many-0", "many-1", "many-2"];
-const PER_SECTION: u32 = 100_000;
 const KEYS: u32 = 60;
 /// New keys after each disturbance, at each agent.
 const NEW_KEYS: u32 = 30;
@@ -143,22 +142,13 @@ fn texts(group: &str, count: u32) -> Vec<String> {
     (0..count).map(|nth| format!("{group}-{nth}")).collect()
 }
 
-/// Registers a name as an operator does, at a master's console.
-async fn register(cluster: &Cluster, name: &str, definition: &str) -> Result<()> {
-    let console = cluster.masters.first().context("no master")?.daemon.http;
-    let (path, definition) = (format!("/api/generators/{name}"), serde_json::from_str(definition)?);
-    let answer = cluster.client.change_by("PUT".parse()?, console, &path, &definition).await?;
-    ensure!(answer.status == 201, "cannot register {name}: {}", answer.text());
-    Ok(())
-}
-
 impl Bench {
     /// The masters, two agents, and the names that are known to all.
     async fn start() -> Result<Self> {
         let cluster = Cluster::start(2, &[]).await?;
         let sequences = KNOWN.map(|name| (name, r#"{"kind":"sequence"}"#));
         for (name, definition) in sequences.into_iter().chain(NARROW) {
-            register(&cluster, name, definition).await?;
+            cluster.register(name, definition).await?;
         }
         for name in KNOWN {
             cluster.all_give(&format!("sequence/{name}/0")).await?;
@@ -205,20 +195,6 @@ impl Bench {
         Ok(all)
     }
 
-    /// All ranges of a name's sections and who serves them, as a master says.
-    async fn routes(&self, name: &str) -> Result<Vec<serde_json::Value>> {
-        let (mut from, mut routes) = (0, Vec::new());
-        loop {
-            let page = self.cluster.ask_agent(0, &format!("sequences/{name}/routes?from={from}")).await?.json()?;
-            let of = |field: &str| page.get(field).cloned().unwrap_or_default();
-            routes.extend(of("routes").as_array().cloned().unwrap_or_default());
-            match of("next").as_u64() {
-                Some(next) => from = next,
-                None => return Ok(routes),
-            }
-        }
-    }
-
     /// Waits until sections stay where they are, and each is served: an agent that comes to sequences last is given its part within half a
     /// minute, and calls for what is on its way wait for the agent that had it before.
     async fn settle(&self) -> Result<()> {
@@ -227,7 +203,7 @@ impl Bench {
             tokio::time::sleep(REST).await;
             let mut now = Vec::new();
             for name in KNOWN {
-                now.push(self.routes(name).await?);
+                now.push(self.cluster.routes(name).await?);
             }
             same = if now == before && self.on_their_way().await? == 0 { same + 1 } else { 0 };
             before = now;
@@ -248,16 +224,12 @@ impl Bench {
 
     /// The agent that serves each key, as a master says; none of one that nobody serves.
     async fn owners(&self, name: &str, keys: &[String]) -> Result<BTreeMap<String, usize>> {
-        let routes = self.routes(name).await?;
+        let routes = self.cluster.routes(name).await?;
         let agents: Vec<String> = self.cluster.agents.iter().map(|agent| agent.daemon.http.to_string()).collect();
         let owner = |key: &String| {
-            let section = u64::from(Slot::of(key).ok()?.0 / PER_SECTION);
-            let route = routes.iter().find(|route| {
-                let of = |field: &str| route.get(field).and_then(serde_json::Value::as_u64);
-                of("from").is_some_and(|from| from <= section) && of("to").is_some_and(|to| section < to)
-            })?;
-            let at = route.get("http")?.as_str()?;
-            Some((key.clone(), agents.iter().position(|agent| agent == at)?))
+            let section = u64::from(Slot::of(key).ok()?.0 / KEYS_PER_SECTION_DEFAULT);
+            let route = routes.iter().find(|route| (route.from..route.to).contains(&section))?;
+            Some((key.clone(), agents.iter().position(|agent| *agent == route.http)?))
         };
         Ok(keys.iter().filter_map(owner).collect())
     }
@@ -304,7 +276,8 @@ impl Bench {
     }
 
     async fn sections(&mut self) -> Result<()> {
-        let keys: Vec<String> = (1..=NEW_KEYS).map(|section| (section * PER_SECTION + 1).to_string()).collect();
+        let keys: Vec<String> =
+            (1..=NEW_KEYS).map(|section| (section * KEYS_PER_SECTION_DEFAULT + 1).to_string()).collect();
         for agent in 0..2 {
             let keys = keys.iter().skip(agent).step_by(2).cloned().collect::<Vec<_>>();
             let calls = self.numbers(agent, "sections", &keys).await?;
@@ -389,7 +362,7 @@ impl Bench {
         let mut callers = Vec::new();
         for nth in 0..CALLERS {
             let name = format!("at-once-{nth}");
-            register(&self.cluster, &name, r#"{"kind":"uniq64"}"#).await?;
+            self.cluster.register(&name, r#"{"kind":"uniq64"}"#).await?;
             let (client, url) = (Client::new()?, self.cluster.agent_url(0, "")?);
             client.get(&format!("{url}healthz")).await?;
             callers.push(async move { timed(client.get(&format!("{url}uniq64/{name}"))).await });
@@ -418,7 +391,7 @@ impl Bench {
             let path = format!("uniq64/{name}");
             let (_, answer) = self.get(0, &path).await?;
             ensure!(answer.status == 404, "{name} is known: {}", answer.text());
-            register(&self.cluster, &name, r#"{"kind":"uniq64"}"#).await?;
+            self.cluster.register(&name, r#"{"kind":"uniq64"}"#).await?;
             let (asked, _) = self.get(0, &path).await?;
             self.table.note("uniq64: just registered elsewhere, asked for before", asked)?;
         }
@@ -526,12 +499,8 @@ impl Bench {
         let at = self.cluster.agents.get(agent).context("no such agent")?.daemon.http.to_string();
         let mut sections = 0;
         for name in KNOWN {
-            for route in self.routes(name).await? {
-                let of = |field: &str| route.get(field).and_then(serde_json::Value::as_u64).unwrap_or_default();
-                if route.get("http").and_then(serde_json::Value::as_str) == Some(&at) {
-                    sections += of("to") - of("from");
-                }
-            }
+            let routes = self.cluster.routes(name).await?;
+            sections += routes.iter().filter(|route| route.http == at).map(|route| route.to - route.from).sum::<u64>();
         }
         Ok(sections)
     }

@@ -8,9 +8,9 @@ use super::figures::Figures;
 use super::report::{self, median};
 use super::steady::{self, Noticed};
 use super::{compare::BATCH, embedded};
-use crate::client::Client;
 use crate::cluster::{Cluster, until};
 use anyhow::{Context as _, Result, bail, ensure};
+use common::sequence::KEYS_PER_SECTION_DEFAULT;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -224,30 +224,16 @@ fn turn(lane: &mut Lane, turn_ms: u64, round: usize) -> Result<()> {
     Ok(())
 }
 
-async fn register(cluster: &Cluster, name: &str, definition: &str) -> Result<()> {
-    let url = cluster.agent_url(0, &format!("generators/{name}"))?;
-    // By a connection of its own: one that was idle for a long round may be about to be closed.
-    let answer = Client::new()?.ask("PUT", &url, definition.as_bytes().to_vec()).await?;
-    ensure!(answer.status == 201, "cannot register {name}: {}", answer.text());
-    Ok(())
-}
-
 /// The first key of the widest range of sections of each agent.
 async fn first_keys(cluster: &Cluster, agents: &[String]) -> Result<Vec<u32>> {
-    let url = cluster.agent_url(0, &format!("sequences/{SEQUENCE}/routes"))?;
-    let document = cluster.client.get(&url).await?.json()?;
-    let keys = || -> Option<Vec<u32>> {
-        let per_section = u32::try_from(document.get("keys_per_section")?.as_u64()?).ok()?;
-        let routes = document.get("routes")?.as_array()?;
-        let ends = |route: &serde_json::Value| Some((route.get("from")?.as_u64()?, route.get("to")?.as_u64()?));
-        let of = |agent: &String| {
-            let its = routes.iter().filter(|route| route.get("http").and_then(|http| http.as_str()) == Some(agent));
-            let (from, _) = its.filter_map(ends).max_by_key(|(from, to)| to.saturating_sub(*from))?;
-            u32::try_from(from).ok()?.checked_mul(per_section)
-        };
-        agents.iter().map(of).collect()
+    let routes = cluster.routes(SEQUENCE).await?;
+    let of = |agent: &String| {
+        let its = routes.iter().filter(|route| route.http == *agent);
+        let widest = its.max_by_key(|route| route.to - route.from)?;
+        u32::try_from(widest.from).ok()?.checked_mul(KEYS_PER_SECTION_DEFAULT)
     };
-    keys().with_context(|| format!("not every agent serves sections: {document}"))
+    let keys: Option<_> = agents.iter().map(of).collect();
+    keys.with_context(|| format!("not every agent serves sections: {routes:?}"))
 }
 
 /// Uses each key once, so that its section is loaded where it will be asked for.
@@ -280,9 +266,9 @@ pub async fn run(plan: Plan) -> Result<()> {
     if servers.is_none() {
         eprintln!("redis-server is not installed: its figures are left out");
     }
-    register(&cluster, SEGMENT, LARGE_STEPS).await?;
+    cluster.register(SEGMENT, LARGE_STEPS).await?;
     for name in [BEFORE, SEQUENCE] {
-        register(&cluster, name, r#"{"kind":"sequence"}"#).await?;
+        cluster.register(name, r#"{"kind":"sequence"}"#).await?;
         cluster.all_give(&format!("sequence/{name}/0")).await?;
         tokio::time::sleep(ANNOUNCED).await;
     }
@@ -303,7 +289,7 @@ pub async fn run(plan: Plan) -> Result<()> {
     let mut groups = groups(&targets, plan.new_keys);
     for round in 0..plan.rounds {
         for name in ["text", "packed"] {
-            register(&cluster, &format!("{name}-{round}"), r#"{"kind":"uniq64","scope":"own"}"#).await?;
+            cluster.register(&format!("{name}-{round}"), r#"{"kind":"uniq64","scope":"own"}"#).await?;
         }
         for lane in groups.iter_mut().flat_map(|group| &mut group.lanes) {
             turn(lane, plan.turn_ms, round)?;

@@ -9,7 +9,7 @@ use super::load::{self, Point};
 use super::plot::{self, Curve};
 use super::speak::{Protocol, http_request};
 use crate::cluster::Cluster;
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use std::time::Duration;
 
 /// Requests a second.
@@ -48,9 +48,7 @@ pub async fn measure(cluster: &mut Cluster, rounds: usize, duration: Duration) -
     }
     cluster.all_ready().await?;
     let definition = format!(r#"{{"kind":"segment","step":{STEP},"step_min":{STEP},"step_max":{STEP}}}"#);
-    let url = cluster.agent_url(double, &format!("generators/{NAME}"))?;
-    let answer = cluster.client.ask("PUT", &url, definition.into_bytes()).await?;
-    ensure!(answer.status == 201, "cannot register {NAME}: {}", answer.text());
+    cluster.register(NAME, &definition).await?;
     let mut plans = Vec::new();
     for nth in [double, single] {
         let agent = cluster.agent(nth)?;

@@ -132,9 +132,8 @@ async fn number_of(cluster: &Cluster, nth: usize, n: u32) -> u64 {
 
 /// Which agent serves the section of that key, as a master says.
 async fn owner_of(cluster: &Cluster) -> Option<usize> {
-    let routes = cluster.ask_agent(0, "sequences/inbox/routes").await.ok()?.json().ok()?;
-    let at = routes["routes"][0]["http"].as_str()?.rsplit(':').next()?.to_owned();
-    cluster.agents.iter().position(|agent| agent.daemon.http.port().to_string() == at)
+    let at = cluster.routes("inbox").await.ok()?.first()?.http.clone();
+    cluster.agents.iter().position(|agent| agent.daemon.http.to_string() == at)
 }
 
 /// Numbers of a key that an agent gives, if it gives any now; each is above `last`, all that was given before.
