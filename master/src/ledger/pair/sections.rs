@@ -7,6 +7,7 @@ use crate::lease::proposals::RESEND_AFTER;
 use crate::lease::{Alarm, Effects, Write};
 use crate::ledger::agreement::Agreement as _;
 use crate::ledger::state::Ledger;
+use crate::replication::pair::SILENCE;
 use crate::section::{Held, Owned, PREPS_MAX, Piece, SectionMap, SectionTable, Terms, rules};
 use common::namespace::GeneratorName;
 use common::parameters::AgentId;
@@ -21,9 +22,6 @@ use std::collections::BTreeSet;
 const DROPPED_MAX: usize = 4_096;
 /// Ranges of raised bounds that are told at one beat.
 const TOLD_MAX: usize = 8_192;
-/// Time within which the other master has to have heard this one, and this one its answer, before sections that are served are moved: each of
-/// them says so once a second.
-const ROUND_TRIP_MAX: SpanMs = SpanMs::seconds(3);
 
 /// What a master keeps of sections to agree on them with the other one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -312,7 +310,7 @@ impl Ledger<Pairwise> {
         seen.into_iter().for_each(|seen| self.allocators.heard_there(now.boot, seen, owns));
         drained.into_iter().for_each(|(agent_id, order, on)| self.allocators.note_drained(agent_id, order, on));
         // That it is heard here does not say that it hears: nobody serves what it is to confirm and does not.
-        if heard.is_some_and(|at| (SpanMs(0)..=ROUND_TRIP_MAX).contains(&(now.boot - at))) {
+        if heard.is_some_and(|at| (SpanMs(0)..SILENCE).contains(&(now.boot - at))) {
             self.move_sections(now, fx);
         }
     }
