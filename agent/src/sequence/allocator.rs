@@ -25,7 +25,8 @@ const WAIT_PERCENT: i64 = 103;
 const FASTER_MAX: i64 = 21;
 /// Both readings are cut to whole milliseconds.
 const CUT: SpanMs = SpanMs(2);
-/// Sections whose lease ended are remembered for as many leases: listed again under the same `g` they need not wait again.
+/// Sections whose lease ended are remembered for as many leases: listed again under the same `g` they need not wait again, and under a lower
+/// one they are not served.
 const REMEMBERED_LEASES: i64 = 10;
 
 /// An answer to a question of ours, with the moments around it.
@@ -43,7 +44,7 @@ pub struct Kept {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotKept {
     /// No lease is that long.
-    #[error("a lease of {0} ms: there are 100 to 600000 (--sequence-lease)")]
+    #[error("a lease of {0} ms: there are 100 to 60000 (--sequence-lease)")]
     Lease(u32),
     /// Our clock did not go on while the master's did.
     #[error(

@@ -1,8 +1,8 @@
 //! How far this session may have given numbers of its sections, and as which owner: what it has to remember to go on with them after a
 //! restart.
 //!
-//! Once a master has listed all that is ours without a section, and no other one lists it, only the number is remembered. As its last owner
-//! the session must not go on with it: masters that were put back since may give the same `g` once more, after somebody else. The number stays
+//! Once a master has listed all that is ours without a section, and no other one lists it, or we have to wait for it or have it under another
+//! `g`, only the number is remembered. As its last owner the session must not go on with it: masters that were put back since may give the same `g` once more, after somebody else. The number stays
 //! for as long as the session does, although whoever loads a section begins at a master's bound: a master that was declared lost, and lives,
 //! lists the section as it did, and has not heard of all that was raised at the other one. So there is a bound for all sections of which the
 //! session gave numbers, one for those beside each other that are alike, and with more than there may be ([`BOUNDS_MAX`]) another session begins at

@@ -19,7 +19,7 @@ use common::time::{Now, SpanMs};
 /// Time that agents have, after a meeting of two masters neither of which can prove its store, to show what they hold before anything is
 /// granted: longer than an agent waits between two heartbeats, and until it tries a lost connection again.
 const QUIET: SpanMs = SpanMs::seconds(90);
-// An owner of sections that both masters forgot shows its receipts at most a third of a lease after its lease ended.
+// An owner of sections that both masters forgot begins to show receipts a third of a lease after its lease ended, its clock 3 % slower.
 const _: () = assert!(QUIET.0 >= 1_000 * SECTION_LEASE_MAX_S as i64 * 137 / 100);
 
 impl Ledger<Pairwise> {
