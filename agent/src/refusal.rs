@@ -94,7 +94,9 @@ pub enum Refusal {
         there: ClusterId,
     },
     /// A call from another cluster, to whose caller an old address led here.
-    #[error("the call is from cluster {there}, and this agent belongs to cluster {here}: its keys have other numbers")]
+    #[error(
+        "the call is from cluster {there}, and this agent belongs to cluster {here}, where the same keys have other numbers"
+    )]
     CallOfAnotherCluster {
         /// This agent's.
         here: ClusterId,
@@ -102,12 +104,12 @@ pub enum Refusal {
         there: ClusterId,
     },
     /// The masters could not do their part.
-    #[error("the masters have not done their part, ask again: {0}")]
+    #[error("the masters could not complete the request, ask again: {0}")]
     MastersUnavailable(String),
     /// The caller has had its share of what is left of the bucket.
     #[error(
-        "most of this {unit}'s IDs are used up, and of those left one caller has a {SHARE_PARTS}th, which you have had, or which is less than you ask \
-         for: ask for fewer, at another agent, or again in the next {unit}, which begins in {} s. If this caller stands for many, say \
+        "most of this {unit}'s IDs are used up, and of those left one caller has a {SHARE_PARTS}th, which you have used up, or which is less than you \
+         ask for: ask for fewer, at another agent, or again in the next {unit}, which begins in {} s. If this caller stands for many, say \
          --reserved-percent 0 at the agent",
         whole_seconds(*retry)
     )]
@@ -236,15 +238,15 @@ pub enum Refusal {
     #[error("no numbers of this key come from here: {0}")]
     OutsideWhitelist(String),
     /// The key's numbers are used up.
-    #[error("there are not as many numbers of this key left: they have {bits} bits; register another name")]
+    #[error("this key has fewer numbers left than are asked for: they have {bits} bits; register another name")]
     KeyEnded {
         /// How wide they are.
         bits: u8,
     },
     /// The key has had what an hour has.
     #[error(
-        "more numbers of this key, or of the one of its section that is furthest, are asked for than the {most} that it is given in an hour, or \
-         than one caller has of those, at most {of_caller}: ask again later, or register a name with more bits"
+        "this call exceeds the limit of an hour: a key, or the one of its section that is furthest, gets at most {most} numbers in an hour, and \
+         one caller at most {of_caller} of them: ask again later, or register a name with more bits"
     )]
     KeyTooFast {
         /// The numbers that there are in an hour.

@@ -169,7 +169,7 @@ fn acts_once(arg: &Arg) -> bool {
 
 fn flag_only(arg: &Arg, said: &str) -> String {
     let long = arg.get_long().unwrap_or_default();
-    format!("{said} does nothing: what --{long} does is done once, so it is given on the command line only")
+    format!("{said} is not accepted: what --{long} does is done once, so it is given on the command line only")
 }
 
 fn no_act_in_environment(command: &Command) -> Result<(), clap::Error> {

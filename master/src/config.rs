@@ -58,24 +58,24 @@ pub struct Args {
     pub check_store: bool,
 
     /// With --format, where both stores of an earlier cluster are lost and agents of it may still mint: nothing is granted
-    /// before the last of them must have stopped, or with --above only values above the highest one that was ever granted.
-    /// Give the same flags on both masters
+    /// until the last of them must have stopped; with --above, values above the highest one that was ever granted are granted at
+    /// once. Give the same flags on both masters
     #[arg(long)]
     pub after_total_loss: bool,
 
     /// Both masters' disks were put back to an earlier state: decide, on this stopped one and on the other, how to go on.
-    /// Nothing is granted before all that was promised since is over, or with --above only values above the mark. Needs
-    /// --confirm
+    /// Nothing is granted until all that was promised since is over; with --above, values above the mark are granted at once.
+    /// Needs --confirm
     #[arg(long, conflicts_with_all = ["format", "join", "peer_lost", "verify_audit"])]
     pub after_revert: bool,
 
     /// The highest value of any family that may ever have been granted: values above it are granted at once (with
-    /// --after-total-loss or --after-revert) [default: none are, until all that was promised is over]
+    /// --after-total-loss or --after-revert) [default: nothing is granted until all that was promised is over]
     #[arg(long, value_name = "N", value_parser = settings::number(0..=u32::MAX))]
     pub above: Option<u32>,
 
     /// With --after-revert: how many numbers each section of each sequence skips, more than any section can have given since the
-    /// backup. Never fewer than the name's solo_allowance [default: that]
+    /// backup. Never fewer than the name's solo_allowance [default: the solo_allowance]
     #[arg(long, value_name = "N", value_parser = settings::number(1..=1_u64 << 62))]
     pub skip_numbers: Option<u64>,
 
@@ -148,8 +148,8 @@ pub struct Args {
           value_parser = settings::number(0..=u32::MAX))]
     pub network_grants_per_hour: u32,
 
-    /// Time for which this master can grant segments of every name alone, as fast as both did lately, while the other one is away: it holds
-    /// so many numbers of an axis at least, and twice as many at most; 1m to 30d. The same at both masters
+    /// Time for which this master can grant segments of every name alone, at the recent rate of both, while the other one is away: it holds
+    /// numbers of each axis for at least this time, and for twice this time at most; 1m to 30d. The same at both masters
     #[arg(long, env = "UNIQ_SOLO_SPAN", default_value = "24h", value_name = "TIME", value_parser = solo_span)]
     pub solo_span: Duration,
 
@@ -161,7 +161,7 @@ pub struct Args {
     pub pool_reserve: u8,
 
     /// Time for which an agent serves sections of sequences after it has asked for them, in seconds, 1 to 60: the sections of one that
-    /// died are without service for about two and a half times as long. The same at both masters; the longer one counts otherwise
+    /// died are without service for about two and a half times as long. The same at both masters; if they differ, the longer one applies
     #[arg(long, env = "UNIQ_SEQUENCE_LEASE", default_value = "5", value_name = "SECONDS",
           value_parser = settings::number(1..=SECTION_LEASE_MAX_S))]
     pub sequence_lease: u8,
@@ -171,9 +171,9 @@ pub struct Args {
     #[arg(long, env = "UNIQ_ADMIN_PASSWORD_FILE", value_name = "FILE")]
     pub admin_password_file: Option<PathBuf>,
 
-    /// Your word for what this master cannot prove; on the command line only, and written into the audit. At a start, and beside
+    /// Vouches for what this master cannot prove; on the command line only, and recorded in the audit. At a start, and with
     /// --peer-lost: the store in --data-dir was not copied, put back or reverted since its master last ran and no copy of it runs, so this
-    /// one serves renewals alone after a reboot while the other one is away. Beside --after-revert, where the store was put back: no
+    /// one serves renewals alone after a reboot while the other one is away. With --after-revert, where the store was put back: no
     /// replacement of the other master ever joined
     #[arg(long, conflicts_with_all = ["format", "join", "verify_audit"])]
     pub vouch_untouched: bool,

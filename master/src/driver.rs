@@ -222,7 +222,9 @@ impl<S: Store> Loop<S> {
     fn run(&mut self, inbox: &Receiver<Input>) {
         loop {
             if strike::here("ledger") {
-                end::now("the task 'ledger' ended by itself: the process ends, so that a restart reads a known state");
+                end::now(
+                    "the task 'ledger' ended unexpectedly: the process exits, so that a restart reads a known state",
+                );
             }
             self.pulse.beat();
             let now = self.clock.link_now();
@@ -326,7 +328,7 @@ impl<S: Store> Loop<S> {
             self.pulse.writing();
             strike::here("commit");
             if let Err(e) = self.store.commit(&fx.writes, self.ledger.lsn()) {
-                end::now(&format!("{e}: the process ends, so that a restart reads what really is on the disk"));
+                end::now(&format!("{e}: the process exits, so that a restart reads what really is on the disk"));
             }
             self.pulse.writing();
             self.counters.commits.fetch_add(1, Ordering::Relaxed);

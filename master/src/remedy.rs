@@ -20,7 +20,7 @@ pub const CONFIRM_CLOCK: &str = "the calendars are right now";
 #[derive(Debug, thiserror::Error)]
 pub enum RemedyError {
     /// The operator has not confirmed it.
-    #[error("{does}. If that is meant, say it: --confirm \"{words}\"")]
+    #[error("{does}. If that is intended, confirm it with --confirm \"{words}\"")]
     Unconfirmed {
         /// The effect that it would have.
         does: String,

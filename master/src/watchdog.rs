@@ -49,11 +49,11 @@ pub fn start(pulse: Arc<Pulse>) -> std::io::Result<()> {
                 let what = if steps % 2 == 1 { "a write to the store" } else { "the ledger" };
                 let limit = LOOK * LOOKS_MAX;
                 end::now(&format!(
-                    "{what} has not returned for {limit:?}: the process ends, so that a restart reads what really is on the disk"
+                    "{what} has not returned for {limit:?}: the process exits, so that a restart reads what really is on the disk"
                 ));
             }
             if strike::here("watchdog") {
-                end::now("the task 'watchdog' ended by itself: the process ends, so that a restart finds it whole");
+                end::now("the task 'watchdog' ended unexpectedly: the process exits, so that a restart finds it whole");
             }
         }
     };
@@ -82,7 +82,9 @@ impl Drop for EndOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let thread = std::thread::current().name().unwrap_or("?").to_owned();
-            end::now(&format!("the task '{thread}' panicked: the process ends, so that a restart reads a known state"));
+            end::now(&format!(
+                "the task '{thread}' panicked: the process exits, so that a restart reads a known state"
+            ));
         }
     }
 }

@@ -39,7 +39,7 @@ impl Catalog {
             }
             Ok(Some(_)) => tracing::info!("the names of a former session are not taken over; the masters are asked"),
             Ok(None) => {}
-            Err(why) => tracing::warn!(%why, "they are asked for anew"),
+            Err(why) => tracing::warn!(%why, "the masters are asked for the names instead"),
         }
     }
 

@@ -21,7 +21,7 @@ impl Task {
         let Ok((other, theirs)) = self.masters.ask(ask, fitting).await else { return (line, greeting) };
         let (wrong, by_s) = (line.address(), by.0 / common::time::SECOND_MS);
         if self.is_news(format!("the clock of {wrong} is wrong")) {
-            tracing::warn!(%wrong, by_s, right = %other.address(), "a master's clock is off; the other's is gone by");
+            tracing::warn!(%wrong, by_s, right = %other.address(), "a master's clock is off; the other master's is used");
         }
         (other, theirs)
     }

@@ -17,7 +17,7 @@ pub(super) async fn note(address: &str, minter: &Arc<Minter>, outcome: Result<()
             }
             let heard = minter.in_turn(move |minter| minter.hear_own(&of)).await;
             if let Err(refusal) = heard.and_then(|done| done) {
-                tracing::error!(%refusal, %address, "this master is one of ours, which cannot be taken in yet; trying again");
+                tracing::error!(%refusal, %address, "this master is one of our cluster, but that could not be written down yet; trying again");
             }
         }
         Err(CallError::Refused { refusal: Refusal::NotAllowed, .. }) => minter.hear_whitelist(address, false),

@@ -242,7 +242,7 @@ impl Sequences {
                 tracing::warn!(
                     address,
                     "calls for keys are not passed on to this address, which lies in no network of the masters' whitelist: let that agent \
-                     say one within (--advertise-rpc), or add its network in the console"
+                     advertise one within (--advertise-rpc), or add its network in the console"
                 );
             });
             return Err(format!("{address} lies in no network of the masters' whitelist"));

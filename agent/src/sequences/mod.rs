@@ -289,7 +289,7 @@ impl Sequences {
             if let Some(at) = self.settings.address_of_this_machine_only(self.masters.addresses()).filter(|_| !alone) {
                 tracing::warn!(
                     %at,
-                    "other agents and clients are told to reach this agent's sections here, which leads to their own machines: give its \
+                    "this agent advertises an address that leads other machines to themselves: give its \
                      addresses with --advertise-http and --advertise-rpc"
                 );
             }

@@ -70,7 +70,7 @@ pub fn start(stop: CancellationToken, reload: impl Fn() + Send + 'static) -> io:
                     }
                     stop.cancel();
                     tokio::time::sleep(STOP_MAX).await;
-                    end::now("told to stop, but something did not end in time: the process ends where it stands, as by a kill");
+                    end::now("told to stop, but something did not end in time: the process exits at once, as if it were killed");
                 }
                 Err(e) => {
                     let _ = ready.send(Err(e));

@@ -64,10 +64,12 @@ impl Drop for Guard {
     fn drop(&mut self) {
         let Self { name, .. } = self;
         if std::thread::panicking() {
-            end::now(&format!("the task '{name}' panicked: the process ends, so that a restart finds it whole"));
+            end::now(&format!("the task '{name}' panicked: the process exits, so that a restart finds it whole"));
         }
         if !self.done && !self.stop.is_cancelled() {
-            end::now(&format!("the task '{name}' ended by itself: the process ends, so that a restart finds it whole"));
+            end::now(&format!(
+                "the task '{name}' ended unexpectedly: the process exits, so that a restart finds it whole"
+            ));
         }
     }
 }

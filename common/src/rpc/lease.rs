@@ -372,7 +372,7 @@ pub enum Refusal {
         open: u32,
     },
     /// No value of this type is free.
-    #[error("no {token_type} token is free; the next one ends its rest later")]
+    #[error("no {token_type} token is free; ask again when a lease has ended and its token has rested")]
     PoolExhausted {
         /// The token type that was asked for.
         token_type: TokenType,
@@ -505,8 +505,8 @@ pub enum Refusal {
     },
     /// The last free values are not for newcomers.
     #[error(
-        "the last free {token_type} tokens are kept for agents and networks that have held a lease for an hour or longer: end \
-         in the console what nobody needs, wait until leases have ended, or lower --pool-reserve at both masters"
+        "the last free {token_type} tokens are kept for agents and networks that have held a lease for an hour or longer: terminate \
+         in the console the leases that are not needed, wait until leases have ended, or lower --pool-reserve at both masters"
     )]
     Kept {
         /// The token type that was asked for.
@@ -517,7 +517,7 @@ pub enum Refusal {
     JoinId(MasterId),
     /// The caller's network registered as many names lately as it may.
     #[error(
-        "from {network} {count} names were registered within {span_s} s, the most for one network: ask again later; an operator at a \
+        "{count} names were registered from {network} within {span_s} s, the most for one network: ask again later; an operator at a \
          master's console has no such bound"
     )]
     NamesRate {
@@ -664,12 +664,10 @@ pub enum Refusal {
         len: u32,
     },
     /// Nothing shows that masters of this cluster held a name as retired.
-    #[error("no master of this cluster said that this name is retired: an operator retires names")]
+    #[error("nothing shows that a master of this cluster held this name as retired: only an operator retires names")]
     NotShownRetired,
     /// A process that is its own masters cannot write down what it would grant.
-    #[error(
-        "what is granted cannot be kept, so nothing is granted: {why}; look after the disk and the folder of --dev-dir"
-    )]
+    #[error("grants cannot be saved, so nothing is granted: {why}; check the disk and the folder of --dev-dir")]
     NotKept {
         /// The operating system's message.
         why: String,

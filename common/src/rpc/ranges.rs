@@ -312,7 +312,7 @@ pub struct RoutesReply {
 pub enum Unserved {
     /// Only both masters together give a section to somebody.
     #[error(
-        "a section is given to somebody by both masters, and one of them is not there: start it, or the agent that had the section"
+        "giving a section to an agent needs both masters, and one of them is not reachable: start it, or the agent that had the section"
     )]
     MasterAway,
     /// Agents come first that could show what both masters have forgotten.
@@ -339,8 +339,8 @@ pub enum Unserved {
     },
     /// As many sections were given as are kept.
     #[error(
-        "{max} sections, or rows of sections that are alike, are in use, and no more are kept of all names together: retire a name that is not needed, whose sections are given \
-         back then, and register names with more keys_per_section"
+        "{max} sections, those beside each other that are alike counted once, are in use, the most of all names together: retire a name that is \
+         not needed, whose sections are given back then, and register names with more keys_per_section"
     )]
     TooMany {
         /// The number of them that is kept.
@@ -348,7 +348,8 @@ pub enum Unserved {
     },
     /// As many sections of this name were given as are kept of one.
     #[error(
-        "{max} sections of this name, or rows of sections that are alike, are in use, and no more are kept of one: register another name with more keys_per_section"
+        "{max} sections of this name, those beside each other that are alike counted once, are in use, the most of one name: register another \
+         name with more keys_per_section"
     )]
     TooManyOfName {
         /// The number of them that is kept.
@@ -423,7 +424,9 @@ pub enum NotMoved {
         set: GeneratorName,
     },
     /// It stops, or an operator drains it.
-    #[error("agent '{agent_id}' gives its sections away: it stops, or is drained; end its drain, or take another one")]
+    #[error(
+        "agent '{agent_id}' gives its sections away: it is stopping, or being drained; let it serve again, or choose another one"
+    )]
     Leaves {
         /// The agent.
         agent_id: AgentId,
@@ -438,7 +441,7 @@ pub enum NotMoved {
     },
     /// Nobody could take its sections.
     #[error(
-        "no other agent of the set '{set}' could take the sections of this one, and those that nobody serves yet would get nobody: start \
+        "no other agent of the set '{set}' can take over the sections of this one, and those that nobody serves yet would stay so: start \
          another agent with --sets {set} first"
     )]
     Alone {
@@ -452,7 +455,7 @@ pub enum NotMoved {
         full: Unserved,
     },
     /// As many sections are on their way as may be.
-    #[error("as many sections as may be are being moved: wait until some of them are there")]
+    #[error("the most sections that may be moved at once are being moved: wait until some have arrived")]
     TooManyUnderWay,
 }
 

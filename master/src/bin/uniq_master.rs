@@ -201,7 +201,7 @@ fn check_store(args: &Args) -> anyhow::Result<()> {
     });
     lines.extend(leftover);
     if damage.is_none() {
-        lines.push("whole: a start takes it".to_owned());
+        lines.push("intact: a master can start on it".to_owned());
     }
     end::print(&lines.join("\n")).map_err(anyhow::Error::msg)?;
     damage.map_or(Ok(()), |damage| Err(damage.into()))
@@ -240,8 +240,8 @@ fn run(args: Args) -> anyhow::Result<()> {
     vouch(&mut store, &mut loaded, &args)?;
     if let Err(why) = &loaded.proven {
         tracing::warn!(
-            "this store is not proven to be the one its master last wrote ({why}): nothing is promised before the other \
-             master is met; --vouch-untouched is your word for it"
+            "this store is not proven to be the one its master last wrote ({why}): nothing is granted or renewed before the \
+             other master is reached; if you know that it is untouched, say so with --vouch-untouched"
         );
     }
     let logins = std::mem::take(&mut loaded.logins);

@@ -353,7 +353,7 @@ pub enum Alarm {
     WhitelistsDiffer { here: String, there: String },
     #[error(
         "only {free} of {size} {token_type} tokens are free, and the last ones are kept for agents and networks that are \
-         known: see in the console who holds them, and end what nobody needs"
+         known: see in the console who holds them, and terminate the leases that are not needed"
     )]
     PoolLow { token_type: TokenType, free: u32, size: u32 },
     /// Two live copies of one agent.
@@ -391,16 +391,16 @@ pub enum Alarm {
     LongerPromise(TokenKey, WallMs),
     #[error(
         "this machine's calendar jumped {0} ms ahead of its own clock; this master goes on by its own clock. Correct the \
-         calendar; if it is right now, both masters follow it when both machines and the agents have shown it for five minutes, or start \
-         this master anew"
+         calendar; if it is right now, both masters follow it when both machines and the agents have shown it for five minutes; \
+         to have it followed at once, restart this master"
     )]
     CalendarAhead(i64),
     #[error(
-        "this machine's calendar, the other master's and the agents' have shown the same for long enough: it is followed from now on"
+        "this machine's calendar, the other master's and the agents' have agreed for long enough: it is followed from now on"
     )]
     CalendarShared,
     /// A peer's record that no peer could have.
-    #[error("the other master sent a record of token {0} that cannot be; it was dropped")]
+    #[error("the other master sent an impossible record of token {0}; it was dropped")]
     Implausible(TokenKey),
     /// The two masters' settings contradict each other.
     #[error(
@@ -409,11 +409,11 @@ pub enum Alarm {
     )]
     SettingConflict(SettingKey),
     /// A setting that no peer could have.
-    #[error("the other master sent a setting '{0}' that cannot be; it was dropped")]
+    #[error("the other master sent an impossible setting '{0}'; it was dropped")]
     ImplausibleSetting(SettingKey),
     /// The two masters let allocators serve for different times.
     #[error(
-        "the two masters were started with different --sequence-lease: {here} ms here, {there} ms at the other one. The longer one counts \
+        "the two masters were started with different --sequence-lease: {here} ms here, {there} ms at the other one. The longer one applies \
          until both are started with the same"
     )]
     SequenceLeasesDiffer { here: i64, there: i64 },
@@ -426,7 +426,7 @@ pub enum Alarm {
     #[error("{0}")]
     NumbersForgotten(String),
     /// A section of the other master's that cannot be.
-    #[error("the other master sent section {0} in a way that cannot be; it was dropped")]
+    #[error("the other master sent an impossible record of section {0}; it was dropped")]
     ImplausibleSection(SectionRange),
 }
 

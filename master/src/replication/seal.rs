@@ -50,8 +50,8 @@ pub enum NotBelieved {
     Protocol(u32),
     /// The proof is of no pairing that this master knows.
     #[error(
-        "what it says is not proved to be of this pairing: it belongs to another cluster, it was replaced, this one was, or \
-         a stranger writes here; check --peer and --data-dir on both"
+        "its messages do not prove that they are of this pairing: it belongs to another cluster, one of the two was replaced, or an \
+         unknown sender writes to this port; check --peer and --data-dir on both"
     )]
     Proof,
     /// This master never met its other one, and whoever this is has met its own.

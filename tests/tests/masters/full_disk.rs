@@ -261,7 +261,7 @@ async fn a_write_that_fails_ends_the_master_and_leaves_its_store_whole() {
         let (status, _) = ended(&mut cluster).await;
         let text = said.join().unwrap().unwrap();
         // The store's own threads meet the same limit, and may log it behind the line that ends the process.
-        let why = text.lines().find(|line| line.contains("the process ends"));
+        let why = text.lines().find(|line| line.contains("the process exits"));
         println!("{why:?}");
         assert!(status == Some(1) && why.is_some(), "{status:?}: {text}");
         assert_eq!(check_store(&dir_of(&cluster)).status, Some(0));

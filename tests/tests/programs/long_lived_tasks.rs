@@ -34,7 +34,7 @@ async fn ended(daemon: &mut Daemon) -> (Option<i32>, String) {
     }
 }
 
-const BLOWS: [(&str, &str); 2] = [("panic", "panicked"), ("end", "ended by itself")];
+const BLOWS: [(&str, &str); 2] = [("panic", "panicked"), ("end", "ended unexpectedly")];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_master_without_one_of_its_tasks_ends() {

@@ -59,8 +59,8 @@ macro_rules! leases {
     alarm_agent_scarce: "Agent {0}: generator {1} has {2} of its IDs left for this {3}.", "代理 {0}：生成器 {1} 本{3}内仅剩 {2} 的 ID。";
     alarm_pool: "No {0} token is free.", "没有空闲的 {0} 令牌。";
     alarm_pool_low: "Only {0} {1} tokens are free; they are kept for agents and networks that are known.", "仅剩 {0} 个空闲的 {1} 令牌，只授予已知的代理和网络。";
-    alarm_axis: "The axis of {0} lasts {1} at this rate: have its users ask by another name before.", "{0} 的号段轴按当前用量还可用 {1}：请在此之前让使用方改用其他名称。";
-    alarm_axis_over: "All of the axis of {0} is granted; what masters and agents hold of it is the rest.", "{0} 的号段轴已全部授予，仅剩主控与代理手中的部分。";
+    alarm_axis: "The axis of {0} lasts {1} at this rate: move its users to another name before then.", "{0} 的号段轴按当前用量还可用 {1}：请在此之前让使用方改用其他名称。";
+    alarm_axis_over: "All of the axis of {0} is granted; only what masters and agents still hold of it is left.", "{0} 的号段轴已全部授予，仅剩主控与代理手中的部分。";
     alarm_more: "and {0} more", "另有 {0} 项";
     hour: "hour", "小时";
     day: "day", "天";

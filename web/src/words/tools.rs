@@ -60,7 +60,7 @@ macro_rules! tools {
     layout_example: "An ID of now, of token 1", "当前时刻、令牌 1 的 ID";
     layout_definition: "Definition", "定义";
     layout_definition_hint: "This is what PUT /generators/NAME of an agent takes.", "即代理的 PUT /generators/NAME 所接受的内容。";
-    layout_refused: "There is none as long as something is wrong above.", "以上错误更正之前没有定义。";
+    layout_refused: "There is none until the errors above are corrected.", "以上错误更正之前没有定义。";
     layout_register: "Register it", "注册该布局";
     part_time: "time", "时间";
     part_random: "random", "随机";

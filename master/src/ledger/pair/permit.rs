@@ -106,8 +106,8 @@ impl Ledger<Pairwise> {
         };
         Some(format!(
             "this machine's calendar was set {ahead_s} s ahead and is not followed: this master goes by {}, and agents whose clocks are \
-             elsewhere refuse. Correct the calendar if it is wrong; if it is right, it is followed when the other master's machine and the \
-             agents have shown it for five minutes ({missing}), or when this master is started anew",
+             different refuse to mint. Correct the calendar if it is wrong; if it is right, it is followed when the other master's machine and the \
+             agents have shown it for five minutes ({missing}), or when this master is restarted",
             now.wall
         ))
     }
