@@ -170,7 +170,7 @@ async fn nobody_registers_names_faster_by_another_listener() {
         .await;
         let said = refused.expect("it was held").to_string();
         assert_eq!(registered, NAMES_AT_ONCE, "{said}");
-        assert!(said.contains(&format!("from {address}/32 90 names")), "{said}");
+        assert!(said.contains(&format!("90 names were registered from {address}/32")), "{said}");
         let again = Namespace::define(format!("{prefix}0").parse().unwrap(), &Definition::default()).unwrap();
         // A dry run is told the same, and takes nothing of it.
         let other = Namespace::define(format!("{prefix}x").parse().unwrap(), &Definition::default()).unwrap();
