@@ -195,7 +195,7 @@ async fn refused(accounts: &SampleAccounts, router: &Router, address: &str, body
         (NotMoved::UnderWay { to: agent_id() }, conflict, "wait until it is there"),
         (NotMoved::Silent { agent_id: agent_id() }, conflict, "start it, or take another"),
         (NotMoved::OtherSet { agent_id: agent_id(), set: set() }, conflict, "--sets large"),
-        (NotMoved::Leaves { agent_id: agent_id() }, conflict, "end its drain"),
+        (NotMoved::Leaves { agent_id: agent_id() }, conflict, "let it serve again"),
         (NotMoved::Full { agent_id: agent_id() }, conflict, "--sequence-memory"),
         (NotMoved::Alone { set: set() }, conflict, "start another agent with --sets large"),
         (NotMoved::NotHome { home: 2 }, conflict, "master 2: ask that one"),

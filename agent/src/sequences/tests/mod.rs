@@ -408,7 +408,7 @@ async fn a_key_that_nobody_can_serve_is_refused_with_what_a_master_says_of_it() 
     assert_eq!(agent.next(7).await, Err(MintCode::SegmentPending));
     let name = agent.sequences.name("orders", 1).await.unwrap();
     let why = || agent.sequences.refusal(&name, MintCode::SegmentPending).to_string();
-    assert!(why().contains("7 sections, or rows"), "{}", why());
+    assert!(why().contains("7 sections, those beside each other"), "{}", why());
     // It can be served again, and then nobody answers: the reason of before does not stay.
     masters.with(|state| (state.heir, state.unserved) = (0, None));
     assert_eq!(agent.next(7).await, Ok(1));
