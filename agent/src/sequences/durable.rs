@@ -61,8 +61,9 @@ impl Sequences {
                 Decision::Begins(_) | Decision::Waits => tokio::time::sleep(LOOK).await,
             }
         };
-        if life.former().len() > 0 {
-            tracing::info!(session = %life.session(), sections = life.former().len(), "serving of sections goes on");
+        let sections = life.former().len();
+        if sections > 0 {
+            tracing::info!(session = %life.session(), sections, "serving of sections goes on");
         }
         lock(&self.allocator).resume(Arc::clone(life.former()));
         let session = life.session();
