@@ -355,7 +355,8 @@ impl Cluster {
     pub async fn register(&self, name: &str, definition: &str) -> Result<()> {
         let console = self.masters.first().context("no master")?.daemon.http;
         let (path, definition) = (format!("/api/generators/{name}"), serde_json::from_str(definition)?);
-        let answer = self.client.change_by("PUT".parse()?, console, &path, &definition).await?;
+        // By a connection of its own: one that was idle for long may be about to be closed.
+        let answer = Client::new()?.change_by("PUT".parse()?, console, &path, &definition).await?;
         ensure!(answer.status == 201, "cannot register {name}: {}", answer.text());
         Ok(())
     }
