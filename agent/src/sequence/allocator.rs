@@ -74,7 +74,7 @@ struct Link {
     run: Option<MasterRun>,
     /// Of that run; `None`: of none since our clock stood still.
     reading: Option<Reading>,
-    /// When it was first heard in that run,
+    /// The moment at which it was first heard in that run,
     since: Option<BootMs>,
     /// and whether it was heard in another one before.
     began_anew: bool,
@@ -112,7 +112,7 @@ impl Link {
     }
 }
 
-/// What masters list for us at a moment.
+/// Sections that masters list for us at a moment, and their runs.
 #[derive(Clone, Debug, Default)]
 pub struct Listed {
     /// Sections.
@@ -173,7 +173,7 @@ impl Allocator {
         self.links.iter().filter_map(|link| link.lease).max().unwrap_or(LEASE_DEFAULT)
     }
 
-    /// How long whoever was listed before serves on at most.
+    /// The longest time for which whoever was listed before serves on.
     fn wait(&self) -> SpanMs {
         // A span is cut to whole milliseconds where it begins, so one more.
         SpanMs(self.lease().0.saturating_mul(WAIT_PERCENT) / 100 + 1)

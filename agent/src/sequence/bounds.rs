@@ -70,7 +70,7 @@ impl Bounds {
         self.names.values().map(RangeMap::len).sum()
     }
 
-    /// Whether nothing is noted.
+    /// Tells whether nothing is noted.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty() && self.runs.is_empty()
     }

@@ -39,7 +39,7 @@ pub enum Ownership {
     NotOurs,
     /// It is ours, and served from this instant on.
     From(BootMs),
-    /// It was ours under this number, until our lease ended.
+    /// Ours under this number until our lease ended.
     Over(Generation),
     /// It is served.
     Served(Tenure),

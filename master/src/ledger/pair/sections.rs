@@ -34,7 +34,7 @@ pub(super) struct PairedSections {
     untold: SectionMap<()>,
     /// In this start: sections that only this master knew of, raised by the allowance already.
     covered: SectionMap<()>,
-    /// What the other master's clock showed when it sent the last word on allocators that was heard here.
+    /// The reading of the other master's clock when it sent the last word on allocators that was heard here.
     heard: Option<BootMs>,
     /// Whether they were cut for the replacement that is awaited.
     pub(super) cut: bool,
