@@ -79,6 +79,8 @@ contents() {
 (cd "$book/src" && contents >"$book/SUMMARY.md" && mv "$book/SUMMARY.md" SUMMARY.md)
 
 "$mdbook" build "$book" >&2
+# mdBook makes index.html of README.md, but leaves links to README.html.
+find "$book/book" -name index.html -execdir cp {} README.html ';'
 # A page that the index does not lead to would be missing.
 missing=$(cd "$book/src" && find . -name '*.md' ! -name SUMMARY.md | sed -e 's|^\./||' -e 's|README\.md$|index.md|' -e 's|\.md$|.html|' |
   while IFS= read -r page; do [ -e "$book/book/$page" ] || printf '%s\n' "$page"; done)
