@@ -90,5 +90,5 @@ if [ -n "$missing" ]; then
 fi
 printf 'The book: %s\n' "$book/book/index.html"
 if $serve; then
-  exec "$mdbook" serve --port 3000 "$book"
+  exec python3 -m http.server 3000 --bind 127.0.0.1 --directory "$book/book"
 fi
