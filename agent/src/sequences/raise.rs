@@ -21,7 +21,7 @@ const QUEUE_MAX: usize = 1 << 17;
 /// After a question that no master answered.
 const PAUSE: Duration = Duration::from_millis(100);
 /// A master may take a lease to answer, or this if it is more, and after a quarter of that the other one is asked as well: calls wait for it.
-/// What one of them granted in an answer that is late, or comes second, is a gap.
+/// An answer that is late, or comes second, leaves a gap in the numbers.
 const ANSWER_LIMIT_MIN: Duration = Duration::from_secs(1);
 
 /// A master that did not answer what was left over is not asked about such for so long: meanwhile the first one may grant it again, and must
