@@ -21,7 +21,11 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 /// The most numbers that are cut at once. What is left of a block when its right ends, or its thread, is a gap.
-const BLOCK_MAX: u32 = 1_024;
+const BLOCK_MAX: u32 = 2_048;
+/// Kinds that a name can be of.
+const KINDS: usize = Kind::ALL.len();
+/// An instant before all others; the time from it to any that a clock shows has room in 64 bits.
+const LONG_OVER: WallMs = WallMs(i64::MIN / 2);
 /// A block has no more than this part of a tick.
 const TICK_PARTS: u64 = 4;
 
@@ -38,8 +42,8 @@ pub(super) struct Blocks {
     end: Cell<u64>,
     /// The rest of the block: from where a serial begins again, and numbers that are too wide.
     rest: RefCell<Option<Run>>,
-    /// The end of the block's time.
-    over: Cell<WallMs>,
+    /// The end of the block's time, by the kind of number that is asked for: long over for every kind but its own.
+    over: [Cell<WallMs>; KINDS],
     /// The count of windows that had ended before it was cut.
     ended: Cell<u64>,
     ends: Ends,
@@ -68,7 +72,7 @@ impl Blocks {
             step: Cell::new(0),
             end: Cell::new(0),
             rest: RefCell::new(None),
-            over: Cell::new(WallMs(i64::MIN)),
+            over: [const { Cell::new(LONG_OVER) }; KINDS],
             ended: Cell::new(0),
             length: Cell::new(shortest),
             shortest,
@@ -83,10 +87,16 @@ impl Blocks {
         self.id
     }
 
-    /// Tells whether what is left of the block may be given out.
+    /// The end of the block's time for calls that ask for that kind.
     #[inline(always)]
-    fn holds(&self, wall: WallMs) -> bool {
-        wall < self.over.get() && self.ends.are_still(self.ended.get())
+    fn over(&self, kind: Kind) -> WallMs {
+        self.over.get(kind as usize).map_or(LONG_OVER, Cell::get)
+    }
+
+    /// Tells whether what is left of the block may be given to calls that ask for that kind.
+    #[inline(always)]
+    fn holds(&self, kind: Kind, wall: WallMs) -> bool {
+        wall < self.over(kind) && self.ends.are_still(self.ended.get())
     }
 
     /// The next number at hand, if it is of that kind; in a register: 128 bits would go through memory in halves and be read as a whole,
@@ -94,7 +104,11 @@ impl Blocks {
     #[inline(always)]
     pub(super) fn take(&self, kind: Kind, wall: WallMs) -> Option<u64> {
         let number = self.number.get();
-        if number == self.end.get() || self.kind != kind || !self.holds(wall) {
+        // Both are negative while there are numbers and their time is not over. One branch for the two: of three or more in a line of the
+        // cache each costs as much as all that it decides about.
+        let left = number.wrapping_sub(self.end.get()) as i64;
+        let time = wall.0.wrapping_sub(self.over(kind).0);
+        if left & time >= 0 || !self.ends.are_still(self.ended.get()) {
             return None;
         }
         // Those of Uniq64 follow on each other, which need not be looked up.
@@ -112,7 +126,7 @@ impl Blocks {
             return Some(number.into());
         }
         let series = self.series.as_ref().filter(|_| self.kind == kind)?;
-        if self.holds(wall)
+        if self.holds(kind, wall)
             && let Some(number) = self.go_on()
         {
             return Some(number);
@@ -140,7 +154,7 @@ impl Blocks {
     fn cut(&self, series: &Series, written: WallMs, minter: &Arc<Minter>) -> Option<u128> {
         let wall = minter.wall();
         let now = if matches!(series, Series::Ticks(_)) { wall } else { written };
-        let used_up = self.left() == 0 && now < self.over.get();
+        let used_up = self.left() == 0 && now < self.over(self.kind);
         let length = if used_up { (self.length.get() * 2).min(self.longest) } else { self.shortest };
         self.leave();
         // Looked at first: a block of a window that is ended after this never looks new.
@@ -158,7 +172,8 @@ impl Blocks {
             self.length.set(run.len.max(self.shortest));
             self.ended.set(ended);
             let lasts = self.keeps || matches!(series, Series::Ticks(_));
-            self.over.set(if lasts { over } else { over.min(written + SpanMs(1)) });
+            let over = if lasts { over } else { over.min(written + SpanMs(1)) };
+            self.over.get(self.kind as usize).inspect(|cell| cell.set(over));
             self.rest.replace(Some(run));
             self.go_on()
         };
@@ -173,7 +188,10 @@ impl Blocks {
     }
 
     fn left(&self) -> u64 {
-        let at_hand = self.end.get().wrapping_sub(self.number.get()) / self.step.get().max(1);
+        let at_hand = match self.end.get().wrapping_sub(self.number.get()) {
+            0 => 0,
+            distance => distance / self.step.get(),
+        };
         at_hand + self.rest.borrow().as_ref().map_or(0, |run| run.len.into())
     }
 

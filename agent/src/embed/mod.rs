@@ -12,10 +12,10 @@
 //!
 //! * The time of a block ends with its tick; of kinds that have none, with the hour or the lease. Plain numbers need neither lease nor
 //!   clock. On [`Shared`] what has no ticks ends with the reading of the clock, which is new every few milliseconds.
-//! * A block has one number, and each further one that is used up in that time twice as many, up to 1,024, a quarter of a tick, and a
+//! * A block has one number, and each further one that is used up in that time twice as many, up to 2,048, a quarter of a tick, and a
 //!   sixteenth of what the window has left. So the numbers that a thread gets one by one of one generator grow, and so do those of all threads that
 //!   are more than a tick or a few milliseconds apart; threads that mint much at once get theirs beside each other. What is left of a
-//!   block is a gap: no more than was given out in that time, and less than 1,024 a thread.
+//!   block is a gap: no more than was given out in that time, and less than 2,048 a thread.
 //! * [`PerThread`] cuts as many serials and plain numbers as it may, and keeps them for as long as it lives.
 //!
 //! The time is the one that a thread of ours writes down every few milliseconds, so it may be that late, or later where

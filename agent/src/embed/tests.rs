@@ -201,17 +201,17 @@ fn what_leaves_is_counted_on_every_way_and_a_block_as_a_whole_until_it_ends() {
     assert_eq!(minted(&minter), [10, 0, 0], "what that thread had left went with it");
     let block = generator.per_thread();
     block.get_uniq64().unwrap();
-    assert_eq!(minted(&minter), [10 + 1_024, 0, 0], "a block of 1,024");
+    assert_eq!(minted(&minter), [10 + 2_048, 0, 0], "a block of 2,048");
     drop(block);
-    generator.get_batch64(2_000, &mut Vec::new()).unwrap();
+    generator.get_batch64(3_000, &mut Vec::new()).unwrap();
     generator.get_batch_string(5, "SHOP", "xy", &mut Vec::new()).unwrap();
     generator.get_uniq_string("SHOP", "xy").unwrap();
     generator.get_uniq96().unwrap();
-    assert_eq!(minted(&minter), [10 + 1 + 2_000, 1, 6], "the rest of the block was not given");
+    assert_eq!(minted(&minter), [10 + 1 + 3_000, 1, 6], "the rest of the block was not given");
     // Larger than what is left of the window, and then refused.
     let step = common::namespace::Namespace::STEP_DEFAULT;
     generator.get_batch64(step, &mut Vec::new()).unwrap();
-    let all = [u64::from(step) + 2_011, 1, 6];
+    let all = [u64::from(step) + 3_011, 1, 6];
     assert_eq!(minted(&minter), all);
     minter.suspend().unwrap();
     assert_eq!(code(generator.get_batch64(step, &mut Vec::new())), MintCode::ClockSkew);
