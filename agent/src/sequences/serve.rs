@@ -255,7 +255,7 @@ impl Sequences {
                 }
                 ownership => {
                     // The same for all of its keys.
-                    let lookup = self.look_beyond(name, section, ownership);
+                    let lookup = self.look_beyond(name, section, ownership, progress);
                     unanswered.beyond |= matches!(lookup, Lookup::Later(_));
                     for at in group {
                         self.sort_in(name, section, *at, lookup.clone(), progress, &mut unanswered);
@@ -307,11 +307,25 @@ impl Sequences {
     }
 
     /// A look at a key of a section that is not served here now; what it needs is asked for.
-    fn look_beyond(&self, name: &Name, section: Section, ownership: Ownership) -> Lookup {
+    fn look_beyond(&self, name: &Name, section: Section, ownership: Ownership, progress: &CallState) -> Lookup {
         match ownership {
-            Ownership::From(since) => Lookup::Later(Some(since)),
+            Ownership::From(since) => self.look_before(name, section, since, progress),
             Ownership::Over(g) => self.look_elsewhere(name, section, Some(g)),
             Ownership::Served(_) | Ownership::NotOurs => self.look_elsewhere(name, section, None),
+        }
+    }
+
+    /// A section that is ours from `since` on: its former owner serves it until it hears of that, or its lease ends.
+    fn look_before(&self, name: &Name, section: Section, since: BootMs, progress: &CallState) -> Lookup {
+        match self.other_owner(name, section, None) {
+            Some(Lookup::Elsewhere(address, g, false))
+                if progress.call.passing == Passing::On
+                    && !progress.avoids(&address, g)
+                    && !progress.finds_full(&address) =>
+            {
+                Lookup::Elsewhere(address, g, false)
+            }
+            _ => Lookup::Later(Some(since)),
         }
     }
 
@@ -525,9 +539,9 @@ impl Sequences {
     /// still, or hears of nothing, calls that wait for it would outlast the time in which nobody serves them. What it gives all the same
     /// is skipped.
     async fn overtaken(&self, name: &Name, keys: &[KeyAsked], places: &[usize], asked: &ServedAt) {
-        tokio::time::sleep(REST).await;
         let sections = sections_of(name, keys, places);
         loop {
+            tokio::time::sleep(self.until_ours(name, &sections)).await;
             let still: Vec<Section> = {
                 let (held, now) = (name.held(), self.clock.boot());
                 let ours = |section| matches!(ownership(&held, section, now), Ownership::Served(_));
@@ -538,8 +552,18 @@ impl Sequences {
                 return;
             }
             still.into_iter().for_each(|section| self.want_route(name, section));
-            tokio::time::sleep(REST).await;
         }
+    }
+
+    /// The time until one of these sections begins to be served here, at most a while.
+    fn until_ours(&self, name: &Name, sections: &BTreeSet<Section>) -> Duration {
+        let (held, now) = (name.held(), self.clock.boot());
+        let begins = sections.iter().filter_map(|section| match ownership(&held, *section, now) {
+            Ownership::From(since) => Some(since),
+            _ => None,
+        });
+        let wait = begins.min().map(|since| self.clock.real((since - now).to_std()));
+        wait.map_or(REST, |wait| wait.clamp(Duration::from_millis(1), REST))
     }
 
     /// The route of that key did not lead to who serves it: the masters are asked, unless we were told of a newer one.
