@@ -1,16 +1,20 @@
 //! Passing calls on to the agents that serve their keys. What was passed on is not passed on again: whoever gets it serves it or says who does.
 
 use super::counts::add;
-use super::name::Name;
-use super::serve::ROUTES_TOLD_MAX;
+use super::name::{Name, ownership};
+use super::routes::Awaited;
+use super::serve::{REFUSED, REST, ROUTES_TOLD_MAX, sections_of};
 use super::waiting::{Room, forwarded_max};
 use super::{Sequences, lock};
+use crate::sequence::Ownership;
 use common::lease::Generation;
 use common::rpc::mint::{
     KEYS_PER_CALL_MAX, KeyAsked, KeyOutcome, KeyReply, KeysReply, MintCode, MintFailure, MintServiceClient, Passing,
     SequenceCall,
 };
 use common::rpc::transport;
+use common::sequence::{Section, ServedAt};
+use common::time::BootMs;
 use ipnet::IpNet;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -124,6 +128,8 @@ impl Forwards {
 pub(super) enum NotPassed {
     /// As many calls are passed on as may be, or one that was before waits for the same sections.
     Full,
+    /// It serves none of these keys any more.
+    Overtaken,
     /// It was not reached, or its answer was lost.
     Lost(String),
     /// The connection ended before an answer came.
@@ -132,7 +138,71 @@ pub(super) enum NotPassed {
     Refused(MintFailure),
 }
 
+/// Ends after a while if other calls wait already for all sections of the keys at these places: one that waits at another agent keeps a place
+/// there and here, so one for each section does, and the others wait here until that is answered. What this call is given all the same is
+/// skipped.
+async fn waits_as_first(name: &Name, keys: &[KeyAsked], places: &[usize], at: &Arc<ServedAt>) {
+    tokio::time::sleep(REST).await;
+    let Some(_first) = Awaited::first(name, &sections_of(name, keys, places), at) else { return };
+    std::future::pending().await
+}
+
 impl Sequences {
+    /// Passes the keys at these places on to the agent that serves them, until these are served here if that is known.
+    pub(super) async fn ask_other(
+        &self,
+        name: &Arc<Name>,
+        keys: &[KeyAsked],
+        places: &[usize],
+        (address, until): (&Arc<ServedAt>, Option<BootMs>),
+        patience: Duration,
+    ) -> Result<KeysReply, NotPassed> {
+        let asked: Vec<KeyAsked> = places.iter().filter_map(|at| keys.get(*at).copied()).collect();
+        let overtaken = async {
+            match until {
+                Some(until) => tokio::time::sleep(self.real_until(until)).await,
+                None => self.overtaken(name, keys, places, address).await,
+            }
+        };
+        let mut said = tokio::select! {
+            said = self.pass_on(&address.rpc, name, asked, patience) => said,
+            () = overtaken => Err(NotPassed::Overtaken),
+            () = waits_as_first(name, keys, places, address) => Err(NotPassed::Full),
+        };
+        if until.is_some()
+            && let Ok(reply) = &mut said
+        {
+            // What the former owner lacks, the next one may have.
+            for said in &mut reply.outcomes {
+                if !matches!(said, KeyOutcome::Given(_) | KeyOutcome::Refused(MintCode::SerialExhausted)) {
+                    *said = REFUSED(MintCode::Misdirected);
+                }
+            }
+        }
+        said
+    }
+
+    /// Ends when none of the keys at these places is served by the agent that was asked for them, as far as is known. If that one stands
+    /// still, or hears of nothing, calls that wait for it would outlast the time in which nobody serves them. What it gives all the same
+    /// is skipped.
+    async fn overtaken(&self, name: &Name, keys: &[KeyAsked], places: &[usize], asked: &ServedAt) {
+        tokio::time::sleep(REST).await;
+        let sections = sections_of(name, keys, places);
+        loop {
+            let still: Vec<Section> = {
+                let (held, now) = (name.held(), self.clock.boot());
+                let ours = |section| matches!(ownership(&held, section, now), Ownership::Served(_));
+                let others = |section| lock(&name.routes).find(section).is_some_and(|(at, _)| at.rpc != asked.rpc);
+                sections.iter().copied().filter(|section| !ours(*section) && !others(*section)).collect()
+            };
+            if still.is_empty() {
+                return;
+            }
+            still.into_iter().for_each(|section| self.want_route(name, section));
+            tokio::time::sleep(REST).await;
+        }
+    }
+
     /// Asks the agent at `address` for numbers of these keys.
     pub(super) async fn pass_on(
         &self,

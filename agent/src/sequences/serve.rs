@@ -3,7 +3,6 @@
 use super::counts::add;
 use super::forward::NotPassed;
 use super::name::{Entry, Name, ownership};
-use super::routes::Awaited;
 use super::waiting::{Place, WaitsFor};
 use super::{Sequences, lock};
 use crate::plugin::{Caller, Holder};
@@ -32,7 +31,7 @@ const PATIENCE_MAX: Duration = Duration::from_secs(30);
 /// A call that waits looks again that often, if nobody tells it to before.
 const LOOK: Duration = Duration::from_millis(100);
 /// An agent that did not do what was passed on to it is not asked again under the same `g` before this has passed.
-const REST: Duration = Duration::from_millis(500);
+pub(super) const REST: Duration = Duration::from_millis(500);
 /// How often a call is led on at most by agents that do not serve a key: from then on the masters' word alone moves it.
 const HOPS_MAX: usize = 4;
 /// Routes in one answer at most; who needs more asks for all.
@@ -65,14 +64,25 @@ pub struct Answer {
 #[derive(Clone)]
 enum Lookup {
     Done(Outcome),
-    /// Another agent serves it, as far as is known; with whether a call waits for it there already.
-    Elsewhere(Arc<ServedAt>, Generation, bool),
+    /// Another agent serves it, as far as is known.
+    Elsewhere(Other),
     /// Something has to come first, in this many milliseconds or whenever.
     Later(Option<BootMs>),
 }
 
-/// Keys of other agents, and under which `g` those serve them.
-type Elsewhere = BTreeMap<Arc<ServedAt>, (Generation, Vec<usize>)>;
+/// The other agent that serves a section.
+#[derive(Clone)]
+struct Other {
+    address: Arc<ServedAt>,
+    g: Generation,
+    /// Set if a call waits for it there already.
+    is_awaited: bool,
+    /// The instant from which it is served here instead.
+    until: Option<BootMs>,
+}
+
+/// Keys of other agents, by until when those serve them, and under which `g`.
+type Elsewhere = BTreeMap<(Arc<ServedAt>, Option<BootMs>), (Generation, Vec<usize>)>;
 
 /// What looks at keys came to that have no outcome yet.
 struct Unanswered {
@@ -116,21 +126,19 @@ fn gather(open: &mut [usize], section_of: impl Fn(&usize) -> Option<Section>) {
 }
 
 /// The sections of the keys at these places of a call.
-fn sections_of(name: &Name, keys: &[KeyAsked], places: &[usize]) -> BTreeSet<Section> {
+pub(super) fn sections_of(name: &Name, keys: &[KeyAsked], places: &[usize]) -> BTreeSet<Section> {
     let keys = places.iter().filter_map(|at| keys.get(*at));
     keys.map(|key| name.definition.place(key.slot).0).collect()
 }
 
-/// Ends after a while if other calls wait already for all sections of the keys at these places: one that waits at another agent keeps a place
-/// there and here, so one for each section does, and the others wait here until that is answered. What this call is given all the same is
-/// skipped.
-async fn waits_as_first(name: &Name, keys: &[KeyAsked], places: &[usize], at: &Arc<ServedAt>) {
-    tokio::time::sleep(REST).await;
-    let Some(_first) = Awaited::first(name, &sections_of(name, keys, places), at) else { return };
-    std::future::pending().await
+impl Unanswered {
+    /// Something will have changed then.
+    fn is_due(&mut self, at: BootMs) {
+        self.due = Some(self.due.map_or(at, |due| due.min(at)));
+    }
 }
 
-const REFUSED: fn(MintCode) -> Outcome = Outcome::Refused;
+pub(super) const REFUSED: fn(MintCode) -> Outcome = Outcome::Refused;
 
 impl Sequences {
     /// The next number of a key, or several, if there is nothing to wait for and nothing to tell.
@@ -209,11 +217,11 @@ impl Sequences {
                     None => {}
                 }
             }
-            let wait = due.map_or(LOOK, |at| self.clock.real((at - self.clock.boot()).to_std()).min(LOOK));
+            let wait = due.map_or(LOOK, |due| self.real_until(due).min(LOOK));
             tokio::select! {
                 () = changed => {}
                 () = raised, if bounds => {}
-                () = tokio::time::sleep(wait.max(Duration::from_millis(1)).min(left)) => {}
+                () = tokio::time::sleep(wait.min(left)) => {}
             }
         }
         self.conclude(name, progress)
@@ -278,11 +286,11 @@ impl Sequences {
     ) {
         match lookup {
             Lookup::Done(outcome) => progress.done(at, outcome),
-            Lookup::Elsewhere(_, g, _) if progress.call.passing == Passing::Back => {
+            Lookup::Elsewhere(Other { g, .. }) if progress.call.passing == Passing::Back => {
                 progress.tell(section, g);
                 progress.done(at, REFUSED(MintCode::Misdirected));
             }
-            Lookup::Elsewhere(address, g, is_awaited) => {
+            Lookup::Elsewhere(Other { address, g, is_awaited, until }) => {
                 if progress.call.g.is_some() {
                     progress.tell(section, g);
                 }
@@ -293,15 +301,13 @@ impl Sequences {
                 } else if is_awaited || progress.finds_full(&address) {
                     unanswered.beyond = true;
                 } else {
-                    unanswered.elsewhere.entry(address).or_insert_with(|| (g, Vec::new())).1.push(at);
+                    until.into_iter().for_each(|until| unanswered.is_due(until));
+                    unanswered.elsewhere.entry((address, until)).or_insert_with(|| (g, Vec::new())).1.push(at);
                 }
             }
             Lookup::Later(at_last) => {
                 progress.open.push(at);
-                unanswered.due = match (unanswered.due, at_last) {
-                    (Some(one), Some(other)) => Some(one.min(other)),
-                    (one, other) => one.or(other),
-                };
+                at_last.into_iter().for_each(|at_last| unanswered.is_due(at_last));
             }
         }
     }
@@ -315,18 +321,14 @@ impl Sequences {
         }
     }
 
-    /// A section that is ours from `since` on: its former owner serves it until it hears of that, or its lease ends.
+    /// A section that is ours from `since` on. Its former owner serves it until its own lease ends, whatever it has heard.
     fn look_before(&self, name: &Name, section: Section, since: BootMs, progress: &CallState) -> Lookup {
-        match self.other_owner(name, section, None) {
-            Some(Lookup::Elsewhere(address, g, false))
-                if progress.call.passing == Passing::On
-                    && !progress.avoids(&address, g)
-                    && !progress.finds_full(&address) =>
-            {
-                Lookup::Elsewhere(address, g, false)
-            }
-            _ => Lookup::Later(Some(since)),
-        }
+        let former = self.other_owner(name, section, None).filter(|former| {
+            let may_be_asked = progress.call.passing == Passing::On && !former.is_awaited;
+            may_be_asked && !progress.avoids(&former.address, former.g) && !progress.finds_full(&former.address)
+        });
+        let until_then = |former| Lookup::Elsewhere(Other { until: Some(since), ..former });
+        former.map_or(Lookup::Later(Some(since)), until_then)
     }
 
     /// Works on a section that we serve in that tenure, under its lock. `work` is told what memory it took before.
@@ -449,21 +451,21 @@ impl Sequences {
 
     /// A section of ours whose bound has to be raised first: no master raises it for whoever is not the owner any more.
     fn look_past(&self, name: &Name, section: Section, g: Generation) -> Lookup {
-        self.other_owner(name, section, Some(g)).unwrap_or(Lookup::Later(None))
+        self.other_owner(name, section, Some(g)).map_or(Lookup::Later(None), Lookup::Elsewhere)
     }
 
-    /// Another agent that serves a section, by a newer `g` than that one.
-    fn other_owner(&self, name: &Name, section: Section, g: Option<Generation>) -> Option<Lookup> {
+    /// Another agent that serves a section, by a newer `g` than the known one.
+    fn other_owner(&self, name: &Name, section: Section, known: Option<Generation>) -> Option<Other> {
         let routes = lock(&name.routes);
-        let (address, newer) = routes.find(section)?;
-        let is_other = g.is_none_or(|g| newer > g) && address.rpc != self.settings.address.rpc;
+        let (address, g) = routes.find(section)?;
+        let is_other = known.is_none_or(|known| g > known) && address.rpc != self.settings.address.rpc;
         let is_awaited = routes.is_awaited(section, &address);
-        is_other.then_some(Lookup::Elsewhere(address, newer, is_awaited))
+        is_other.then_some(Other { address, g, is_awaited, until: None })
     }
 
     /// A section that is not served here now, though it was by the owner `g`.
     fn look_elsewhere(&self, name: &Name, section: Section, g: Option<Generation>) -> Lookup {
-        self.other_owner(name, section, g).unwrap_or_else(|| {
+        self.other_owner(name, section, g).map(Lookup::Elsewhere).unwrap_or_else(|| {
             self.want_route(name, section);
             Lookup::Later(None)
         })
@@ -478,19 +480,12 @@ impl Sequences {
         progress: &mut CallState,
         patience: Duration,
     ) -> bool {
-        let calls = elsewhere.into_iter().map(|(address, (g, places))| async move {
-            let asked: Vec<KeyAsked> = places.iter().filter_map(|at| keys.get(*at).copied()).collect();
-            let said = tokio::select! {
-                said = self.pass_on(&address.rpc, name, asked, patience) => said,
-                () = self.overtaken(name, keys, &places, &address) => {
-                    Err(NotPassed::Lost("others serve these keys by now".to_owned()))
-                }
-                () = waits_as_first(name, keys, &places, &address) => Err(NotPassed::Full),
-            };
-            (address, g, places, said)
+        let calls = elsewhere.into_iter().map(|((address, until), (g, places))| async move {
+            let said = self.ask_other(name, keys, &places, (&address, until), patience).await;
+            (address, until, g, places, said)
         });
         let (mut learned, mut led_on) = (false, false);
-        for (address, g, places, said) in futures::future::join_all(calls).await {
+        for (address, until, g, places, said) in futures::future::join_all(calls).await {
             let outcomes = match said {
                 Ok(reply) => {
                     led_on |= reply.outcomes.contains(&REFUSED(MintCode::Misdirected));
@@ -499,6 +494,10 @@ impl Sequences {
                         learned |= lock(&name.routes).learn(sections, &reply.routes);
                     }
                     reply.outcomes
+                }
+                Err(NotPassed::Overtaken) => {
+                    learned = true;
+                    continue;
                 }
                 Err(NotPassed::Full) => {
                     progress.full.insert(address, Instant::now() + LOOK);
@@ -521,7 +520,9 @@ impl Sequences {
             for (at, outcome) in places.into_iter().zip(outcomes) {
                 if outcome == REFUSED(MintCode::Misdirected) {
                     progress.avoided.insert(Arc::clone(&address), (g, Instant::now() + REST));
-                    self.lead_nowhere(name, keys, at);
+                    if until.is_none() {
+                        self.lead_nowhere(name, keys, at);
+                    }
                 } else {
                     progress.done(at, outcome);
                 }
@@ -535,35 +536,9 @@ impl Sequences {
         learned || open.len() < before
     }
 
-    /// Ends when none of the keys at these places is served by the agent that was asked for them, as far as is known. If that one stands
-    /// still, or hears of nothing, calls that wait for it would outlast the time in which nobody serves them. What it gives all the same
-    /// is skipped.
-    async fn overtaken(&self, name: &Name, keys: &[KeyAsked], places: &[usize], asked: &ServedAt) {
-        let sections = sections_of(name, keys, places);
-        loop {
-            tokio::time::sleep(self.until_ours(name, &sections)).await;
-            let still: Vec<Section> = {
-                let (held, now) = (name.held(), self.clock.boot());
-                let ours = |section| matches!(ownership(&held, section, now), Ownership::Served(_));
-                let others = |section| lock(&name.routes).find(section).is_some_and(|(at, _)| at.rpc != asked.rpc);
-                sections.iter().copied().filter(|section| !ours(*section) && !others(*section)).collect()
-            };
-            if still.is_empty() {
-                return;
-            }
-            still.into_iter().for_each(|section| self.want_route(name, section));
-        }
-    }
-
-    /// The time until one of these sections begins to be served here, at most a while.
-    fn until_ours(&self, name: &Name, sections: &BTreeSet<Section>) -> Duration {
-        let (held, now) = (name.held(), self.clock.boot());
-        let begins = sections.iter().filter_map(|section| match ownership(&held, *section, now) {
-            Ownership::From(since) => Some(since),
-            _ => None,
-        });
-        let wait = begins.min().map(|since| self.clock.real((since - now).to_std()));
-        wait.map_or(REST, |wait| wait.clamp(Duration::from_millis(1), REST))
+    /// The real time until that instant, at least a millisecond.
+    pub(super) fn real_until(&self, at: BootMs) -> Duration {
+        self.clock.real((at - self.clock.boot()).to_std()).max(Duration::from_millis(1))
     }
 
     /// The route of that key did not lead to who serves it: the masters are asked, unless we were told of a newer one.

@@ -11,7 +11,7 @@ use super::*;
 use crate::masters::tests::masters_at;
 use crate::minter::kit::Kit;
 use crate::rpc::Server;
-use crate::sequence::{Kept, Ownership};
+use crate::sequence::Kept;
 use crate::serial::caller_per_hour;
 use crate::serial_file::SectionsStart;
 use common::calendar::UtcOffset;
@@ -398,41 +398,6 @@ async fn while_a_section_moves_calls_wait_and_numbers_grow() {
     }
     assert!(served > 1_000 && began.elapsed() < Duration::from_secs(20), "{served}");
     assert!(two.sequences.counts.numbers.load(Ordering::Relaxed) > 0, "both have served");
-}
-
-/// Numbers of the next owner begin at the bound: those below it are the former owner's.
-#[tokio::test]
-async fn the_next_owner_passes_calls_on_to_the_former_one_while_that_serves() {
-    let masters = masters(3_000);
-    let [(one, first), (two, second)] = two_agents(&masters).await;
-    masters.give(0..1, first);
-    assert_eq!(two.next(3).await, Ok(1), "passed on");
-    masters.give(0..1, second);
-    let name = two.sequences.name("orders", 1).await.unwrap();
-    let ownership_now = || name::ownership(&name.held(), Section(0), two.sequences.clock.boot());
-    let from_later = |ownership| matches!(ownership, Ownership::From(_));
-    while !from_later(ownership_now()) {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    assert_eq!(two.next(3).await, Ok(2), "the former one serves on");
-    // One that was passed on already is not passed on again: it waits.
-    let back = Call { passing: Passing::Back, ..Call::default() };
-    assert_eq!(two.ask(&[(3, 1)], back).await.outcomes, [KeyOutcome::Given(STEP + 1)]);
-    one.stop.cancel();
-
-    // A former owner that stands still keeps no call longer than until its sections are served here.
-    let still = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let rpc = still.local_addr().unwrap().to_string();
-    let owner = SessionId(u128::MAX);
-    masters.with(|state| state.sessions.push((owner, ServedAt { http: rpc.clone(), rpc })));
-    masters.give(1..2, owner);
-    let asked = async { two.next(13).await };
-    let moved = async {
-        tokio::time::sleep(Duration::from_millis(800)).await;
-        masters.give(1..2, second);
-    };
-    assert_eq!(tokio::join!(asked, moved).0, Ok(1));
-    drop(still);
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! What other agents say of who serves a section, true or not.
 
 use super::*;
+use crate::sequence::Ownership;
 use common::net::places::{Place, Places};
 use common::rpc::mint::{KeysReply, MintServiceRequest, MintServiceResponse};
 use common::rpc::transport;
@@ -260,4 +261,60 @@ async fn a_call_that_waits_ends_with_its_name() {
     let name = agent.sequences.served.load().get("orders").cloned().unwrap();
     let refusal = agent.sequences.refusal(&name, code).to_string();
     assert!(refusal.contains("retired"), "{refusal}");
+}
+
+/// Gives sections to that agent, and waits until it has heard that they are its own from some later instant on.
+async fn promise(masters: &Masters, sections: std::ops::Range<u32>, to: &(Agent, SessionId)) {
+    let (agent, session) = to;
+    let name = agent.sequences.name("orders", 1).await.unwrap();
+    let first = Section(sections.start);
+    masters.give(sections, *session);
+    let promised = || name::ownership(&name.held(), first, agent.sequences.clock.boot());
+    while !matches!(promised(), Ownership::From(_)) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Numbers of the next owner begin at the bound: those below it are the former owner's.
+#[tokio::test]
+async fn the_next_owner_passes_calls_on_to_the_former_one_while_that_serves() {
+    let masters = masters(3_000);
+    let [(_one, first), two] = two_agents(&masters).await;
+    masters.give(0..1, first);
+    assert_eq!(two.0.next(3).await, Ok(1), "passed on");
+    promise(&masters, 0..1, &two).await;
+    assert_eq!(two.0.next(3).await, Ok(2), "the former one serves on");
+    // One that was passed on already is not passed on again: it waits.
+    let back = Call { passing: Passing::Back, ..Call::default() };
+    assert_eq!(two.0.ask(&[(3, 1)], back).await.outcomes, [KeyOutcome::Given(STEP + 1)]);
+}
+
+#[tokio::test]
+async fn what_a_former_owner_refuses_is_given_by_the_next_one() {
+    let masters = masters(1_500);
+    let addresses = masters.listen().await;
+    let _without_memory = agent_of(&addresses, 0, 63).await;
+    let first = masters.session(0).await;
+    let next = agent_of(&addresses, 1 << 24, 63).await;
+    let next = (next, masters.session(1).await);
+    masters.give(0..1, first);
+    assert_eq!(next.0.next(3).await, Err(MintCode::Overloaded));
+    promise(&masters, 0..1, &next).await;
+    assert_eq!(next.0.next(3).await, Ok(1));
+}
+
+#[tokio::test]
+async fn keys_of_a_section_that_moves_from_an_agent_that_hangs_keep_no_others_waiting() {
+    let masters = masters(3_000);
+    let agent = agent(&masters).await;
+    let agent = (agent, masters.session(0).await);
+    let rpc = hanging().await;
+    lead_to(&masters, &rpc, 0..2);
+    assert_eq!(agent.0.next(KEYS + 3).await, Ok(1));
+    // That call ends here, and what the masters said of the section stays.
+    let early = tokio::time::timeout(Duration::from_millis(400), agent.0.next(3)).await;
+    assert!(early.is_err(), "{early:?}");
+    promise(&masters, 0..1, &agent).await;
+    let both = agent.0.ask(&[(3, 1), (KEYS + 3, 1)], Call::default()).await;
+    assert_eq!(both.outcomes, [1, 1].map(KeyOutcome::Given));
 }
