@@ -72,7 +72,7 @@ pub struct NameTotal {
 
 impl Minter {
     /// IDs minted since the start, by kind: all that left, on whichever way, in a request or within an application. A
-    /// thread's block counts when it is cut, so up to 1,023 a thread and name are counted that were not given out, or not yet.
+    /// thread's block counts when it is cut, so up to 2,047 a thread and name are counted that were not given out, or not yet.
     pub fn minted(&self) -> impl Iterator<Item = (Kind, u64)> {
         Kind::ALL.into_iter().map(|kind| {
             let of_kind = self.generators.iter().filter(|it| it.kind() == kind);

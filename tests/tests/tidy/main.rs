@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 mod arrows;
+mod flags;
 mod pages;
 
 /// The line that makes a file pure. It stands before everything but the file's own documentation.
