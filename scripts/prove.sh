@@ -24,11 +24,11 @@ forms=(
 
 usage() {
   cat <<'HELP'
-Usage: scripts/long.sh [--logs FOLDER] [NAME ...]
-       scripts/long.sh --list
+Usage: scripts/prove.sh [--logs FOLDER] [NAME ...]
+       scripts/prove.sh --list
 
 Runs the long forms of the tests that have one, or those that are named, builds what they need, and goes on when one fails. What each
-says is in FOLDER/NAME.log (target/long); here stand how long it took, and its last line. Ends with 1 if one of them failed. All of
+says is in FOLDER/NAME.log (target/prove); here stand how long it took, and its last line. Ends with 1 if one of them failed. All of
 them take some hours on two cores. What each does says its own --help; scripts/survivors.sh, which takes days, is not among them.
 
   --logs FOLDER  where the logs are written
@@ -37,7 +37,7 @@ them take some hours on two cores. What each does says its own --help; scripts/s
 HELP
 }
 
-logs=${CARGO_TARGET_DIR:-target}/long wanted=()
+logs=${CARGO_TARGET_DIR:-target}/prove wanted=()
 while [ $# -gt 0 ]; do
   case $1 in
     --logs)
