@@ -53,12 +53,12 @@ while [ $# -gt 0 ]; do
       exit 0
       ;;
     -*)
-      printf 'long: unknown argument %s; see --help\n' "$1" >&2
+      printf 'prove: unknown argument %s; see --help\n' "$1" >&2
       exit 2
       ;;
     *)
       if ! printf '%s\n' "${forms[@]%% *}" | grep -qxF -- "$1"; then
-        printf 'long: there is no %s; see --list\n' "$1" >&2
+        printf 'prove: there is no %s; see --list\n' "$1" >&2
         exit 2
       fi
       wanted+=("$1")
