@@ -37,11 +37,11 @@ pub const OUTBOX_MAX: usize = 16_384;
 /// The longest wait for an input.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-type Answer = Result<Reply, Refused>;
+type RequestResult = Result<Reply, Refused>;
 type Query = Box<dyn FnOnce(&Ledger, &Clock) + Send>;
 
 enum Input {
-    Ask(Box<dyn FnOnce(RequestId) -> Event + Send>, oneshot::Sender<Answer>),
+    Ask(Box<dyn FnOnce(RequestId) -> Event + Send>, oneshot::Sender<RequestResult>),
     Tell(Box<Event>),
     Look(Query),
     Stop,
@@ -207,7 +207,7 @@ struct Loop<S> {
     clock: Clock,
     messages: mpsc::Sender<PeerFrame>,
     /// The answers that requests wait for.
-    waiting: HashMap<RequestId, oneshot::Sender<Answer>>,
+    waiting: HashMap<RequestId, oneshot::Sender<RequestResult>>,
     next_request: u64,
     /// Calls for segments that are not answered, for the metrics.
     open_calls: OpenCalls,

@@ -60,11 +60,11 @@ pub(super) struct Wanted {
     /// Each with what it is to be taken in use as, if it is.
     names: BTreeMap<GeneratorName, Option<Namespace>>,
     /// The outcome of that question.
-    answer: watch::Sender<Option<Answer>>,
+    answer: watch::Sender<Option<Unservable>>,
 }
 
 /// The reasons why names that there are, or may be, cannot be served now.
-type Answer = BTreeMap<GeneratorName, Refusal>;
+type Unservable = BTreeMap<GeneratorName, Refusal>;
 
 impl Catalog {
     /// Somebody wants an ID by a name that is not served here: perhaps the masters know it by now. They are asked after the
@@ -120,7 +120,7 @@ impl Catalog {
         self: &Arc<Self>,
         name: GeneratorName,
         to_use: Option<Namespace>,
-    ) -> Result<watch::Receiver<Option<Answer>>, Refusal> {
+    ) -> Result<watch::Receiver<Option<Unservable>>, Refusal> {
         let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
         // It takes what is wanted as soon as that is not locked.
         if let Ok(pause) = Arc::clone(&self.asking).try_lock_owned() {
@@ -176,7 +176,7 @@ impl Catalog {
 
     /// Asks the masters about these names, and has them take in use those that are to be: one after the other, until all are known. A name
     /// that both have confirmed may for a moment be known to one of them only.
-    pub(super) async fn find(&self, names: BTreeMap<GeneratorName, Option<Namespace>>) -> Answer {
+    pub(super) async fn find(&self, names: BTreeMap<GeneratorName, Option<Namespace>>) -> Unservable {
         let (left, unserved) = (&std::sync::Mutex::new(names), &std::sync::Mutex::new(BTreeMap::new()));
         let take_off = |known: &BTreeSet<GeneratorName>| {
             let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);

@@ -23,7 +23,7 @@ pub(super) struct Large {
 }
 
 /// A place, until it is dropped. A request that is not large needs none.
-pub(super) struct Place<'a> {
+pub(super) struct LargePermit<'a> {
     large: &'a Large,
     network: Option<IpAddr>,
     _permit: Option<SemaphorePermit<'a>>,
@@ -41,9 +41,9 @@ impl Large {
     }
 
     /// A place for a request for `n` IDs from there, if it needs one; `None` if there is none.
-    pub(super) fn take(&self, n: u32, from: Option<IpAddr>) -> Option<Place<'_>> {
+    pub(super) fn take(&self, n: u32, from: Option<IpAddr>) -> Option<LargePermit<'_>> {
         if n <= LARGE {
-            return Some(Place { large: self, network: None, _permit: None });
+            return Some(LargePermit { large: self, network: None, _permit: None });
         }
         let permit = self.all.try_acquire().ok()?;
         let network = from.map(network_of).filter(|network| !network.is_loopback());
@@ -55,11 +55,11 @@ impl Large {
             }
             *its += 1;
         }
-        Some(Place { large: self, network, _permit: Some(permit) })
+        Some(LargePermit { large: self, network, _permit: Some(permit) })
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for LargePermit<'_> {
     fn drop(&mut self) {
         let Some(network) = self.network else { return };
         let mut taken = self.large.taken();

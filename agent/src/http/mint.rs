@@ -1,7 +1,7 @@
 //! The routes that give IDs.
 
 use super::accept::{Media, negotiate};
-use super::large::Place;
+use super::large::LargePermit;
 use super::query::MintQuery;
 use super::render::Style;
 use super::{Agent, CallerAddress, body};
@@ -156,7 +156,7 @@ fn style(request: &MintRequest<'_>, media: Media, asked: Asked<'_>) -> Result<St
 }
 
 /// A place among the large requests, if `n` IDs are one.
-pub(super) fn large_room(agent: &Agent, n: u32, from: Option<IpAddr>) -> Result<Place<'_>, Refusal> {
+pub(super) fn large_room(agent: &Agent, n: u32, from: Option<IpAddr>) -> Result<LargePermit<'_>, Refusal> {
     let why = "too many large answers are under way, of all callers or to your address; ask again or for fewer IDs";
     agent.large.take(n, from).ok_or(Refusal::Overloaded(why))
 }

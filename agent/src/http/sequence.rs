@@ -42,7 +42,7 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// What a number that was refused is in a packed answer: no key is ever given it.
 const NONE: u64 = 0;
 
-type Place = Result<Path<(String, String)>, PathRejection>;
+type KeyPath = Result<Path<(String, String)>, PathRejection>;
 
 /// The address of numbers of a key, by GET and POST.
 pub(super) const OF_A_KEY: &str = "/sequence/{name}/{key}";
@@ -158,8 +158,8 @@ impl KeyQuery {
         (status = 503, description = "`segment_pending`, `masters_unavailable`, `wrong_cluster`, `overloaded`", body = ProblemBody, content_type = "application/problem+json")
     )
 )]
-pub(super) async fn one(State(agent): State<Arc<Agent>>, place: Place, request: Request) -> Response {
-    agent.one_told(place, request, OF_ONE_KEY, 1).await
+pub(super) async fn one(State(agent): State<Arc<Agent>>, path: KeyPath, request: Request) -> Response {
+    agent.one_told(path, request, OF_ONE_KEY, 1).await
 }
 
 /// The last number that may have been given for a key; nothing is given.
@@ -181,8 +181,8 @@ pub(super) async fn one(State(agent): State<Arc<Agent>>, place: Place, request: 
         (status = 503, description = "`segment_pending`, `masters_unavailable`, `wrong_cluster`, `overloaded`", body = ProblemBody, content_type = "application/problem+json")
     )
 )]
-pub(super) async fn current(State(agent): State<Arc<Agent>>, place: Place, request: Request) -> Response {
-    agent.one_told(place, request, OF_KEYS, 0).await
+pub(super) async fn current(State(agent): State<Arc<Agent>>, path: KeyPath, request: Request) -> Response {
+    agent.one_told(path, request, OF_KEYS, 0).await
 }
 
 /// Numbers of many keys at once.
@@ -269,23 +269,23 @@ impl Agent {
     }
 
     /// A call for numbers of one key: as many as it says, or `n`.
-    async fn one_told(&self, place: Place, request: Request, allowed: &[&str], n: u32) -> Response {
+    async fn one_told(&self, path: KeyPath, request: Request, allowed: &[&str], n: u32) -> Response {
         let (head, _) = request.into_parts();
         let query = KeyQuery::of(&head.uri, allowed, self.batch_max);
         let n = query.as_ref().ok().and_then(|query| query.n).unwrap_or(n);
-        let answered = self.one(&place, query, n, &head).await;
-        self.or_told(answered, place.as_ref().map_or("", |Path((name, _))| name), n.max(1), &head)
+        let answered = self.one(&path, query, n, &head).await;
+        self.or_told(answered, path.as_ref().map_or("", |Path((name, _))| name), n.max(1), &head)
     }
 
     /// `n` numbers of one key; with `n` 0 the last that may have been given.
     async fn one(
         &self,
-        place: &Place,
+        path: &KeyPath,
         query: Result<KeyQuery, Problem>,
         n: u32,
         head: &Parts,
     ) -> Result<Response, Problem> {
-        let Ok(Path((name, key))) = place else {
+        let Ok(Path((name, key))) = path else {
             return Err(Problem::bad_parameter("the name and the key are text in UTF-8, percent-encoded"));
         };
         let query = query?.by(head);

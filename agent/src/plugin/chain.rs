@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A plugin, attached to one name.
-struct Link {
+struct PluginInChain {
     order: i32,
     called: String,
     plugin: Arc<dyn Plugin>,
@@ -25,7 +25,7 @@ struct Link {
 pub struct Chain {
     kind: Kind,
     name: GeneratorName,
-    links: Vec<Link>,
+    links: Vec<PluginInChain>,
     needs: Needs,
 }
 
@@ -36,7 +36,7 @@ impl std::fmt::Debug for Chain {
     }
 }
 
-impl Link {
+impl PluginInChain {
     /// Runs one method of the plugin.
     fn run<T>(
         &self,
@@ -102,7 +102,7 @@ impl Chain {
     ) -> Result<Option<Self>, String> {
         let link = |(order, plugin): (i32, Arc<dyn Plugin>)| {
             let (called, needs) = caught(|| (plugin.name().to_owned(), plugin.needs(kind)))?;
-            Ok(Link { order, called, plugin, needs, rest: Rest::default(), said: Limiter::default() })
+            Ok(PluginInChain { order, called, plugin, needs, rest: Rest::default(), said: Limiter::default() })
         };
         let mut links = plugins.into_iter().map(link).collect::<Result<Vec<_>, String>>()?;
         links.sort_by_key(|link| link.order);

@@ -12,7 +12,7 @@ const CALLERS_MAX: usize = 65_536;
 /// The IDs that callers took, by series: whatever `S` tells apart.
 #[derive(Debug)]
 pub(crate) struct Shares<S> {
-    taken: BTreeMap<(S, Holder), Taken>,
+    taken: BTreeMap<(S, Holder), BucketUse>,
     /// Callers who found no account since what is over was looked for: that is done once for as many as there are accounts.
     unfound: usize,
     /// Tells whether the buckets of all series are the same hours.
@@ -20,7 +20,7 @@ pub(crate) struct Shares<S> {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Taken {
+struct BucketUse {
     /// The hour, day or tick in which it was.
     bucket: u32,
     ids: u64,
@@ -61,7 +61,7 @@ impl<S: Ord> Shares<S> {
         if ids > left / SHARE_PARTS {
             return false;
         }
-        self.taken.insert(key, Taken { bucket, ids });
+        self.taken.insert(key, BucketUse { bucket, ids });
         true
     }
 }

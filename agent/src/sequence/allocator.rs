@@ -65,7 +65,7 @@ struct Reading {
 
 /// One master, at one address.
 #[derive(Clone, Copy, Debug)]
-struct Link {
+struct MasterState {
     /// What it said last.
     lease: Option<SpanMs>,
     next: BootMs,
@@ -80,7 +80,7 @@ struct Link {
     began_anew: bool,
 }
 
-impl Link {
+impl MasterState {
     fn new(now: BootMs) -> Self {
         Self { lease: None, next: now, answers: false, run: None, reading: None, since: None, began_anew: false }
     }
@@ -124,7 +124,7 @@ pub struct Listed {
 /// What masters list for this session.
 #[derive(Clone, Debug)]
 pub struct Allocator {
-    links: Vec<Link>,
+    links: Vec<MasterState>,
     names: BTreeMap<GeneratorName, Held>,
     /// The bounds of before the process was started, as long as they may be gone on with.
     former: Arc<Bounds>,
@@ -148,7 +148,7 @@ impl Allocator {
     /// At so many masters' addresses. They are asked at once.
     pub fn new(links: usize, now: BootMs) -> Self {
         Self {
-            links: vec![Link::new(now); links],
+            links: vec![MasterState::new(now); links],
             names: BTreeMap::new(),
             former: Arc::default(),
             looked: None,
@@ -297,7 +297,7 @@ impl Allocator {
         let looked = self.looked.replace(now);
         let ended = |range: &HeldRange| range.until <= now && looked.is_none_or(|looked| looked < range.until);
         let wait = self.wait();
-        let long_heard = |link: &Link| link.run.filter(|_| link.since.is_some_and(|since| since + wait <= now));
+        let long_heard = |link: &MasterState| link.run.filter(|_| link.since.is_some_and(|since| since + wait <= now));
         let runs: Vec<MasterRun> = self.links.iter().filter_map(long_heard).collect();
         let some = looked.is_none() || runs != self.runs || self.names.values().flat_map(Held::ranges).any(ended);
         self.runs.clone_from(&runs);

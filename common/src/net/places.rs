@@ -63,10 +63,10 @@ struct Seat {
 
 /// A connection's place; given back when its last clone is dropped.
 #[derive(Clone, Debug)]
-pub struct Place(Arc<Taken>);
+pub struct Place(Arc<PlaceState>);
 
 #[derive(Debug)]
-struct Taken {
+struct PlaceState {
     seat: Arc<Seat>,
     places: Places,
 }
@@ -97,7 +97,7 @@ impl Places {
             end: CancellationToken::new(),
         });
         inner.open.insert(number, Arc::clone(&seat));
-        Some(Place(Arc::new(Taken { seat, places: self.clone() })))
+        Some(Place(Arc::new(PlaceState { seat, places: self.clone() })))
     }
 
     /// Lets those that have to go do so first, after a newcomer was taken in, if all places are taken. Each of them has its
@@ -207,7 +207,7 @@ impl Place {
 
     /// Notes that what it waited for in the middle of something has come.
     pub fn goes_on(&self) {
-        let Taken { seat, places } = &*self.0;
+        let PlaceState { seat, places } = &*self.0;
         if seat.under_way.load(Relaxed) > 0 {
             seat.waits_since.store(AT_WORK, Relaxed);
         } else {
@@ -217,7 +217,7 @@ impl Place {
 
     /// Keeps this connection from ever making room, and lets the one that was kept for the same `key` before make room.
     pub fn keep(&self, key: u128) {
-        let Taken { seat, places } = &*self.0;
+        let PlaceState { seat, places } = &*self.0;
         let mut inner = places.inner();
         if inner.keys.get(&key) == Some(&seat.number) {
             return;
@@ -275,14 +275,14 @@ impl Place {
 
 impl Drop for RequestGuard {
     fn drop(&mut self) {
-        let Taken { seat, places } = &*self.0.0;
+        let PlaceState { seat, places } = &*self.0.0;
         if seat.under_way.fetch_sub(1, Relaxed) == 1 {
             seat.waits(places);
         }
     }
 }
 
-impl Drop for Taken {
+impl Drop for PlaceState {
     fn drop(&mut self) {
         let mut inner = self.places.inner();
         if inner.release(self.seat.number).is_none() {

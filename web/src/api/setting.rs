@@ -81,7 +81,7 @@ pub(crate) async fn namespaces(
     post, path = "/api/namespaces", tag = "settings", request_body = Named, params(DryRun),
     responses(
         (status = 201, description = "Registered: both masters hold it", body = Registered),
-        (status = 200, description = "It was so before; with `dry_run`, what it would be", body = Answer),
+        (status = 200, description = "It was so before; with `dry_run`, what it would be", body = RegisterReply),
         (status = 409, description = "`generator_exists` with another definition, or retired; `generator_conflict`: another name may give the same strings; `too_many`", body = ProblemBody, content_type = "application/problem+json"),
         ChangeErrors
     ),
@@ -94,7 +94,7 @@ pub(crate) async fn define(
     from: From,
     asked: Result<Query<DryRun>, QueryRejection>,
     form: Sent,
-) -> Result<(StatusCode, Json<Answer>), Problem> {
+) -> Result<(StatusCode, Json<RegisterReply>), Problem> {
     let caller = caller(who, Role::Operator, from)?;
     let DryRun { dry_run } = query(asked)?;
     let Named { name, definition } = body(form)?;
@@ -108,7 +108,7 @@ pub(crate) async fn define(
     params(("name" = String, Path, description = "The name"), DryRun),
     responses(
         (status = 201, description = "Registered: both masters hold it", body = Registered),
-        (status = 200, description = "It was so before; with `dry_run`, what it would be", body = Answer),
+        (status = 200, description = "It was so before; with `dry_run`, what it would be", body = RegisterReply),
         (status = 409, description = "`generator_exists` with another definition, or retired; `generator_conflict`: another name may give the same strings; `too_many`", body = ProblemBody, content_type = "application/problem+json"),
         ChangeErrors
     ),
@@ -122,7 +122,7 @@ pub(crate) async fn register(
     name: Result<Path<String>, PathRejection>,
     asked: Result<Query<DryRun>, QueryRejection>,
     definition: Sent,
-) -> Result<(StatusCode, Json<Answer>), Problem> {
+) -> Result<(StatusCode, Json<RegisterReply>), Problem> {
     let caller = caller(who, Role::Operator, from)?;
     let DryRun { dry_run } = query(asked)?;
     let name = read_as("name", &super::path(name)?)?;
@@ -136,7 +136,7 @@ async fn registered(
     name: GeneratorName,
     definition: &Definition,
     dry_run: bool,
-) -> Result<(StatusCode, Json<Answer>), Problem> {
+) -> Result<(StatusCode, Json<RegisterReply>), Problem> {
     let namespace = Namespace::define(name, definition);
     let namespace = namespace.and_then(|namespace| namespace.check_new(masters.now()).map(|()| namespace));
     let namespace = Box::new(namespace.map_err(|e| Problem::bad_parameter(e.to_string()))?);
@@ -154,7 +154,7 @@ async fn registered(
     if dry_run {
         let offset = ask::within(masters.settings()).await?.utc_offset.parse().unwrap_or_default();
         let preview = Preview { is_new, ..namespace.preview(&At::keyless(masters.now(), offset)) };
-        return Ok((StatusCode::OK, Json(Answer::WouldBe(Box::new(preview)))));
+        return Ok((StatusCode::OK, Json(RegisterReply::WouldBe(Box::new(preview)))));
     }
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
     let all = ask::within(masters.namespaces()).await?;
@@ -162,13 +162,13 @@ async fn registered(
         |row: &NamespaceRow| (row.namespace.name(), row.namespace.kind()) == (namespace.name(), namespace.kind());
     let row = all.into_iter().find(registered).ok_or(Refusal::Retry)?;
     let warning = row.namespace.used_up_in_a_day();
-    Ok((status, Json(Answer::Is(Box::new(Registered { row, warning })))))
+    Ok((status, Json(RegisterReply::Is(Box::new(Registered { row, warning })))))
 }
 
 /// A name that was registered, or what it would be.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
-pub(crate) enum Answer {
+pub(crate) enum RegisterReply {
     Is(Box<Registered>),
     /// The name as it would be, with `dry_run`.
     WouldBe(Box<Preview>),

@@ -143,11 +143,11 @@ struct Row {
     master: Option<String>,
     address: String,
     session: String,
-    tokens: Vec<Held>,
+    tokens: Vec<AgentToken>,
     report: Option<Reported>,
 }
 
-struct Held {
+struct AgentToken {
     text: String,
     token_type: &'static str,
     href: String,
@@ -175,7 +175,7 @@ struct Left {
 impl Row {
     fn new(row: &AgentRow, page: &PageContext<'_>) -> Self {
         let w = page.w;
-        let held = |held: &crate::agents::HeldRow| Held {
+        let held = |held: &crate::agents::HeldRow| AgentToken {
             text: held.token.clone(),
             token_type: held.token_type,
             href: format!("/leases/{}/{}", held.token_type, held.token),

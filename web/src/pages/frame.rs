@@ -34,7 +34,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Visitor {
 }
 
 /// A way to a page.
-pub(crate) struct Link {
+pub(crate) struct NavLink {
     pub(crate) href: &'static str,
     pub(crate) name: &'static str,
     /// The picture's name in `icons.svg`.
@@ -49,7 +49,7 @@ pub(crate) struct Frame {
     pub(crate) theme: &'static str,
     pub(crate) title: String,
     pub(crate) master: String,
-    pub(crate) links: Vec<Link>,
+    pub(crate) links: Vec<NavLink>,
     pub(crate) who: String,
     pub(crate) role_name: &'static str,
     pub(crate) csrf: String,
@@ -117,8 +117,8 @@ pub(crate) fn role_name(role: Role, w: &'static Words) -> &'static str {
     }
 }
 
-fn links(w: &'static Words, role: Role, what: &What) -> Vec<Link> {
-    let link = |href, name, icon, here| Link { href, name, icon, here };
+fn links(w: &'static Words, role: Role, what: &What) -> Vec<NavLink> {
+    let link = |href, name, icon, here| NavLink { href, name, icon, here };
     let mut links = vec![
         link("/", w.overview, "overview", *what == What::Overview),
         link("/leases", w.leases, "leases", matches!(what, What::Leases(_) | What::Lease(_))),
