@@ -28,7 +28,7 @@ pub struct Timebase {
 
 /// A master's calendar, as it came by an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct ClockSample {
     /// Our operating system's clocks when we asked.
     pub sent: Now,
     /// The same when the answer came.
@@ -50,7 +50,7 @@ pub struct Skew {
     pub disputed: bool,
 }
 
-impl Answer {
+impl ClockSample {
     /// Whether it came soon enough to say anything about the time.
     pub(crate) fn tells(&self) -> bool {
         self.round_trip <= ROUND_TRIP_MAX && self.received.boot >= self.sent.boot
@@ -107,7 +107,7 @@ impl Timebase {
     }
 
     /// How far the operating system's calendar is from the one that the answer came from, if that is too far to mint.
-    pub fn skewed_by(answer: &Answer) -> Option<SpanMs> {
+    pub fn skewed_by(answer: &ClockSample) -> Option<SpanMs> {
         if !answer.tells() {
             return None;
         }
@@ -116,12 +116,12 @@ impl Timebase {
         (off > SKEW_MAX).then_some(off)
     }
 
-    fn is_disputed(answer: &Answer) -> bool {
-        answer.ahead.is_some_and(|ahead| Self::skewed_by(&Answer { wall: answer.wall + ahead, ..*answer }).is_none())
+    fn is_disputed(answer: &ClockSample) -> bool {
+        answer.ahead.is_some_and(|ahead| Self::skewed_by(&ClockSample { wall: answer.wall + ahead, ..*answer }).is_none())
     }
 
     /// Takes a master's time. Gives what it changed, and whether windows have to pass the gates again.
-    pub fn correct(&mut self, answer: &Answer) -> (Heard, bool) {
+    pub fn correct(&mut self, answer: &ClockSample) -> (Heard, bool) {
         let skew_before = self.skew;
         let heard = self.hear(answer);
         let set_back = matches!(heard, Heard::Moved(by) if by < SpanMs(-SET_BACK_MAX.0));
@@ -130,7 +130,7 @@ impl Timebase {
 
     /// Takes a master's time: its calendar stood at `wall` at some moment of the round trip. What that does not
     /// contradict stays as it is; otherwise it is taken to have been the middle.
-    fn hear(&mut self, answer: &Answer) -> Heard {
+    fn hear(&mut self, answer: &ClockSample) -> Heard {
         if !answer.tells() {
             return Heard::TooSlow;
         }
@@ -160,8 +160,8 @@ mod tests {
         Now { wall: WallMs(wall), boot: BootMs(boot) }
     }
 
-    fn answer(sent: Now, received: Now, wall: i64) -> Answer {
-        Answer { sent, received, round_trip: received.boot - sent.boot, wall: WallMs(wall), ahead: None }
+    fn answer(sent: Now, received: Now, wall: i64) -> ClockSample {
+        ClockSample { sent, received, round_trip: received.boot - sent.boot, wall: WallMs(wall), ahead: None }
     }
 
     #[test]
@@ -170,7 +170,7 @@ mod tests {
         for (wall, ahead, disputed) in
             [(-400_000, None, false), (-400_000, Some(400_000), true), (-800_000, Some(400_000), false)]
         {
-            let answer = Answer { ahead: ahead.map(SpanMs), ..answer(os(0, 0), os(0, 0), wall) };
+            let answer = ClockSample { ahead: ahead.map(SpanMs), ..answer(os(0, 0), os(0, 0), wall) };
             time.hear(&answer);
             assert_eq!(time.skew(), Some(Skew { by: SpanMs(-wall), disputed }), "{wall} {ahead:?}");
         }
@@ -250,7 +250,7 @@ mod tests {
             let mut time = Timebase::start(os(a, b));
             time.look(os(c, d), u32::MAX);
             let round_trip = SpanMs(0);
-            time.hear(&Answer { sent: os(e, f), received: os(a, d), round_trip, wall: WallMs(c), ahead: None });
+            time.hear(&ClockSample { sent: os(e, f), received: os(a, d), round_trip, wall: WallMs(c), ahead: None });
         }
     }
 }

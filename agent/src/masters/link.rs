@@ -2,7 +2,7 @@
 
 use super::{AGE_MAX, Lane, Masters, OPEN_LIMIT, lock};
 use crate::minter::Membership;
-use crate::timebase::Answer;
+use crate::timebase::ClockSample;
 use common::clock::Clock;
 use common::parameters::{ClusterId, ClusterParameters};
 use common::rpc::PROTOCOL;
@@ -106,7 +106,7 @@ pub(crate) struct Link {
 #[derive(Clone, Debug)]
 pub(crate) struct Greeting {
     pub(crate) reply: HeartbeatReply,
-    pub(crate) answer: Answer,
+    pub(crate) answer: ClockSample,
 }
 
 impl Link {
@@ -218,7 +218,7 @@ pub(super) async fn greet(
     check(&reply, clock, membership).map_err(|why| failed(address, why))?;
     masters.hear_of_ends(&reply.retired);
     let round_trip = SpanMs(ended.saturating_sub(began));
-    let answer = Answer { sent, received, round_trip, wall: reply.wall, ahead: reply.ahead };
+    let answer = ClockSample { sent, received, round_trip, wall: reply.wall, ahead: reply.ahead };
     Ok(Greeting { reply, answer })
 }
 

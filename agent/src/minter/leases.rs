@@ -4,7 +4,7 @@ use super::{Minter, PATIENCE};
 use crate::engine::Membership;
 use crate::holder::{Confirmation, Leases};
 use crate::refusal::Refusal;
-use crate::timebase::{Answer, Heard};
+use crate::timebase::{ClockSample, Heard};
 use common::calendar::UtcOffset;
 use common::kind::{Reading, TokenText};
 use common::lease::Grant;
@@ -159,7 +159,7 @@ impl Minter {
     }
 
     /// Takes a master's time. Gives what it changed, and whether windows have to pass the gates again.
-    pub fn hear(&self, answer: &Answer) -> (Heard, bool) {
+    pub fn hear(&self, answer: &ClockSample) -> (Heard, bool) {
         let mut time = self.time();
         let heard = time.correct(answer);
         self.offset.store(time.offset(), Ordering::Relaxed);

@@ -186,7 +186,7 @@ async fn a_clock_that_differs_too_much_from_the_masters_is_refused_until_it_agre
     let hear = |off: i64| {
         let now = minter.clock.now();
         let wall = now.wall + SpanMs(off);
-        let (_, regate) = minter.hear(&crate::timebase::Answer {
+        let (_, regate) = minter.hear(&crate::timebase::ClockSample {
             sent: now,
             received: now,
             round_trip: SpanMs(0),
