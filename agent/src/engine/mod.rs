@@ -18,7 +18,7 @@ mod series;
 mod ticks;
 
 pub use published::{Membership, Published};
-pub use segments::Answer;
+pub use segments::SegmentOutcome;
 pub use serials::{Part, Taken, take};
 pub use ticks::{Refilled, TICK_WAIT_MAX, TakenTicks, take_ticks};
 

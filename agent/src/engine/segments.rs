@@ -27,7 +27,7 @@ const ALWAYS: WallMs = WallMs(i64::MAX);
 
 /// What came of a call for a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum SegmentOutcome {
     /// These places.
     Granted(SegmentGrant),
     /// Nothing that helps; it may be asked again.
@@ -73,12 +73,12 @@ impl Engine {
     }
 
     /// What came of a call for a segment. It may be used once [`tend`](Self::tend) has made it durable.
-    pub fn answered(&mut self, at: usize, call: u64, answer: Answer) {
+    pub fn answered(&mut self, at: usize, call: u64, answer: SegmentOutcome) {
         let Ok((_, segments)) = self.segments(at) else { return };
         match answer {
-            Answer::Granted(grant) => segments.granted(call, grant),
-            Answer::Failed => segments.failed(call),
-            Answer::Ended => segments.end(call),
+            SegmentOutcome::Granted(grant) => segments.granted(call, grant),
+            SegmentOutcome::Failed => segments.failed(call),
+            SegmentOutcome::Ended => segments.end(call),
         }
     }
 

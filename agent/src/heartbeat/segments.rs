@@ -5,7 +5,7 @@
 
 use super::PAUSE_MIN;
 use crate::masters::{Ask, CallError, First, Lane, Masters, Preferred};
-use crate::minter::{Answer, Minter, Wanted};
+use crate::minter::{SegmentOutcome, Minter, Wanted};
 use common::namespace::GeneratorName;
 use common::rpc::lease::Refusal as Said;
 use std::collections::BTreeSet;
@@ -71,7 +71,7 @@ impl Segments {
     }
 
     /// Asks all masters, until one grants a segment.
-    async fn round(&self, wanted: &Wanted) -> Result<Answer, String> {
+    async fn round(&self, wanted: &Wanted) -> Result<SegmentOutcome, String> {
         if let Some(wrong) = self.minter.wrong_cluster() {
             return Err(wrong.to_string());
         }
@@ -82,13 +82,13 @@ impl Segments {
             line.request_segment(name.clone(), ask.wanted, ask.seen).await.map(Some)
         });
         let mut none = match asked.await {
-            Ok(grant) => return Ok(Answer::Granted(grant)),
+            Ok(grant) => return Ok(SegmentOutcome::Granted(grant)),
             Err(none) => none,
         };
         let all = none.errors.len();
         none.errors.retain(|e| !matches!(e, CallError::Refused { refusal: Said::AxisEnded { .. }, .. }));
         // What one of them cannot say, it may still have.
-        if none.errors.is_empty() && all > 0 { Ok(Answer::Ended) } else { Err(none.why()) }
+        if none.errors.is_empty() && all > 0 { Ok(SegmentOutcome::Ended) } else { Err(none.why()) }
     }
 
     /// Shows the master in use what was granted here, but for names in `shown`; those that it has compared are added.
@@ -143,5 +143,5 @@ async fn fetch(this: Arc<Segments>, wanted: Wanted) {
         tokio::time::sleep(pause.mul_f64(0.5 + rand::random::<f64>() / 2.0)).await;
         pause = (pause * 2).min(PAUSE_MAX);
     }
-    this.minter.heard(&wanted, Answer::Failed);
+    this.minter.heard(&wanted, SegmentOutcome::Failed);
 }

@@ -1,6 +1,6 @@
 //! For tests: a minter on a serial file of its own, with leases as masters would have granted them.
 
-use super::{Answer, Minter, Wanted};
+use super::{SegmentOutcome, Minter, Wanted};
 use crate::holder::{LeaseView, Leases};
 use crate::refusal::Refusal;
 use crate::serial_file::{self, AfterReboot, Block, Contents, Opened, SerialFileError};
@@ -191,7 +191,7 @@ impl Minter {
                     *place += u64::from(wanted.ask.wanted);
                     let _inside = runtime.enter();
                     minter
-                        .heard(&wanted, Answer::Granted(SegmentGrant { span: Span { from, to: *place }, proof: None }));
+                        .heard(&wanted, SegmentOutcome::Granted(SegmentGrant { span: Span { from, to: *place }, proof: None }));
                 }
             }
         });

@@ -24,7 +24,7 @@ mod strangers;
 mod view;
 mod writer;
 
-pub(crate) use crate::engine::Answer;
+pub(crate) use crate::engine::SegmentOutcome;
 pub use crate::engine::{Membership, RESERVED_PERCENT, RESERVED_PERCENTS};
 pub use crate::holder::Confirmation;
 pub use background::CachedClock;

@@ -23,7 +23,7 @@ async fn give(minter: &Arc<Minter>, n: u32) {
 
 #[test]
 fn an_answer_that_comes_late_does_not_replace_that_of_a_later_call() {
-    let of = |call| (call, Answer::Failed);
+    let of = |call| (call, SegmentOutcome::Failed);
     for (known, new, kept) in [(None, 1, 1), (Some(1), 3, 3), (Some(3), 2, 3)] {
         assert_eq!(segments::later(known.map(of), of(new)).0, kept);
     }

@@ -6,7 +6,7 @@
 use super::series::SerialSeries;
 use super::state::Hands;
 use super::{Minter, PATIENCE};
-use crate::engine::{Answer, Engine, broken};
+use crate::engine::{SegmentOutcome, Engine, broken};
 use crate::refusal::Refusal;
 use crate::segments::Ask;
 use arc_swap::ArcSwapOption;
@@ -29,7 +29,7 @@ pub(super) const LOOK: Duration = Duration::from_millis(1);
 #[derive(Debug, Default)]
 pub(super) struct RefillQueue {
     /// The series for which something is to be done, each with the answer to its call, if there is one: a name has one call under way.
-    due: Mutex<BTreeMap<usize, Option<(u64, Answer)>>>,
+    due: Mutex<BTreeMap<usize, Option<(u64, SegmentOutcome)>>>,
     /// At most one for each series.
     wanted: Mutex<Vec<Wanted>>,
     asked: Notify,
@@ -109,7 +109,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// The answer to the later one of two calls: the earlier one was given up, and its answer, if it came last, is not waited for.
-pub(super) fn later(known: Option<(u64, Answer)>, new: (u64, Answer)) -> (u64, Answer) {
+pub(super) fn later(known: Option<(u64, SegmentOutcome)>, new: (u64, SegmentOutcome)) -> (u64, SegmentOutcome) {
     known.filter(|known| known.0 > new.0).unwrap_or(new)
 }
 
@@ -196,9 +196,9 @@ impl Minter {
     }
 
     /// What came of a call for a segment, or of one round of such calls.
-    pub(crate) fn heard(self: &Arc<Self>, wanted: &Wanted, answer: Answer) {
+    pub(crate) fn heard(self: &Arc<Self>, wanted: &Wanted, answer: SegmentOutcome) {
         let Wanted { series, ask, .. } = wanted;
-        if let (Answer::Granted(grant), Some(series)) = (answer, self.generators.serials(*series)) {
+        if let (SegmentOutcome::Granted(grant), Some(series)) = (answer, self.generators.serials(*series)) {
             self.refills.fetched.fetch_add(1, Ordering::Relaxed);
             self.refills.numbers.fetch_add(grant.span.len(), Ordering::Relaxed);
             if let Some(fetching) = &series.fetching {

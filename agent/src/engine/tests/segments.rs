@@ -1,7 +1,7 @@
 //! Plain numbers: what is written when, and that no window reaches past what was.
 
 use super::*;
-use crate::engine::Answer;
+use crate::engine::SegmentOutcome;
 use crate::segments::HELD_MAX;
 use common::namespace::Definition;
 use common::rpc::ranges::SegmentGrant;
@@ -36,7 +36,7 @@ fn grant(engine: &mut Engine, fake: &mut Fake, from: u64) -> u64 {
     let asks = std::mem::take(&mut fake.asks);
     let [(AT, ask)] = asks[..] else { panic!("{asks:?}") };
     let span = Span { from, to: from + u64::from(ask.wanted) };
-    engine.answered(AT, ask.call, Answer::Granted(SegmentGrant { span, proof: None }));
+    engine.answered(AT, ask.call, SegmentOutcome::Granted(SegmentGrant { span, proof: None }));
     engine.tend(fake, [AT]).unwrap();
     span.to
 }
@@ -76,7 +76,7 @@ fn what_could_not_be_written_is_not_given() {
     let mut engine = engine_with(fake, r#"{"kind":"segment","step":8000}"#);
     assert_eq!(refill(&mut engine, fake, 1), Ok(None));
     let [(AT, ask)] = std::mem::take(&mut fake.asks)[..] else { panic!() };
-    engine.answered(AT, ask.call, Answer::Granted(SegmentGrant { span: Span { from: 1, to: 801 }, proof: None }));
+    engine.answered(AT, ask.call, SegmentOutcome::Granted(SegmentGrant { span: Span { from: 1, to: 801 }, proof: None }));
     fake.fails = Some(full);
     assert_eq!(engine.tend(fake, [AT]).map_err(|e| e.code()), Err(MintCode::SerialFileIo));
     assert!(fake.window.is_empty() && engine.holdings().segments.is_empty());
@@ -142,7 +142,7 @@ fn places_near_the_end_of_all_numbers_are_given_too() {
     let numbers = refill(&mut engine, fake, 10).unwrap().unwrap();
     assert_eq!(numbers, (first..=common::segment::NUMBER_MAX).collect::<Vec<_>>());
     let [(AT, ask)] = std::mem::take(&mut fake.asks)[..] else { panic!() };
-    engine.answered(AT, ask.call, Answer::Ended);
+    engine.answered(AT, ask.call, SegmentOutcome::Ended);
     let refusal = refill(&mut engine, fake, 1).unwrap_err();
     assert_eq!((refusal.code(), refusal.retry_after()), (MintCode::SerialExhausted, None));
 }
@@ -193,7 +193,7 @@ fn add_names(engine: &mut Engine, fake: &mut Fake, names: Range<usize>) -> Vec<u
     }
     for (at, ask) in std::mem::take(&mut fake.asks) {
         let span = Span { from: 1, to: 1 + u64::from(ask.wanted) };
-        engine.answered(at, ask.call, Answer::Granted(SegmentGrant { span, proof: None }));
+        engine.answered(at, ask.call, SegmentOutcome::Granted(SegmentGrant { span, proof: None }));
     }
     added
 }
