@@ -2,7 +2,7 @@
 
 use crate::refusal::Refusal;
 use crate::rpc::Server;
-use crate::sequences::{Answer, Call};
+use crate::sequences::{CallOutcome, Call};
 use common::kind::Kind;
 use common::rpc::mint::{
     BATCH_MAX_LIMIT, KEYS_PER_CALL_MAX, KeyAsked, KeyOutcome, KeyReply, KeysReply, MintCode, Passing, SequenceCall,
@@ -67,7 +67,7 @@ pub(super) fn weight(keys: usize) -> usize {
 }
 
 /// The answer about the one key that there is.
-pub(super) fn of_one(answer: Answer) -> KeyReply {
+pub(super) fn of_one(answer: CallOutcome) -> KeyReply {
     let outcome = answer.outcomes.first().copied().unwrap_or(KeyOutcome::Refused(MintCode::SegmentPending));
     KeyReply { outcome, routes: answer.routes }
 }
@@ -89,7 +89,7 @@ impl Server {
             return Err(Refusal::BadParameter(why));
         }
         keys.iter().try_for_each(|key| self.check_n(call, key.n))?;
-        let Answer { outcomes, routes } = self.keyed(call, keys).await?;
+        let CallOutcome { outcomes, routes } = self.keyed(call, keys).await?;
         Ok(KeysReply { outcomes, routes })
     }
 
@@ -102,7 +102,7 @@ impl Server {
         Err(Refusal::BadParameter(format!("n: {n} is not a number from 1 to {most}")))
     }
 
-    pub(super) async fn keyed(&self, call: &SequenceCall, keys: &[KeyAsked]) -> Result<Answer, Refusal> {
+    pub(super) async fn keyed(&self, call: &SequenceCall, keys: &[KeyAsked]) -> Result<CallOutcome, Refusal> {
         let sequences = self.sequences.as_ref().ok_or_else(|| none(&call.name))?;
         sequences.same_cluster(call.cluster.as_deref().copied())?;
         let name = sequences.name(&call.name, keys.iter().map(|key| key.n).max().unwrap_or(0)).await?;
@@ -111,7 +111,7 @@ impl Server {
             && key.n > 0
             && let Some(first) = sequences.try_next(&name, key.slot, key.n, said)
         {
-            return Ok(Answer { outcomes: vec![KeyOutcome::Given(first)], routes: Vec::new() });
+            return Ok(CallOutcome { outcomes: vec![KeyOutcome::Given(first)], routes: Vec::new() });
         }
         let _waits = self.connected().map(|connected| connected.wait().ok_or(TOO_MANY_WAIT)).transpose()?;
         Ok(sequences.next(&name, keys, said).await)

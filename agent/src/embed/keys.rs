@@ -5,7 +5,7 @@
 
 use super::{MintError, Process};
 use crate::refusal::Refusal;
-use crate::sequences::{Answer, Call, Name, Sequences};
+use crate::sequences::{CallOutcome, Call, Name, Sequences};
 use common::rpc::mint::{KeyAsked, KeyOutcome, MintCode};
 use common::sequence::Slot;
 use std::sync::Arc;
@@ -90,7 +90,7 @@ impl Sequence {
     }
 
     /// Asks on the thread of ours; the caller may be in a runtime of its own, so it waits as for any lock.
-    fn ask(&self, keys: Vec<KeyAsked>) -> Result<Answer, MintError> {
+    fn ask(&self, keys: Vec<KeyAsked>) -> Result<CallOutcome, MintError> {
         self.process.check()?;
         self.sequences.gives(&self.name)?;
         let (done, answer) = std::sync::mpsc::sync_channel(1);

@@ -8,7 +8,7 @@ use super::sequence_body::{self, KEYS_MAX, Shown};
 use super::upload::{self, Unread};
 use super::{Agent, CallerAddress, body};
 use crate::plugin::Caller;
-use crate::sequences::{Answer, Call, Name, Outcome, Sequences};
+use crate::sequences::{CallOutcome, Call, Name, Outcome, Sequences};
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Query, Request, State};
@@ -320,7 +320,7 @@ impl Agent {
         call: Call,
     ) -> Result<(u64, Vec<Route>), Problem> {
         let sequences = self.sequences(name.name().as_str())?;
-        let Answer { outcomes, routes } = Box::pin(sequences.next(name, &[KeyAsked { slot, n }], call)).await;
+        let CallOutcome { outcomes, routes } = Box::pin(sequences.next(name, &[KeyAsked { slot, n }], call)).await;
         match outcomes.first() {
             Some(Outcome::Given(first)) => Ok((*first, routes)),
             Some(Outcome::Refused(code)) => {
@@ -356,7 +356,7 @@ impl Agent {
         let room = || self.room(u32::try_from(keys.len()).unwrap_or(u32::MAX), each).map_err(|e| self.refused(&e));
         // Without memory for its answer a call is refused before anything is given; but whoever waits does not hold it.
         drop(room()?);
-        let Answer { outcomes, routes } = Box::pin(sequences.next(&name, &keys, call)).await;
+        let CallOutcome { outcomes, routes } = Box::pin(sequences.next(&name, &keys, call)).await;
         let room = room()?;
         let first_refused = outcomes.iter().find_map(|outcome| match outcome {
             Outcome::Refused(code) => Some(*code),

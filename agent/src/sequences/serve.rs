@@ -53,7 +53,7 @@ pub type Outcome = KeyOutcome;
 
 /// What came of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct CallOutcome {
     /// One for each key, in the order asked for.
     pub outcomes: Vec<Outcome>,
     /// Routes that the caller may not know, or that it needs.
@@ -163,7 +163,7 @@ impl Sequences {
     }
 
     /// Numbers of keys, each for itself. A key with `n` 0 gets none: the last that may have been given is said.
-    pub(crate) async fn next(&self, name: &Arc<Name>, keys: &[KeyAsked], call: Call) -> Answer {
+    pub(crate) async fn next(&self, name: &Arc<Name>, keys: &[KeyAsked], call: Call) -> CallOutcome {
         add(&self.counts.calls, 1);
         let mut progress = CallState {
             call,
@@ -549,7 +549,7 @@ impl Sequences {
     }
 
     /// The answer, with the routes that belong to it.
-    fn conclude(&self, name: &Name, progress: CallState) -> Answer {
+    fn conclude(&self, name: &Name, progress: CallState) -> CallOutcome {
         let mut misdirected = 0;
         let mut refused = 0;
         let outcomes: Vec<Outcome> = progress
@@ -590,7 +590,7 @@ impl Sequences {
                 None => lock(&name.routes).route(*section),
             });
         }
-        Answer { outcomes, routes }
+        CallOutcome { outcomes, routes }
     }
 
     /// The refusal that a code stands for, worded for the caller.

@@ -104,7 +104,7 @@ impl Agent {
         self.sequences.name(name, 1).await.unwrap().waiting.taken()
     }
 
-    async fn ask(&self, keys: &[(u32, u32)], call: Call) -> Answer {
+    async fn ask(&self, keys: &[(u32, u32)], call: Call) -> CallOutcome {
         let name = self.sequences.name("orders", 1).await.unwrap();
         let keys: Vec<KeyAsked> = keys.iter().map(|(slot, n)| KeyAsked { slot: Slot(*slot), n: *n }).collect();
         self.sequences.next(&name, &keys, call).await
@@ -269,7 +269,7 @@ async fn calls_that_wait_in_vain_keep_none_from_the_sections_that_are_served() {
     for nth in 1..=10 {
         // More than is ever there before it is asked for.
         let many = u32::try_from(3 * STEP).unwrap();
-        let Answer { outcomes, .. } = one.ask(&[(3, many), (KEYS, 1)], Call::default()).await;
+        let CallOutcome { outcomes, .. } = one.ask(&[(3, many), (KEYS, 1)], Call::default()).await;
         assert_eq!(outcomes, [KeyOutcome::Given(nth * 3 * STEP + 1), KeyOutcome::Given(1 + nth)]);
     }
     // Nor does who waits for an agent that is gone.
@@ -289,7 +289,7 @@ async fn a_call_that_waits_takes_a_place_for_each_of_its_keys() {
     let _waiting: Vec<_> = std::iter::from_fn(enter).collect();
     let keys: Vec<_> = (0..8_000).map(|slot| (slot, 1)).collect();
     masters.with(|state| state.mute = true);
-    let Answer { outcomes, .. } = agent.ask(&keys, Call::default()).await;
+    let CallOutcome { outcomes, .. } = agent.ask(&keys, Call::default()).await;
     assert_eq!(outcomes, vec![KeyOutcome::Refused(MintCode::Overloaded); 8_000]);
 }
 
@@ -357,7 +357,7 @@ async fn a_call_is_passed_on_once_or_comes_back_with_the_route() {
     masters.give(0..1, first);
     assert_eq!(two.next(3).await, Ok(1), "passed on");
     let routed = Call { g: Some(Generation(0)), ..Call::default() };
-    let Answer { outcomes, routes } = two.ask(&[(3, 2)], routed).await;
+    let CallOutcome { outcomes, routes } = two.ask(&[(3, 2)], routed).await;
     assert_eq!(outcomes, [KeyOutcome::Given(2)]);
     let [route] = &routes[..] else { panic!("{routes:?}") };
     assert_eq!((route.from, route.g, &route.address), (Section(0), Generation(1), &one.sequences.settings.address));
@@ -482,7 +482,7 @@ async fn keys_of_two_agents_come_in_the_order_asked_for() {
     masters.give(500..1_000, second);
     let keys: Vec<(u32, u32)> = (0..10_000u32).map(|at| ((at * 7_919) % 10_000, 1 + at % 3)).collect();
     for (round, agent) in [&one, &two].into_iter().enumerate() {
-        let Answer { outcomes, .. } = agent.ask(&keys, Call::default()).await;
+        let CallOutcome { outcomes, .. } = agent.ask(&keys, Call::default()).await;
         let expected = keys.iter().map(|(_, n)| KeyOutcome::Given(1 + u64::from(*n) * round as u64));
         assert_eq!(outcomes, expected.collect::<Vec<_>>());
     }
@@ -562,7 +562,7 @@ async fn memory_is_bounded_and_what_is_forgotten_jumps() {
     let first = masters.session(0).await;
     masters.give(0..150, first);
     let keys: Vec<(u32, u32)> = (0..90).map(|section| (section * KEYS, 1)).collect();
-    let Answer { outcomes, .. } = agent.ask(&keys, Call::default()).await;
+    let CallOutcome { outcomes, .. } = agent.ask(&keys, Call::default()).await;
     assert_eq!(outcomes, vec![KeyOutcome::Given(1); 90]);
     agent.sequences.make_room();
     let view = agent.sequences.view();
