@@ -5,7 +5,7 @@ use super::problem::Problem;
 use super::{Agent, body};
 use crate::holder::LeaseView;
 use crate::metrics::page;
-use crate::minter::{Entry, GeneratorView, Place};
+use crate::minter::{Entry, GeneratorView, NumberSource};
 use crate::serial_file::StartKind;
 use crate::years::{layout_ends, signed_end};
 use axum::extract::rejection::PathRejection;
@@ -89,7 +89,7 @@ fn all_generators(agent: &Agent, views: &[GeneratorView]) -> Vec<Value> {
         }))
     };
     let shown =
-        |name: &Entry| (name.is_unused() || name.place() == Some(Place::Keys)).then(|| Arc::clone(&name.namespace));
+        |name: &Entry| (name.is_unused() || name.place() == Some(NumberSource::Keys)).then(|| Arc::clone(&name.namespace));
     let names = agent.minter.names.all(shown);
     let plain = names.iter().filter(|name| name.sequences().is_none()).map(|name| GeneratorView::of_unused(name));
     let minted = views.iter().cloned().chain(plain).filter_map(|view| serde_json::to_value(view).ok());

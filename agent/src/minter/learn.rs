@@ -1,7 +1,7 @@
 //! Taking in the masters' word on names: they are served from then on, or no more.
 
 use super::generator::Generator;
-use super::names::{Ended, Entry, LocalState, Place, Step};
+use super::names::{Ended, Entry, LocalState, NumberSource, Step};
 use super::series::Series;
 use super::state::State;
 use super::writer::Writer;
@@ -41,7 +41,7 @@ impl Minter {
                     Err(Refusal::GeneratorConflict { .. }) => LocalState::Ended(Ended::Contradicted, None),
                     Err(why) => LocalState::Unservable(why),
                 };
-                let is_keyed = local == LocalState::Served(Place::Keys);
+                let is_keyed = local == LocalState::Served(NumberSource::Keys);
                 self.note(Entry::new(word, local));
                 if is_keyed {
                     self.keyed_learned.notify_waiters();
@@ -74,7 +74,7 @@ impl Minter {
     }
 
     /// Has a place made that a name's numbers come from.
-    fn serve(&self, state: &mut State, namespace: &Namespace, writer: Option<Writer>) -> Result<Place, Refusal> {
+    fn serve(&self, state: &mut State, namespace: &Namespace, writer: Option<Writer>) -> Result<NumberSource, Refusal> {
         let (kind, name) = (namespace.kind(), namespace.name());
         let shares = namespace.shares_serials();
         let is_new = self.names.look(name.as_str(), |_| ()).is_none();
@@ -83,7 +83,7 @@ impl Minter {
         }
         if namespace.sequences().is_some() {
             return match namespace.plugins() {
-                [] => Ok(Place::Keys),
+                [] => Ok(NumberSource::Keys),
                 _ => Err(Refusal::BadParameter("this version has no plugins for sequences".to_owned())),
             };
         }
@@ -104,7 +104,7 @@ impl Minter {
             let added = self.generators.add(&mut state.engine, &self.axes, namespace, chain, writer);
             added.map_err(|_| Refusal::GeneratorConflict { name: name.clone() })?
         };
-        Ok(Place::Generator(slot))
+        Ok(NumberSource::Generator(slot))
     }
 
     /// No more IDs by this name, however their caller came to it.
@@ -126,7 +126,7 @@ impl Minter {
         // The reason before the flag, for whoever sees the flag; and that before the window closes: whoever takes something of a window
         // that was opened after it sees it.
         self.note(entry);
-        if let Some(Place::Generator(at)) = served
+        if let Some(NumberSource::Generator(at)) = served
             && let Some(generator) = self.generators.at(at)
         {
             self.end_generator(state, generator);
@@ -171,8 +171,8 @@ impl Minter {
     /// [`Refusal::UnknownGenerator`], [`Refusal::GeneratorConflict`], [`Refusal::GeneratorRetired`].
     pub fn keyed(&self, name: &str) -> Result<Arc<Namespace>, Refusal> {
         let of = |known: &Arc<Entry>| match known.source()? {
-            Some(Place::Keys) => Ok(Some(Arc::clone(&known.namespace))),
-            Some(Place::Generator(_)) | None => Ok(None),
+            Some(NumberSource::Keys) => Ok(Some(Arc::clone(&known.namespace))),
+            Some(NumberSource::Generator(_)) | None => Ok(None),
         };
         let found = self.names.look(name, of).transpose()?.flatten();
         found.ok_or_else(|| Refusal::unknown(Kind::Sequence, name))

@@ -31,7 +31,7 @@ pub use background::CachedClock;
 pub use count::NameTotal;
 pub use generator::Generator;
 pub(crate) use give::{Leaves, Minted};
-pub(crate) use names::{Entry, LocalState, Names, Place, Step};
+pub(crate) use names::{Entry, LocalState, Names, NumberSource, Step};
 pub(crate) use segments::Wanted;
 pub use segments::{SegmentCounters, SegmentInUse};
 pub(crate) use series::{Block, SerialSeries, Series, TickSeries};
@@ -147,7 +147,7 @@ impl Minter {
             let writer = Writer::of(&namespace, Secrets::NONE, Strategies::NONE);
             let known = Arc::new(namespace.clone());
             let at = generators.add(&mut engine, &axes, namespace, None, writer)?;
-            names.serve(known, Place::Generator(at));
+            names.serve(known, NumberSource::Generator(at));
         }
         let time = Timebase::start(clock.now());
         let published = engine.published().clone();
@@ -238,8 +238,8 @@ impl Minter {
     pub fn generator(&self, kind: Kind, name: &str) -> Result<&Arc<Generator>, Refusal> {
         let name = if kind.spec().definition.is_some() { name } else { GeneratorName::DEFAULT };
         let found = match self.names.look(name, |known| known.source()).transpose()? {
-            Some(Some(Place::Generator(slot))) => self.generators.at(slot).filter(|it| it.kind() == kind),
-            Some(Some(Place::Keys) | None) => None,
+            Some(Some(NumberSource::Generator(slot))) => self.generators.at(slot).filter(|it| it.kind() == kind),
+            Some(Some(NumberSource::Keys) | None) => None,
             None => self.generators.default(kind).filter(|_| name == GeneratorName::DEFAULT),
         };
         found.ok_or_else(|| Refusal::unknown(kind, name))

@@ -16,7 +16,7 @@ const PARTS: usize = 256;
 
 /// The place that a name's numbers come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum NumberSource {
     /// The generator in that slot.
     Generator(usize),
     /// Counters of keys, which need neither the serial file nor a lease; `sequences` gives their numbers, in the program.
@@ -38,11 +38,11 @@ pub(crate) enum LocalState {
     /// Nobody has given an ID by it yet.
     Unused,
     /// Numbers are given by it.
-    Served(Place),
+    Served(NumberSource),
     /// A name in use that cannot be served here.
     Unservable(Refusal),
     /// No numbers are given by it any more; the place that they came from.
-    Ended(Ended, Option<Place>),
+    Ended(Ended, Option<NumberSource>),
 }
 
 /// The change that a word of the masters makes.
@@ -83,7 +83,7 @@ impl Entry {
     }
 
     /// The place that its numbers come from, or came from.
-    pub(crate) fn place(&self) -> Option<Place> {
+    pub(crate) fn place(&self) -> Option<NumberSource> {
         match self.local {
             LocalState::Served(place) => Some(place),
             LocalState::Ended(_, served) => served,
@@ -103,7 +103,7 @@ impl Entry {
     }
 
     /// The place that its numbers come from, if they are given.
-    pub(super) fn source(&self) -> Result<Option<Place>, Refusal> {
+    pub(super) fn source(&self) -> Result<Option<NumberSource>, Refusal> {
         self.refusal().map_or_else(|| Ok(self.place()), Err)
     }
 
@@ -261,7 +261,7 @@ impl Names {
     }
 
     /// Notes a name that is served before masters say anything.
-    pub(super) fn serve(&self, namespace: Arc<Namespace>, place: Place) {
+    pub(super) fn serve(&self, namespace: Arc<Namespace>, place: NumberSource) {
         let name = namespace.name().clone();
         if !name.is_default() {
             self.change(&name, |_| Some(Entry { namespace, proof: None, local: LocalState::Served(place) }));
@@ -319,11 +319,11 @@ mod tests {
         const SAME: &str = r#"{"kind":"uniq64"}"#;
         const AS_GOOD: &str = r#"{"kind":"uniq64","step":2000}"#;
         const OTHER: &str = r#"{"kind":"layout","layout":"snowflake"}"#;
-        let served = Some(Place::Generator(3));
+        let served = Some(NumberSource::Generator(3));
         let states = [
             ("unknown", None, true),
             ("unused", Some(LocalState::Unused), true),
-            ("served", Some(LocalState::Served(Place::Keys)), true),
+            ("served", Some(LocalState::Served(NumberSource::Keys)), true),
             ("unservable", Some(LocalState::Unservable(Refusal::Overloaded("full"))), true),
             ("contradicted", Some(LocalState::Ended(Ended::Contradicted, served)), true),
             ("never served", Some(LocalState::Ended(Ended::Contradicted, None)), true),
@@ -370,7 +370,7 @@ mod tests {
             let name = of(n).namespace.name().clone();
             names.change(&name, |known| match n % 4 {
                 0 => None,
-                1 => known.map(|known| Entry { local: LocalState::Served(Place::Generator(n)), ..known.clone() }),
+                1 => known.map(|known| Entry { local: LocalState::Served(NumberSource::Generator(n)), ..known.clone() }),
                 2 => known.map(|known| Entry { local: LocalState::Ended(Ended::Contradicted, None), ..known.clone() }),
                 _ => known.cloned(),
             });

@@ -2,7 +2,7 @@
 //! somebody has looked.
 
 use super::Minter;
-use super::names::{Entry, Place};
+use super::names::{Entry, NumberSource};
 use crate::refusal::Refusal;
 use common::parameters::ClusterId;
 use std::sync::{Arc, PoisonError};
@@ -102,7 +102,7 @@ impl Minter {
     /// # Errors
     /// Why not. Its sections belong to somebody who can.
     pub(crate) fn may_give_sections(&self) -> Result<(), Refusal> {
-        self.may_give(|name| name.place() == Some(Place::Keys))
+        self.may_give(|name| name.place() == Some(NumberSource::Keys))
     }
 
     /// Tells whether anything of these names can be given, as far as that depends on more than a lease.

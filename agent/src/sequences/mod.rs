@@ -28,7 +28,7 @@ pub use serve::{CallOutcome, Call, Outcome};
 
 use crate::catalog::Catalog;
 use crate::masters::Masters;
-use crate::minter::{Minter, Place};
+use crate::minter::{Minter, NumberSource};
 use crate::plugin::Shares;
 use crate::refusal::Refusal;
 use crate::sequence::Allocator;
@@ -279,7 +279,7 @@ impl Sequences {
     fn is_needed(&self) -> bool {
         let is_served = |one: &SequenceDefinition| self.serves_set(one.set());
         let names = &self.minter.names;
-        names.any(|name| name.place() == Some(Place::Keys) && name.namespace.sequences().is_some_and(is_served))
+        names.any(|name| name.place() == Some(NumberSource::Keys) && name.namespace.sequences().is_some_and(is_served))
     }
 
     /// Sections are about to be served: others have to reach this agent then. Said once.
