@@ -3,7 +3,7 @@
 use super::counts::add;
 use super::forward::NotPassed;
 use super::name::{Entry, Name, ownership};
-use super::waiting::{Place, WaitsFor};
+use super::waiting::{WaitPermit, WaitsFor};
 use super::{Sequences, lock};
 use crate::plugin::{Caller, Holder};
 use crate::refusal::Refusal;
@@ -175,7 +175,7 @@ impl Sequences {
             hops: 0,
         };
         let began = Instant::now();
-        let mut place: Option<Place<'_>> = None;
+        let mut place: Option<WaitPermit<'_>> = None;
         for round in 0_u64.. {
             // It may have been retired while it was waited, or another agent asked.
             if round > 0

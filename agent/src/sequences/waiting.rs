@@ -79,12 +79,12 @@ pub(super) struct Rooms {
 }
 
 /// A call's places, until it is dropped.
-pub(super) struct Place<'a> {
+pub(super) struct WaitPermit<'a> {
     serves: WaitsFor,
     _permits: [[SemaphorePermit<'a>; 2]; 2],
 }
 
-impl Place<'_> {
+impl WaitPermit<'_> {
     /// Whether a call that waits for that may keep it.
     pub(super) fn is_for(&self, waits_for: WaitsFor) -> bool {
         self.serves == WaitsFor::Sections || waits_for == WaitsFor::Bounds
@@ -121,10 +121,10 @@ impl Rooms {
     }
 
     /// Places for a call with so many keys of the name whose rooms are `its`; `None` if there are none left.
-    pub(super) fn enter<'a>(&'a self, its: &'a Self, waits_for: WaitsFor, keys: usize) -> Option<Place<'a>> {
+    pub(super) fn enter<'a>(&'a self, its: &'a Self, waits_for: WaitsFor, keys: usize) -> Option<WaitPermit<'a>> {
         let enter = |serves| {
             let permits = [its.room(serves).enter(keys)?, self.room(serves).enter(keys)?];
-            Some(Place { serves, _permits: permits })
+            Some(WaitPermit { serves, _permits: permits })
         };
         // Where those for bounds are taken, a master does not answer, and the wait is a long one.
         enter(waits_for).or_else(|| enter(WaitsFor::Sections).filter(|_| waits_for == WaitsFor::Bounds))
@@ -135,7 +135,7 @@ impl Rooms {
 mod tests {
     use super::*;
 
-    fn taken<'a>(all: &'a Rooms, its: &'a Rooms, waits_for: WaitsFor, keys: usize) -> Vec<Place<'a>> {
+    fn taken<'a>(all: &'a Rooms, its: &'a Rooms, waits_for: WaitsFor, keys: usize) -> Vec<WaitPermit<'a>> {
         std::iter::from_fn(|| all.enter(its, waits_for, keys)).collect()
     }
 
