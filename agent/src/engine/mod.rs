@@ -19,7 +19,7 @@ mod ticks;
 
 pub use published::{Membership, Published};
 pub use segments::SegmentOutcome;
-pub use serials::{Part, Taken, take};
+pub use serials::{Part, TakenSerials, take};
 pub use ticks::{Refilled, TICK_WAIT_MAX, TakenTicks, take_ticks};
 
 use crate::gate::{Layout, Prefix};

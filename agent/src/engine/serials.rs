@@ -43,7 +43,7 @@ impl Part {
 
 /// What an open window gave.
 #[derive(Debug)]
-pub enum Taken {
+pub enum TakenSerials {
     /// All that was asked for; `half_used`: it is time to [`reserve`](Engine::reserve) more.
     All {
         /// The IDs.
@@ -61,14 +61,14 @@ pub enum Taken {
 
 /// `n` IDs of an open window; the short way to an ID.
 #[inline]
-pub fn take(window: &Window<Prefix>, n: u32, wall: WallMs) -> Taken {
+pub fn take(window: &Window<Prefix>, n: u32, wall: WallMs) -> TakenSerials {
     match window.take(n, wall) {
         Take::All { start, half_used } => {
-            Taken::All { run: Run { prefix: window.prefix.clone(), start, len: n }, half_used }
+            TakenSerials::All { run: Run { prefix: window.prefix.clone(), start, len: n }, half_used }
         }
-        Take::Some(serials) => Taken::Some(Part { prefix: window.prefix.clone(), bucket: window.bucket, serials }),
-        Take::None => Taken::None,
-        Take::Closed => Taken::Closed,
+        Take::Some(serials) => TakenSerials::Some(Part { prefix: window.prefix.clone(), bucket: window.bucket, serials }),
+        Take::None => TakenSerials::None,
+        Take::Closed => TakenSerials::Closed,
     }
 }
 

@@ -232,7 +232,7 @@ fn what_is_seen_of_a_series_is_what_its_bucket_still_has() {
     assert_eq!((view.next, view.capacity_left), (3, HOUR - 3), "what is lent to the window was given to nobody");
     let later = engine.serial_view(0, NOON + SpanMs(HOUR_MS), step - 3).unwrap();
     assert_eq!((later.next, later.capacity_left), (3, HOUR), "the next hour has nothing of it");
-    let Taken::Some(part) = take(&fake.window, u32::MAX, NOON) else { panic!("more than the window has") };
+    let TakenSerials::Some(part) = take(&fake.window, u32::MAX, NOON) else { panic!("more than the window has") };
     assert_eq!((part.len(), part.is_empty()), (step - 3, false));
 }
 
@@ -373,7 +373,7 @@ fn what_a_request_took_of_the_window_before_counts_towards_what_it_gets() {
     let fake = &mut Fake::new();
     let mut engine = with_a_lease(fake);
     engine.refill(fake, 0, None, 3).unwrap();
-    let Taken::Some(part) = take(&fake.window, u32::MAX, NOON) else { panic!("more than the window has") };
+    let TakenSerials::Some(part) = take(&fake.window, u32::MAX, NOON) else { panic!("more than the window has") };
     let len = u32::try_from(part.len()).unwrap();
     // Somebody else comes first and is given what lies above, so it cannot be put back.
     let others = engine.refill(fake, 0, None, 2).unwrap();

@@ -5,7 +5,7 @@
 
 use super::segments::LOOK;
 use super::{Generator, Minter, PATIENCE, SerialSeries, Series, TickSeries, Turn};
-use crate::engine::{Part, RESTART_WAIT_MAX, Refilled, Taken, TakenTicks, broken, take, take_ticks};
+use crate::engine::{Part, RESTART_WAIT_MAX, Refilled, TakenSerials, TakenTicks, broken, take, take_ticks};
 use crate::plugin::{By, Caller, Holder};
 use crate::refusal::Refusal;
 use crate::run::{Run, Runs};
@@ -221,19 +221,19 @@ impl Minter {
                 self.count_share(uncounted, series, (window.bucket, left), n)?;
             }
             match take(&window, n, self.wall_coarse()) {
-                Taken::All { run, half_used } => {
+                TakenSerials::All { run, half_used } => {
                     if half_used {
                         self.reserve_soon(series);
                     }
                     return Ok(Fast::All(run));
                 }
-                Taken::Some(part) => {
+                TakenSerials::Some(part) => {
                     // The request that wants more is not answered yet.
                     series.take_off(part.len());
                     return Ok(Fast::Some(part));
                 }
-                Taken::None => return Ok(Fast::None),
-                Taken::Closed => std::hint::spin_loop(),
+                TakenSerials::None => return Ok(Fast::None),
+                TakenSerials::Closed => std::hint::spin_loop(),
             }
         }
         Ok(Fast::None)

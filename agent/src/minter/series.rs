@@ -3,7 +3,7 @@
 use super::count::Tally;
 use super::registry::{Axes, AxisWindow};
 use super::segments::Fetching;
-use crate::engine::{Engine, Taken, TakenTicks, take, take_ticks};
+use crate::engine::{Engine, TakenSerials, TakenTicks, take, take_ticks};
 use crate::gate::{Layout, Prefix};
 use crate::run::Run;
 use crate::ticks::Reach;
@@ -112,9 +112,9 @@ impl Series {
                 let window = series.window();
                 let n = u32::try_from(window.left() / WINDOW_PARTS).unwrap_or(u32::MAX).clamp(1, n);
                 let (run, half_used) = match take(&window, n, wall) {
-                    Taken::All { run, half_used } => (run, half_used),
-                    Taken::Some(last) => (last.into(), false),
-                    Taken::None | Taken::Closed => return None,
+                    TakenSerials::All { run, half_used } => (run, half_used),
+                    TakenSerials::Some(last) => (last.into(), false),
+                    TakenSerials::None | TakenSerials::Closed => return None,
                 };
                 Some(Block { run, over: window.valid_until(), half_used })
             }

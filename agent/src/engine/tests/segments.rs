@@ -118,7 +118,7 @@ fn parts_of_windows_are_used_and_never_twice() {
     refill(&mut engine, fake, 1).unwrap();
     grant(&mut engine, fake, 1);
     assert_eq!(open(fake), 1..11);
-    let Taken::Some(part) = take(&fake.window, 15, fake.wall) else { panic!() };
+    let TakenSerials::Some(part) = take(&fake.window, 15, fake.wall) else { panic!() };
     // Another call is served meanwhile, so the part is its taker's.
     let other = refill(&mut engine, fake, 2).unwrap().unwrap();
     let Refilled::Runs(runs) = engine.refill_segment(fake, AT, Some(part), 15).unwrap() else { panic!() };
@@ -127,7 +127,7 @@ fn parts_of_windows_are_used_and_never_twice() {
     assert!(own.iter().all(|number| !other.contains(number)), "{own:?} {other:?}");
     // What has to wait for a segment keeps its part.
     let left = open(fake);
-    let Taken::Some(part) = take(&fake.window, 70, fake.wall) else { panic!("{left:?}") };
+    let TakenSerials::Some(part) = take(&fake.window, 70, fake.wall) else { panic!("{left:?}") };
     assert!(matches!(engine.refill_segment(fake, AT, Some(part), 70), Ok(Refilled::Pending(None))));
     assert_eq!(open(fake), left, "given back");
 }

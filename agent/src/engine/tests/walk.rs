@@ -168,9 +168,9 @@ impl Machine {
 impl Machine {
     fn mint_serials(&mut self, engine: &mut Engine, at: usize, n: u32) -> Option<Runs> {
         let part = match take(&self.serials[at], n, self.wall) {
-            Taken::All { run, .. } => return Some(run.into()),
-            Taken::Some(part) => Some(part),
-            Taken::None | Taken::Closed => None,
+            TakenSerials::All { run, .. } => return Some(run.into()),
+            TakenSerials::Some(part) => Some(part),
+            TakenSerials::None | TakenSerials::Closed => None,
         };
         engine.refill(self, at, part, n).ok()
     }
