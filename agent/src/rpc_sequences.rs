@@ -2,7 +2,7 @@
 
 use crate::refusal::Refusal;
 use crate::rpc::Server;
-use crate::sequences::{CallOutcome, Call};
+use crate::sequences::{Call, CallOutcome};
 use common::kind::Kind;
 use common::rpc::mint::{
     BATCH_MAX_LIMIT, KEYS_PER_CALL_MAX, KeyAsked, KeyOutcome, KeyReply, KeysReply, MintCode, Passing, SequenceCall,

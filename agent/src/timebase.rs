@@ -117,7 +117,9 @@ impl Timebase {
     }
 
     fn is_disputed(answer: &ClockSample) -> bool {
-        answer.ahead.is_some_and(|ahead| Self::skewed_by(&ClockSample { wall: answer.wall + ahead, ..*answer }).is_none())
+        answer
+            .ahead
+            .is_some_and(|ahead| Self::skewed_by(&ClockSample { wall: answer.wall + ahead, ..*answer }).is_none())
     }
 
     /// Takes a master's time. Gives what it changed, and whether windows have to pass the gates again.

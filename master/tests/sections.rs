@@ -34,14 +34,14 @@ fn holds(plan: Plan) {
     assert!(given > 10 * seeds, "only {given} numbers in {seeds} runs: nothing was tried");
 }
 
-/// Something goes wrong in one of the runs, and it is this.
-fn broken(plan: Plan) -> String {
-    let found = (0..HUNTED).find_map(|seed| run(seed, plan).err());
+/// What goes wrong first in one of the runs from the seed `first` on, which is one that is known to find it.
+fn broken(first: u64, plan: Plan) -> String {
+    let found = (first..first + HUNTED).find_map(|seed| run(seed, plan).err());
     found.unwrap_or_else(|| panic!("nothing goes wrong with {:?}", plan.bent))
 }
 
-fn breaks(plan: Plan, what: &str) {
-    let found = broken(plan);
+fn breaks(first: u64, plan: Plan, what: &str) {
+    let found = broken(first, plan);
     assert!(found.contains(what), "{found}");
 }
 
@@ -79,48 +79,52 @@ fn numbers_come_once_whatever_clocks_do() {
 
 #[test]
 fn without_the_wait_of_the_next_owner_the_order_is_lost() {
-    breaks(Plan { bent: Some(Bent::NoWait), ..Plan::default() }, "order");
+    breaks(102, Plan { bent: Some(Bent::NoWait), ..Plan::default() }, "order");
 }
 
 #[test]
 fn without_the_larger_bound_in_confirmations_a_number_comes_twice() {
-    breaks(Plan { bent: Some(Bent::ConfirmWithoutBound), any_clock: true, ordered: false, ..Plan::default() }, "twice");
+    breaks(
+        10_077,
+        Plan { bent: Some(Bent::ConfirmWithoutBound), any_clock: true, ordered: false, ..Plan::default() },
+        "twice",
+    );
 }
 
 #[test]
 fn without_durable_raises_a_number_comes_twice_or_above_every_bound() {
-    let found = broken(Plan { bent: Some(Bent::RaiseNotDurable), ordered: false, ..Plan::default() });
+    let found = broken(0, Plan { bent: Some(Bent::RaiseNotDurable), ordered: false, ..Plan::default() });
     assert!(found.contains("twice") || found.contains("above every bound"), "{found}");
 }
 
 #[test]
 fn without_durable_proposals_the_order_is_lost() {
-    let found = broken(Plan { bent: Some(Bent::PrepNotDurable), ..Plan::default() });
+    let found = broken(2_064, Plan { bent: Some(Bent::PrepNotDurable), ..Plan::default() });
     assert!(found.contains("order") || found.contains("twice"), "{found}");
 }
 
 #[test]
 fn where_sent_counts_as_held_a_lost_master_has_raised_too_far() {
     let plan = Plan { replaced: true, any_clock: true, ordered: false, ..Plan::default() };
-    breaks(Plan { bent: Some(Bent::SentCountsAsHeld), ..plan }, "twice");
+    breaks(91, Plan { bent: Some(Bent::SentCountsAsHeld), ..plan }, "twice");
 }
 
 #[test]
 fn without_the_allowance_at_a_loss_a_number_comes_twice() {
     let plan = Plan { replaced: true, any_clock: true, ordered: false, ..Plan::default() };
-    breaks(Plan { bent: Some(Bent::NothingAddedAtALoss), ..plan }, "twice");
+    breaks(64, Plan { bent: Some(Bent::NothingAddedAtALoss), ..plan }, "twice");
 }
 
 #[test]
 fn where_a_disk_that_is_put_back_is_believed_a_number_comes_twice() {
     let plan = Plan { put_back: true, ordered: false, ..Plan::default() };
-    breaks(Plan { bent: Some(Bent::PutBackIsBelieved), ..plan }, "twice");
+    breaks(3_314, Plan { bent: Some(Bent::PutBackIsBelieved), ..plan }, "twice");
 }
 
 #[test]
 fn without_the_allowance_after_a_meeting_a_number_comes_twice() {
     let plan = Plan { put_back: true, any_clock: true, ordered: false, ..Plan::default() };
-    breaks(Plan { bent: Some(Bent::NothingAddedAtAMeeting), ..plan }, "twice");
+    breaks(134, Plan { bent: Some(Bent::NothingAddedAtAMeeting), ..plan }, "twice");
 }
 
 /// Segments with all that befalls masters: every place of the axis is granted once.
@@ -158,11 +162,11 @@ const SEGMENTS: Plan = Plan {
 
 #[test]
 fn without_a_durable_cursor_places_are_granted_twice() {
-    breaks(Plan { bent: Some(Bent::CursorNotDurable), ..SEGMENTS }, "granted twice");
+    breaks(0, Plan { bent: Some(Bent::CursorNotDurable), ..SEGMENTS }, "granted twice");
 }
 
 #[test]
 fn where_a_disk_that_is_put_back_goes_on_with_its_run_places_are_granted_twice() {
     let plan = Plan { replaced: false, ..SEGMENTS };
-    breaks(Plan { bent: Some(Bent::PutBackIsBelieved), ..plan }, "twice");
+    breaks(0, Plan { bent: Some(Bent::PutBackIsBelieved), ..plan }, "twice");
 }

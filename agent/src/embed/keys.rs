@@ -5,7 +5,7 @@
 
 use super::{MintError, Process};
 use crate::refusal::Refusal;
-use crate::sequences::{CallOutcome, Call, Name, Sequences};
+use crate::sequences::{Call, CallOutcome, Name, Sequences};
 use common::rpc::mint::{KeyAsked, KeyOutcome, MintCode};
 use common::sequence::Slot;
 use std::sync::Arc;

@@ -66,7 +66,9 @@ pub fn take(window: &Window<Prefix>, n: u32, wall: WallMs) -> TakenSerials {
         Take::All { start, half_used } => {
             TakenSerials::All { run: Run { prefix: window.prefix.clone(), start, len: n }, half_used }
         }
-        Take::Some(serials) => TakenSerials::Some(Part { prefix: window.prefix.clone(), bucket: window.bucket, serials }),
+        Take::Some(serials) => {
+            TakenSerials::Some(Part { prefix: window.prefix.clone(), bucket: window.bucket, serials })
+        }
         Take::None => TakenSerials::None,
         Take::Closed => TakenSerials::Closed,
     }

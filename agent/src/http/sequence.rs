@@ -8,7 +8,7 @@ use super::sequence_body::{self, KEYS_MAX, Shown};
 use super::upload::{self, Unread};
 use super::{Agent, CallerAddress, body};
 use crate::plugin::Caller;
-use crate::sequences::{CallOutcome, Call, Name, Outcome, Sequences};
+use crate::sequences::{Call, CallOutcome, Name, Outcome, Sequences};
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Query, Request, State};

@@ -88,8 +88,9 @@ fn all_generators(agent: &Agent, views: &[GeneratorView]) -> Vec<Value> {
             },
         }))
     };
-    let shown =
-        |name: &Entry| (name.is_unused() || name.place() == Some(NumberSource::Keys)).then(|| Arc::clone(&name.namespace));
+    let shown = |name: &Entry| {
+        (name.is_unused() || name.place() == Some(NumberSource::Keys)).then(|| Arc::clone(&name.namespace))
+    };
     let names = agent.minter.names.all(shown);
     let plain = names.iter().filter(|name| name.sequences().is_none()).map(|name| GeneratorView::of_unused(name));
     let minted = views.iter().cloned().chain(plain).filter_map(|view| serde_json::to_value(view).ok());

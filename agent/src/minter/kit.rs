@@ -1,6 +1,6 @@
 //! For tests: a minter on a serial file of its own, with leases as masters would have granted them.
 
-use super::{SegmentOutcome, Minter, Wanted};
+use super::{Minter, SegmentOutcome, Wanted};
 use crate::holder::{LeaseView, Leases};
 use crate::refusal::Refusal;
 use crate::serial_file::{self, AfterReboot, Block, Contents, Opened, SerialFileError};
@@ -190,8 +190,10 @@ impl Minter {
                     let from = *place;
                     *place += u64::from(wanted.ask.wanted);
                     let _inside = runtime.enter();
-                    minter
-                        .heard(&wanted, SegmentOutcome::Granted(SegmentGrant { span: Span { from, to: *place }, proof: None }));
+                    minter.heard(
+                        &wanted,
+                        SegmentOutcome::Granted(SegmentGrant { span: Span { from, to: *place }, proof: None }),
+                    );
                 }
             }
         });

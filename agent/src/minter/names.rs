@@ -370,7 +370,9 @@ mod tests {
             let name = of(n).namespace.name().clone();
             names.change(&name, |known| match n % 4 {
                 0 => None,
-                1 => known.map(|known| Entry { local: LocalState::Served(NumberSource::Generator(n)), ..known.clone() }),
+                1 => {
+                    known.map(|known| Entry { local: LocalState::Served(NumberSource::Generator(n)), ..known.clone() })
+                }
                 2 => known.map(|known| Entry { local: LocalState::Ended(Ended::Contradicted, None), ..known.clone() }),
                 _ => known.cloned(),
             });

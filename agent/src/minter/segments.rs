@@ -6,7 +6,7 @@
 use super::series::SerialSeries;
 use super::state::Hands;
 use super::{Minter, PATIENCE};
-use crate::engine::{SegmentOutcome, Engine, broken};
+use crate::engine::{Engine, SegmentOutcome, broken};
 use crate::refusal::Refusal;
 use crate::segments::Ask;
 use arc_swap::ArcSwapOption;

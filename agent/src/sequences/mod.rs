@@ -24,7 +24,7 @@ mod waiting;
 pub(crate) use counts::{COUNTED, GAUGES};
 pub use counts::{Counts, SequenceView};
 pub(crate) use name::{Name, admits};
-pub use serve::{CallOutcome, Call, Outcome};
+pub use serve::{Call, CallOutcome, Outcome};
 
 use crate::catalog::Catalog;
 use crate::masters::Masters;

@@ -9,7 +9,7 @@ use agent::minter::{Generator, Minter};
 use agent::refusal::Refusal;
 use agent::run::{Run, Runs};
 use agent::serial_file::{AfterReboot, Contents, Holdings, Opened, Place, StartKind, format_on, open_on};
-use agent::timebase::Answer;
+use agent::timebase::ClockSample;
 use anyhow::{Context as _, Result};
 use common::calendar::UtcOffset;
 use common::clock::Clock;
@@ -389,7 +389,7 @@ impl Agent {
     fn set_time(&self, time: WallMs) {
         let Some(minter) = &self.minter else { return };
         let now = Now { wall: time, boot: minter.clock().boot() };
-        minter.hear(&Answer { sent: now, received: now, round_trip: SpanMs(0), wall: time, ahead: None });
+        minter.hear(&ClockSample { sent: now, received: now, round_trip: SpanMs(0), wall: time, ahead: None });
     }
 
     fn work(&mut self, op: Op) -> Ended {

@@ -5,7 +5,7 @@ use super::master::Answered;
 use super::net::Node;
 use super::world::{Call, Caller, Event, Task, World};
 use agent::holder::{Command, Event as HolderEvent, check_grant};
-use agent::timebase::Answer;
+use agent::timebase::ClockSample;
 use common::rpc::PROTOCOL;
 use common::rpc::lease::{HeartbeatReply, HeartbeatRequest, Refusal, Rent, RentRequest, TokenRequest};
 use common::time::Now;
@@ -167,7 +167,7 @@ impl World {
             }
             let round_trip = shell.os.boot - flight.sent.boot;
             let (received, wall, ahead) = (shell.os, reply.wall, reply.ahead);
-            proc.minter.hear(shell, &Answer { sent: flight.sent, received, round_trip, wall, ahead });
+            proc.minter.hear(shell, &ClockSample { sent: flight.sent, received, round_trip, wall, ahead });
             proc.holder.handle(proc.minter.now(shell.os), dice, &HolderEvent::HeartbeatAnswered);
             proc.link = Some(flight.target);
             Ok(())

@@ -7,7 +7,9 @@ use super::mutation::{Mutation, Mutations};
 use super::rng::Rng;
 use super::views::{bent, long_over, unbent, views};
 use crate::plain_ids;
-use agent::engine::{Effects, Engine, Part, Published, RESUME_WAIT, Refilled, Taken, TakenTicks, take, take_ticks};
+use agent::engine::{
+    Effects, Engine, Part, Published, RESUME_WAIT, Refilled, TakenSerials, TakenTicks, take, take_ticks,
+};
 use agent::gate::Prefix;
 use agent::holder::{LeaseView, Leases};
 use agent::refusal::Refusal;
@@ -15,7 +17,7 @@ use agent::run::Runs;
 use agent::segments::Ask;
 use agent::serial_file::{Contents, Holdings, WriteError};
 use agent::ticks::{Place, TickWindow};
-use agent::timebase::{Answer, Timebase};
+use agent::timebase::{ClockSample, Timebase};
 use agent::window::Window;
 use common::calendar::{Civil, UtcOffset};
 use common::kind::UNIQ96_AHEAD_MAX;
@@ -319,7 +321,7 @@ impl Minter {
             return self.mint_ticks(shell, (at, axis), n, out);
         }
         let part = match take(&self.own.windows[at], n, wall) {
-            Taken::All { run, half_used } => {
+            TakenSerials::All { run, half_used } => {
                 self.leave(at, run.into(), out);
                 // In the agent another thread does this, or comes too late; if it fails, the window goes on to its end.
                 if half_used && shell.rng.chance(0.8) {
@@ -328,8 +330,8 @@ impl Minter {
                 self.own.write_deferred(shell);
                 return Ok(());
             }
-            Taken::Some(part) => Some(part),
-            Taken::None | Taken::Closed => None,
+            TakenSerials::Some(part) => Some(part),
+            TakenSerials::None | TakenSerials::Closed => None,
         };
         self.forget_bucket(at, wall);
         let runs = self.decide(shell, |engine, hands| engine.refill(hands, at, part, n))?;
@@ -500,7 +502,7 @@ impl Minter {
     }
 
     /// Takes a master's time.
-    pub fn hear(&mut self, shell: &mut Shell<'_>, answer: &Answer) {
+    pub fn hear(&mut self, shell: &mut Shell<'_>, answer: &ClockSample) {
         if let (_, true) = self.own.time.correct(answer) {
             let skew = self.own.time.skew();
             self.decide(shell, |engine, hands| engine.regate(hands, skew));

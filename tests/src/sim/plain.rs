@@ -1,7 +1,7 @@
 //! An agent's plain numbers: the engine's segments, driven as the product's minter drives them, on the same simulated disk.
 
 use super::minter::{Minter, Shell};
-use agent::engine::{Answer, Refilled, Taken, take};
+use agent::engine::{Refilled, SegmentOutcome, TakenSerials, take};
 use agent::gate::Prefix;
 use agent::refusal::Refusal;
 use agent::run::Run;
@@ -33,7 +33,7 @@ impl Minter {
         let part = match self.own.part.take() {
             Some(part) => Some(part),
             None => match take(&self.own.windows[at], n, wall) {
-                Taken::All { run, half_used } => {
+                TakenSerials::All { run, half_used } => {
                     out.push(places(&definition, &run));
                     // In the agent another thread does this, or comes too late; if it fails, the window goes on to its end.
                     if half_used && shell.rng.chance(0.8) {
@@ -41,8 +41,8 @@ impl Minter {
                     }
                     return Ok(());
                 }
-                Taken::Some(part) => Some(part),
-                Taken::None | Taken::Closed => None,
+                TakenSerials::Some(part) => Some(part),
+                TakenSerials::None | TakenSerials::Closed => None,
             },
         };
         match self.decide(shell, |engine, hands| engine.refill_segment(hands, at, part, n))? {
@@ -71,7 +71,12 @@ impl Minter {
     ///
     /// # Errors
     /// Any [`Refusal`].
-    pub fn segment_answered(&mut self, shell: &mut Shell<'_>, call: u64, answer: Answer) -> Result<(), Refusal> {
+    pub fn segment_answered(
+        &mut self,
+        shell: &mut Shell<'_>,
+        call: u64,
+        answer: SegmentOutcome,
+    ) -> Result<(), Refusal> {
         let Some(at) = (0..self.own.kinds.len()).find(|at| self.definition(*at).is_some()) else { return Ok(()) };
         self.decide(shell, |engine, hands| {
             engine.answered(at, call, answer);

@@ -9,7 +9,7 @@ use super::minter::Minter;
 use super::mutation::Mutation;
 use super::rng::mix;
 use super::world::{Call, Caller, Event, Task, World};
-use agent::engine::Answer;
+use agent::engine::SegmentOutcome;
 use agent::segments::Ask;
 use common::namespace::GeneratorName;
 use common::rpc::lease::Refusal;
@@ -122,7 +122,7 @@ impl World {
         }
         if fetch.ended == 2 {
             proc.fetch = None;
-            return self.answered(h, call, Answer::Ended);
+            return self.answered(h, call, SegmentOutcome::Ended);
         }
         (fetch.asked, fetch.ended) = (0, 0);
         let pause = (fetch.pause as f64 * jitter) as i64;
@@ -139,14 +139,14 @@ impl World {
         if waiting == Some(call) {
             proc.fetch = None;
         }
-        self.answered(h, call, Answer::Granted(grant));
+        self.answered(h, call, SegmentOutcome::Granted(grant));
         // Whoever waited for it.
         if waiting == Some(call) && self.rng.chance(0.5) {
             self.mint(h);
         }
     }
 
-    fn answered(&mut self, h: usize, call: u64, answer: Answer) {
+    fn answered(&mut self, h: usize, call: u64, answer: SegmentOutcome) {
         let done = self.with(h, |proc, shell| Minter::segment_answered(&mut proc.minter, shell, call, answer));
         if done.is_some() {
             self.fetch_segments(h);

@@ -76,7 +76,11 @@ fn what_could_not_be_written_is_not_given() {
     let mut engine = engine_with(fake, r#"{"kind":"segment","step":8000}"#);
     assert_eq!(refill(&mut engine, fake, 1), Ok(None));
     let [(AT, ask)] = std::mem::take(&mut fake.asks)[..] else { panic!() };
-    engine.answered(AT, ask.call, SegmentOutcome::Granted(SegmentGrant { span: Span { from: 1, to: 801 }, proof: None }));
+    engine.answered(
+        AT,
+        ask.call,
+        SegmentOutcome::Granted(SegmentGrant { span: Span { from: 1, to: 801 }, proof: None }),
+    );
     fake.fails = Some(full);
     assert_eq!(engine.tend(fake, [AT]).map_err(|e| e.code()), Err(MintCode::SerialFileIo));
     assert!(fake.window.is_empty() && engine.holdings().segments.is_empty());
