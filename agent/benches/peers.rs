@@ -28,7 +28,7 @@ type Mint = Box<dyn Fn(u32) + Sync>;
 
 struct Contender {
     name: &'static str,
-    /// How many IDs one run has: some milliseconds' worth.
+    /// The number of IDs that one run has: some milliseconds' worth.
     n: u32,
     mint: Mint,
     /// Nanoseconds an ID with one thread: processor, real; and with two.

@@ -151,7 +151,7 @@ impl Layout {
         self.ticks(offset).ceil(offset.bucket_start(number, self.unit().span()))
     }
 
-    /// Whether IDs may be minted now, and of which bucket: the clock's, or `last` if that is later.
+    /// Tells whether IDs may be minted now, and of which bucket: the clock's, or `last` if that is later.
     ///
     /// # Errors
     /// As [`gate_ticks`].
@@ -196,7 +196,7 @@ impl Layout {
     }
 }
 
-/// Whether IDs of a tick may be minted now, and when the first tick begins that they may carry: the clock's, or that of `last`
+/// Tells whether IDs of a tick may be minted now, and when the first tick begins that they may carry: the clock's, or that of `last`
 /// if that is later. It begins within the lease: a tick that began before may have been another holder's.
 ///
 /// # Errors

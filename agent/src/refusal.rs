@@ -161,7 +161,7 @@ pub enum Refusal {
     LeaseExpired {
         /// The type needed.
         token_type: TokenType,
-        /// When it ended.
+        /// The instant at which it ended.
         until: WallMs,
         /// What keeps the masters from renewing it, as far as is known.
         why: String,
@@ -268,7 +268,7 @@ pub enum Refusal {
         detail: String,
         /// When to ask again, if it said so.
         retry: Option<SpanMs>,
-        /// Whether IDs were taken for the call already: then they are a gap.
+        /// True if IDs were taken for the call already: then they are a gap.
         taken: bool,
     },
 }

@@ -53,12 +53,12 @@ impl Runs {
         self.first.iter().chain(&self.more)
     }
 
-    /// How many IDs there are.
+    /// The number of IDs.
     pub fn len(&self) -> usize {
         self.iter().map(|run| run.len as usize).sum()
     }
 
-    /// Whether there are none.
+    /// Tells whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

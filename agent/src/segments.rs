@@ -72,7 +72,7 @@ pub enum Plan {
 pub struct Ask {
     /// The number of the call; only its answer is taken, once.
     pub call: u64,
-    /// How many numbers.
+    /// The number of numbers.
     pub wanted: u32,
     /// How far this session was ever granted places.
     pub seen: Shown,
@@ -129,9 +129,9 @@ pub struct Segments {
     began: Option<BootMs>,
     /// Into how many steps of the mark a segment is divided.
     parts: u64,
-    /// When a mark was raised last.
+    /// The instant at which a mark was raised last.
     marked: Option<BootMs>,
-    /// Whether the next segment is asked for only when the first one is used up.
+    /// True if the next segment is asked for only when the first one is used up.
     alone: bool,
     /// The axis has ended.
     ended: bool,
@@ -209,7 +209,7 @@ impl Segments {
         Some(Ask { call: self.calls, wanted, seen: self.durable.seen })
     }
 
-    /// Whether so much of the first segment was given that the next one is needed soon.
+    /// Tells whether so much of the first segment was given that the next one is needed soon.
     fn is_used(&self) -> bool {
         let Some(first) = self.durable.held.first() else { return true };
         if self.alone {
@@ -218,7 +218,7 @@ impl Segments {
         self.next.saturating_sub(first.span.from) >= threshold(&self.definition, first)
     }
 
-    /// How many numbers of the first segment are given before the next one is asked for, if it is not held yet.
+    /// The number of numbers of the first segment that are given before the next one is asked for, if it is not held yet.
     pub fn tell_at(&self) -> u64 {
         match self.durable.held.first() {
             Some(first) if !self.alone && self.durable.held.len() < 2 => threshold(&self.definition, first),

@@ -39,7 +39,7 @@ pub struct Marks {
     pub base: u64,
     /// Every serial below it may be in use.
     pub mark: u64,
-    /// How many serials are reserved at once.
+    /// The number of serials that are reserved at once.
     pub step: u32,
 }
 
@@ -50,7 +50,7 @@ pub struct Rules {
     pub capacity: u64,
     /// Buckets in a day: 24 or 1.
     pub buckets_per_day: u32,
-    /// Whether the serial starts at 0 when the day grows.
+    /// True if the serial starts at 0 when the day grows.
     pub everyday_reset: bool,
 }
 
@@ -108,7 +108,7 @@ impl Serial {
         self.next
     }
 
-    /// How many IDs `bucket` can still have, apart from those lent out.
+    /// The number of IDs `bucket` can still have, apart from those lent out.
     pub fn capacity_left(&self, bucket: u32) -> u64 {
         if bucket > self.durable.bucket {
             return self.rules.capacity;

@@ -35,7 +35,7 @@ impl Made {
 /// A place on an axis of ticks: the next ID will carry this or a later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
-    /// When the tick begins.
+    /// The instant at which the tick begins.
     pub ms: WallMs,
     /// The serial in it.
     pub serial: u32,
@@ -77,14 +77,14 @@ pub struct TickWindow {
     /// On a cache line of its own: whoever moves it takes the line away from all other threads, and they read the rest of this for
     /// each ID.
     counter: CachePadded<AtomicU64>,
-    /// How many ticks from the base on may be used: those that begin before the durable mark and the end of the lease.
+    /// The number of ticks from the base on that may be used: those that begin before the durable mark and the end of the lease.
     bound: u64,
     /// From the tick on that begins then it is time to move the mark.
     ask_from: WallMs,
     asked: AtomicBool,
 }
 
-/// What came of an attempt to take serials.
+/// The outcome of an attempt to take serials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TakeTicks {
     /// All of them, from this counter on.
@@ -220,7 +220,7 @@ impl TickWindow {
         Place { ms: self.begins(counter >> self.ticks.serial_bits), serial }
     }
 
-    /// Whether it was closed.
+    /// Tells whether it was closed.
     pub fn is_closed(&self) -> bool {
         self.counter.load(Ordering::Relaxed) == CLOSED
     }

@@ -51,7 +51,7 @@ pub struct Skew {
 }
 
 impl ClockSample {
-    /// Whether it came soon enough to say anything about the time.
+    /// Tells whether it came soon enough to say anything about the time.
     pub(crate) fn tells(&self) -> bool {
         self.round_trip <= ROUND_TRIP_MAX && self.received.boot >= self.sent.boot
     }

@@ -38,7 +38,7 @@ pub struct Window<S> {
     valid_until: WallMs,
 }
 
-/// What came of an attempt to take serials.
+/// The outcome of an attempt to take serials.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Take {
     /// All of them: those from `start` on.
@@ -201,17 +201,17 @@ impl<S> Window<S> {
         self.valid_until
     }
 
-    /// Whether it was closed.
+    /// Tells whether it was closed.
     pub fn is_closed(&self) -> bool {
         self.next.load(Ordering::Relaxed) >= CLOSED
     }
 
-    /// How many serials there were in it.
+    /// The number of serials that there were in it.
     pub fn len(&self) -> u64 {
         self.end - self.start
     }
 
-    /// Whether there never was one.
+    /// Tells whether there never was one.
     pub fn is_empty(&self) -> bool {
         self.end == self.start
     }
@@ -235,7 +235,7 @@ impl<S> Window<S> {
         (self.is_shared && next < self.end).then(|| self.shared.end.saturating_sub(next))
     }
 
-    /// How many serials are left in it.
+    /// The number of serials that are left in it.
     pub fn left(&self) -> u64 {
         self.end.saturating_sub(self.next.load(Ordering::Relaxed))
     }

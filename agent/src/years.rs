@@ -30,7 +30,7 @@ pub fn signed_end(offset: UtcOffset) -> Option<WallMs> {
     offset.new_year(UNIQ64.year_last() - 63)
 }
 
-/// Whether Uniq64 outgrow a signed integer within [`WARN_AHEAD`], or have: from when on.
+/// Tells whether Uniq64 outgrow a signed integer within [`WARN_AHEAD`], or have: from when on.
 pub fn signed_ending(offset: UtcOffset, now: WallMs) -> Option<WallMs> {
     signed_end(offset).filter(|at| *at - now <= WARN_AHEAD)
 }

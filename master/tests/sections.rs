@@ -34,7 +34,7 @@ fn holds(plan: Plan) {
     assert!(given > 10 * seeds, "only {given} numbers in {seeds} runs: nothing was tried");
 }
 
-/// What goes wrong first in one of the runs from the seed `first` on, which is one that is known to find it.
+/// The first failure of the runs from the seed `first` on, which is known to find one.
 fn broken(first: u64, plan: Plan) -> String {
     let found = (first..first + HUNTED).find_map(|seed| run(seed, plan).err());
     found.unwrap_or_else(|| panic!("nothing goes wrong with {:?}", plan.bent))

@@ -329,7 +329,7 @@ fn copy_tree(from: &Path, to: &Path) {
     }
 }
 
-/// Whether the store in `dir` is proven to be the one that was last written there.
+/// Tells whether the store in `dir` is proven to be the one that was last written there.
 fn proven(dir: &Path) -> Result<(), Unproven> {
     DiskStore::open(dir).unwrap().1.proven
 }

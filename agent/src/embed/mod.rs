@@ -152,7 +152,7 @@ pub trait UniqGenerator {
     fn get_batch_string(&self, n: u32, biz: &str, custom: &str, texts: &mut Vec<String>) -> Result<(), MintError>;
 }
 
-/// Why no ID came.
+/// The reason why no ID came.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MintError {
@@ -171,7 +171,7 @@ impl From<Refusal> for MintError {
     }
 }
 
-/// Whether this is still the process that it was made in.
+/// The process that it was made in, told from forks of it.
 #[derive(Clone, Debug)]
 struct Process(forkguard::atfork::Guard);
 

@@ -64,7 +64,7 @@ pub trait Effects {
     /// Machine time as it is, even by a test clock.
     fn real_boot(&self) -> BootMs;
 
-    /// How many times faster than real time the clock runs.
+    /// The number of times faster than real time the clock runs.
     fn scale(&self) -> u32;
 
     /// What the masters said last when they did not do as asked, for whoever is refused.
@@ -82,7 +82,7 @@ pub trait Effects {
     /// As there.
     fn write_holdings(&mut self, holdings: &Holdings) -> Result<(), WriteError>;
 
-    /// Whether a series' window is open.
+    /// Tells whether a series' window is open.
     fn is_open(&self, series: usize) -> bool;
 
     /// Ends a series' window, and with it everything that was cut from it. Gives its bucket and what nobody has taken.
@@ -128,7 +128,7 @@ pub struct Engine {
     /// For the random bits of layouts.
     random: Arc<RandomBits>,
     published: Published,
-    /// When the last write failed and why; `None` if it did not.
+    /// The instant at which the last write failed and why; `None` if it did not.
     failed: Option<(BootMs, String)>,
     /// Segments of a resumed session wait until a master has renewed one of these leases; none: they do not wait.
     unconfirmed: Vec<(TokenKey, Generation)>,
@@ -136,7 +136,7 @@ pub struct Engine {
     retired: BTreeMap<(Kind, BlockName), Layout>,
     /// Segments that are still durable are given up: no write says them again, and nothing goes on with them.
     segments_given_up: bool,
-    /// Whether there is no second segment.
+    /// True if there is no second segment.
     one_segment: bool,
     /// The part of a bucket, its last, that callers have in shares.
     reserved_percent: u8,
@@ -219,7 +219,7 @@ impl Engine {
         &self.holdings.former
     }
 
-    /// Whether minting has ended.
+    /// Tells whether minting has ended.
     pub fn is_ended(&self) -> bool {
         self.ended
     }

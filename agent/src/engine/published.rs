@@ -86,7 +86,7 @@ impl Published {
         Some(Refusal::WrongCluster { address: address.clone(), here: self.membership.cluster?, there: *there })
     }
 
-    /// Whether a resumed session has waited long enough for the masters to mint without having heard of one.
+    /// Tells whether a resumed session has waited long enough for the masters to mint without having heard of one.
     fn may_resume_alone(&self, real_boot: BootMs) -> bool {
         self.resumed_until.is_some_and(|until| real_boot >= until)
     }

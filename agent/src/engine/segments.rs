@@ -25,7 +25,7 @@ const CONFIRMATION_POLL: SpanMs = SpanMs(20);
 /// Numbers need no clock: a window of them is never over.
 const ALWAYS: WallMs = WallMs(i64::MAX);
 
-/// What came of a call for a segment.
+/// The outcome of a call for a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentOutcome {
     /// These places.
@@ -72,7 +72,7 @@ impl Engine {
         self.series.iter().enumerate().filter_map(|(at, series)| Some((at, seen(series)?))).collect()
     }
 
-    /// What came of a call for a segment. It may be used once [`tend`](Self::tend) has made it durable.
+    /// Takes the outcome of a call for a segment. It may be used once [`tend`](Self::tend) has made it durable.
     pub fn answered(&mut self, at: usize, call: u64, answer: SegmentOutcome) {
         let Ok((_, segments)) = self.segments(at) else { return };
         match answer {

@@ -30,12 +30,12 @@ impl From<Part> for Run {
 }
 
 impl Part {
-    /// How many serials these are.
+    /// The number of serials these are.
     pub fn len(&self) -> u64 {
         self.serials.end - self.serials.start
     }
 
-    /// Whether there are none; a window gives no such part.
+    /// Tells whether there are none; a window gives no such part.
     pub fn is_empty(&self) -> bool {
         self.serials.is_empty()
     }
@@ -79,7 +79,7 @@ impl Engine {
         self.series.get_mut(at).ok_or_else(broken)
     }
 
-    /// How many serials a series has reserved at once at the moment, the first that nobody has, and how many are left in
+    /// The number of serials that a series has reserved at once at the moment, the first that nobody has, and how many are left in
     /// the bucket of `wall`. `lent` are those that a window still has.
     ///
     /// # Errors
@@ -280,9 +280,9 @@ impl Engine {
 pub struct SerialView {
     /// The counter of the next ID.
     pub next: u64,
-    /// How many serials are reserved at once at the moment.
+    /// The number of serials that are reserved at once at the moment.
     pub step: u32,
-    /// How many IDs its token still has in the bucket, or how many numbers are left in its segments.
+    /// The number of IDs its token still has in the bucket, or how many numbers are left in its segments.
     pub capacity_left: u64,
     /// Of plain numbers: its segments.
     pub segments: Option<View>,

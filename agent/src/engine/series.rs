@@ -158,7 +158,7 @@ fn checksum(namespace: &Namespace, cluster: Option<ClusterId>) -> u64 {
     cluster.map_or_else(|| namespace.checksum(), |cluster| namespace.checksum_in(cluster))
 }
 
-/// Whether a block was made by this definition, as far as it tells.
+/// Tells whether a block was made by this definition, as far as it tells.
 fn is_by(block: &Block, namespace: &Namespace, cluster: Option<ClusterId>) -> bool {
     [checksum(namespace, cluster), namespace.checksum()].contains(&block.checksum)
 }

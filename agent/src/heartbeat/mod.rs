@@ -63,9 +63,9 @@ struct Task {
     said: BTreeMap<String, String>,
     /// What was logged since something last worked, so that a long outage is not logged over and over.
     logged: BTreeSet<String>,
-    /// When the masters' operators are told next how we fare.
+    /// The instant at which the masters' operators are told next how we fare.
     tell_at: tokio::time::Instant,
-    /// When ends of layouts were last looked for.
+    /// The instant at which ends of layouts were last looked for.
     warned: Option<BootMs>,
     used: Used,
     /// When the task started, by the machine's own time.

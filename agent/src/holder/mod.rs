@@ -91,7 +91,7 @@ pub enum Event {
     NotGranted {
         /// Which type was asked for.
         token_type: TokenType,
-        /// Whether only time will help.
+        /// True if only time will help.
         patient: bool,
     },
     /// A master renewed a lease.
@@ -127,7 +127,7 @@ pub enum Event {
     ClockSkewed,
 }
 
-/// Whether a lease that is held may be used.
+/// The use that may be made of a lease that is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Usable {
     Yes,
@@ -381,7 +381,7 @@ impl Holder {
 }
 
 impl Slot {
-    /// Whether nothing of this type can be minted until a master does something.
+    /// Tells whether nothing of this type can be minted until a master does something.
     fn is_urgent(&self) -> bool {
         !matches!(self.phase, Phase::Held { usable: Usable::Yes, .. })
     }
@@ -392,7 +392,7 @@ impl Slot {
     }
 }
 
-/// Whether a grant is one that `parameters` allow; a master that sends another one has a fault, and nothing may be minted
+/// Tells whether a grant is one that `parameters` allow; a master that sends another one has a fault, and nothing may be minted
 /// with it.
 ///
 /// # Errors

@@ -64,7 +64,7 @@ pub fn usable_before_durable(before: &Leases, after: &Leases) -> Leases {
     after.iter().map(|(t, view)| (*t, view.if_it_fails(before.get(t)))).collect()
 }
 
-/// Whether a lease was taken away before its time: the masters denied it, and the session may have a second copy.
+/// Tells whether a lease was taken away before its time: the masters denied it, and the session may have a second copy.
 pub fn is_any_taken_away(before: &Leases, after: &Leases) -> bool {
     let of = |grant: &Grant| (grant.key, grant.g);
     before.iter().any(|(token_type, view)| {
@@ -81,7 +81,7 @@ pub fn grants(leases: &Leases) -> Vec<Grant> {
     leases.values().filter_map(LeaseView::grant).cloned().collect()
 }
 
-/// Whether a master knows a resumed session for the only one of its name: a second copy of it is denied its leases.
+/// A master's word that it knows a resumed session for the only one of its name: a second copy of it is denied its leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Confirmation {
     /// None has answered yet.

@@ -91,7 +91,7 @@ pub(super) enum Plan {
 }
 
 impl Plan {
-    /// How many numbers it asks for.
+    /// The number of numbers that it asks for.
     fn n(&self) -> u32 {
         match self {
             Self::Ids(plan) => plan.n,

@@ -51,7 +51,7 @@ impl KeyPlan {
         Ok(Self { name, slot, n, call, style })
     }
 
-    /// Whether numbers of that name are still given: understood once, a request is answered as often as it comes.
+    /// Tells whether numbers of that name are still given: understood once, a request is answered as often as it comes.
     pub(super) fn still_stands(&self, agent: &Agent) -> bool {
         agent.sequences.as_ref().is_some_and(|sequences| sequences.gives(&self.name).is_ok())
     }

@@ -14,35 +14,35 @@ use utoipa::{IntoParams, IntoResponses, OpenApi, ToSchema};
 /// IDs come by either.
 const METHODS: [HttpMethod; 2] = [HttpMethod::Get, HttpMethod::Post];
 
-/// How many IDs, and how they are written.
+/// The number of IDs, and how they are written.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[allow(dead_code, reason = "query.rs reads it; here it is described")]
 pub(super) struct NumberQuery {
-    /// How many IDs; 1 unless it is said. The most is --batch-max: 100,000 unless it is set, 1,000,000 at most.
+    /// The number of IDs; 1 unless it is said. The most is --batch-max: 100,000 unless it is set, 1,000,000 at most.
     #[param(minimum = 1, maximum = 1_000_000)]
     n: Option<u32>,
     /// `decimal` (unless it is said), `hex`, `base32` or `uri`.
     format: Option<String>,
 }
 
-/// How many numbers.
+/// The number of numbers.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[allow(dead_code, reason = "query.rs reads it; here it is described")]
 pub(super) struct PlainQuery {
-    /// How many numbers; 1 unless it is said. The most is --batch-max: 100,000 unless it is set, 1,000,000 at most; and six times the
+    /// The number of numbers; 1 unless it is said. The most is --batch-max: 100,000 unless it is set, 1,000,000 at most; and six times the
     /// name's step_max.
     #[param(minimum = 1, maximum = 1_000_000)]
     n: Option<u32>,
 }
 
-/// How many IDs, and what the caller puts into them.
+/// The number of IDs, and what the caller puts into them.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[allow(dead_code, reason = "query.rs reads it; here it is described")]
 pub(super) struct StringQuery {
-    /// How many IDs; 1 unless it is said. The most is --batch-max: 100,000 unless it is set, 1,000,000 at most.
+    /// The number of IDs; 1 unless it is said. The most is --batch-max: 100,000 unless it is set, 1,000,000 at most.
     #[param(minimum = 1, maximum = 1_000_000)]
     n: Option<u32>,
     /// The template's `{biz}` part.

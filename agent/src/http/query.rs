@@ -37,7 +37,7 @@ impl MintQuery {
         Ok(query)
     }
 
-    /// How many IDs: 1..=`max`, 1 if nothing is said.
+    /// The number of IDs: 1..=`max`, 1 if nothing is said.
     pub(super) fn count(&self, max: u32) -> Result<u32, Refusal> {
         let Some(text) = &self.n else { return Ok(1) };
         let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());

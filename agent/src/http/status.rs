@@ -28,13 +28,13 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const PROMETHEUS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
-/// Whether this program is alive.
+/// Tells whether this program is alive.
 #[utoipa::path(get, path = "/healthz", tag = "program", responses((status = 200, description = "It is")))]
 pub(super) async fn healthz() -> Response {
     body(StatusCode::OK, TEXT, "alive\n".into())
 }
 
-/// Whether IDs of every wanted type can be minted.
+/// Tells whether IDs of every wanted type can be minted.
 #[utoipa::path(get, path = "/readyz", tag = "program", responses((status = 200, description = "They can"), (status = 503, description = "The reason", body = ProblemBody, content_type = "application/problem+json")))]
 pub(super) async fn readyz(State(agent): State<Arc<Agent>>) -> Result<Response, Problem> {
     agent.minter.ready().map_err(|e| Problem::refused(&e, agent.minter.clock()).unavailable())?;

@@ -8,7 +8,7 @@ use futures::StreamExt as _;
 /// Room for the first bytes of a body.
 const FIRST: usize = 4 << 10;
 
-/// Why a body is not there.
+/// The reason why a body is not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unread {
     /// It has more bytes than it may have.

@@ -89,7 +89,7 @@ impl Minter {
         self.lock().map(|state| state.engine.former().to_vec()).unwrap_or_default()
     }
 
-    /// Whether the masters' calendar is too far from this machine's to mint.
+    /// Tells whether the masters' calendar is too far from this machine's to mint.
     pub(crate) fn is_skewed(&self) -> bool {
         self.time().skew().is_some()
     }

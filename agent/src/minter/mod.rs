@@ -101,9 +101,9 @@ pub struct Minter {
     /// What makes the texts of names whose encoding is a strategy.
     strategies: OnceLock<Strategies>,
     file_works: AtomicBool,
-    /// Whether what was minted before lies ahead of the clock, as the operator was told.
+    /// True if what was minted before lies ahead of the clock, as the operator was told.
     ahead: AtomicBool,
-    /// Why bounds of sections cannot be written down.
+    /// The reason why bounds of sections cannot be written down.
     bounds_unwritten: ArcSwapOption<String>,
     counters: Counters,
     /// The last IDs of hours and days that callers took.
@@ -222,7 +222,7 @@ impl Minter {
         self.own_masters.get()
     }
 
-    /// Whether the IDs of that name can be written here.
+    /// Tells whether the IDs of that name can be written here.
     ///
     /// # Errors
     /// [`Refusal::CannotWrite`].
@@ -309,7 +309,7 @@ impl Minter {
         self.clock.link_now().boot
     }
 
-    /// How many times faster than real time the clock runs.
+    /// The number of times faster than real time the clock runs.
     fn scale(&self) -> u32 {
         self.clock.test_clock().map_or(1, |test| test.scale)
     }
@@ -324,7 +324,7 @@ impl Minter {
         self.session
     }
 
-    /// Whether this start continued it.
+    /// Tells whether this start continued it.
     pub fn start(&self) -> &StartKind {
         &self.start
     }

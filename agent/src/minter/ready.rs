@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 impl Minter {
-    /// Whether IDs of every wanted type can be minted now, by every name that this agent serves. Types that only a name has
+    /// Tells whether IDs of every wanted type can be minted now, by every name that this agent serves. Types that only a name has
     /// asked for do not count: where the masters have no such token left, the other names go on.
     ///
     /// # Errors
@@ -47,7 +47,7 @@ impl Minter {
         })
     }
 
-    /// Whether the clock has come near enough to the time that the next ID of each name would carry.
+    /// Tells whether the clock has come near enough to the time that the next ID of each name would carry.
     fn in_time(&self, wanted: &BTreeSet<TokenType>, wall: WallMs) -> Result<(), Refusal> {
         for generator in self.generators.iter().filter(|generator| !generator.has_ended()) {
             let Some(token_type) = generator.namespace().token_type().filter(|kind| wanted.contains(kind)) else {

@@ -33,7 +33,7 @@ pub(super) struct RefillQueue {
     /// At most one for each series.
     wanted: Mutex<Vec<Wanted>>,
     asked: Notify,
-    /// Whether somebody is about to do all that is due.
+    /// True if somebody is about to do all that is due.
     queued: AtomicBool,
     waiting: AtomicU64,
     fetched: AtomicU64,
@@ -83,7 +83,7 @@ pub struct SegmentCounters {
 pub struct SegmentInUse {
     /// Its name.
     pub name: GeneratorName,
-    /// How many hundredths are used of the numbers that were marked, at most 99.
+    /// The number of hundredths that are used of the numbers that were marked, at most 99.
     pub used_hundredths: u64,
     /// How many of them are left.
     pub marked_left: u64,
@@ -195,7 +195,7 @@ impl Minter {
         }
     }
 
-    /// What came of a call for a segment, or of one round of such calls.
+    /// Takes the outcome of a call for a segment, or of one round of such calls.
     pub(crate) fn heard(self: &Arc<Self>, wanted: &Wanted, answer: SegmentOutcome) {
         let Wanted { series, ask, .. } = wanted;
         if let (SegmentOutcome::Granted(grant), Some(series)) = (answer, self.generators.serials(*series)) {
@@ -222,7 +222,7 @@ impl Minter {
         }
     }
 
-    /// Whether nobody mints by that name any more.
+    /// Tells whether nobody mints by that name any more.
     pub(crate) fn has_ended(&self, wanted: &Wanted) -> bool {
         self.generators.at(wanted.series).is_none_or(|generator| generator.has_ended())
     }

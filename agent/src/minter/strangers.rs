@@ -26,7 +26,7 @@ impl Minter {
         given_up
     }
 
-    /// Whether the master at that address was of another cluster when it was last heard.
+    /// Tells whether the master at that address was of another cluster when it was last heard.
     pub(crate) fn is_stranger(&self, address: &str) -> bool {
         self.published.load().strangers.contains_key(address)
     }
@@ -44,7 +44,7 @@ impl Minter {
         Ok(())
     }
 
-    /// Why nothing is minted, if that is because a master of our list belongs to another cluster.
+    /// The reason why nothing is minted, if that is because a master of our list belongs to another cluster.
     pub(crate) fn wrong_cluster(&self) -> Option<Refusal> {
         self.published.load().wrong_cluster()
     }
@@ -97,7 +97,7 @@ impl Minter {
         self.wrong_cluster().or_else(conflict)
     }
 
-    /// Whether numbers of sections that masters list for this process can be given at all.
+    /// Tells whether numbers of sections that masters list for this process can be given at all.
     ///
     /// # Errors
     /// Why not. Its sections belong to somebody who can.

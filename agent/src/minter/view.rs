@@ -66,7 +66,7 @@ pub struct GeneratorView {
     /// For layouts: the preset, or the fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layout: Option<String>,
-    /// Whether its serial starts at 0 each day.
+    /// True if its serial starts at 0 each day.
     pub everyday_reset: bool,
     /// The counter of the next ID; of plain numbers none: `segments` has the next one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,7 +76,7 @@ pub struct GeneratorView {
     /// What stands around minting by it.
     #[serde(skip_serializing_if = "<[PluginSpec]>::is_empty")]
     pub plugins: Box<[PluginSpec]>,
-    /// How many serials are reserved at once at the moment.
+    /// The number of serials that are reserved at once at the moment.
     pub step: u32,
     /// IDs that one token has in one bucket.
     pub capacity: u64,

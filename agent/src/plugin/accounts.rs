@@ -104,7 +104,7 @@ impl Per {
     }
 }
 
-/// Why an account does not give so many.
+/// The reason why an account does not give so many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Excess {
     /// The limit,
@@ -130,7 +130,7 @@ impl Accounts {
         Self { spec, own: BTreeMap::new(), others: Account::default(), next_sweep: BootMs(i64::MIN) }
     }
 
-    /// How many callers have an account of their own.
+    /// The number of callers that have an account of their own.
     pub(super) fn len(&self) -> usize {
         self.own.len()
     }

@@ -179,7 +179,7 @@ pub enum Stage {
     GivenUp,
 }
 
-/// Why a call gets no ID.
+/// The reason why a call gets no ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure<'a> {
     /// The stable code.

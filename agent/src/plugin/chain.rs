@@ -156,7 +156,7 @@ pub struct Passed<'a> {
     chain: &'a Chain,
     call: Call<'a>,
     started: Instant,
-    /// How many plugins wait to be told how it ends.
+    /// The number of plugins that wait to be told how it ends.
     passed: usize,
 }
 

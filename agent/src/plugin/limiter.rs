@@ -16,7 +16,7 @@ pub(super) struct Limiter {
 }
 
 impl Limiter {
-    /// Whether a line may come now; if so, how many were left out since the last one.
+    /// Tells whether a line may come now; if so, how many were left out since the last one.
     pub(super) fn admit(&self) -> Option<u64> {
         static START: OnceLock<Instant> = OnceLock::new();
         let now = Instant::now();

@@ -8,7 +8,7 @@ pub const PANICS_MAX: u32 = 16;
 /// How often it is asked then.
 const EACH_MS: i64 = SECOND_MS;
 
-/// Whether it rests.
+/// The rest of a plugin that failed.
 #[derive(Debug)]
 pub(crate) struct Rest {
     /// In a row.
@@ -36,7 +36,7 @@ impl Rest {
         }
     }
 
-    /// Whether it panics every time: then one call a second finds out whether it still does.
+    /// Tells whether it panics every time: then one call a second finds out whether it still does.
     pub(crate) fn rests(&self, now: BootMs) -> bool {
         if self.panics.load(Ordering::Relaxed) < PANICS_MAX {
             return false;

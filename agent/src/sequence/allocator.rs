@@ -32,15 +32,15 @@ const REMEMBERED_LEASES: i64 = 10;
 /// An answer to a question of ours, with the moments around it.
 #[derive(Clone, Debug)]
 pub struct Kept {
-    /// When the question was about to be sent.
+    /// The instant at which the question was about to be sent.
     pub sent: BootMs,
-    /// When the answer had come.
+    /// The instant at which the answer had come.
     pub received: BootMs,
     /// What it says.
     pub reply: KeepReply,
 }
 
-/// Why an answer is not taken.
+/// The reason why an answer is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotKept {
     /// No lease is that long.
@@ -69,7 +69,7 @@ struct MasterState {
     /// What it said last.
     lease: Option<SpanMs>,
     next: BootMs,
-    /// Whether it answered last.
+    /// True if it answered last.
     answers: bool,
     run: Option<MasterRun>,
     /// Of that run; `None`: of none since our clock stood still.
@@ -140,7 +140,7 @@ pub struct Allocator {
     began: Option<BootMs>,
     /// Tells whether a master has told all that it lists since it was last looked.
     told: bool,
-    /// When our clock was found to have stood still: what was asked until then says nothing of now.
+    /// The instant at which our clock was found to have stood still: what was asked until then says nothing of now.
     stood_still: Option<BootMs>,
 }
 
@@ -203,7 +203,7 @@ impl Allocator {
         }
     }
 
-    /// How many masters answered their last question.
+    /// The number of masters that answered their last question.
     pub fn answering(&self) -> usize {
         self.links.iter().filter(|link| link.answers).count()
     }
@@ -304,7 +304,7 @@ impl Allocator {
         some.then(|| Listed { names: self.names.clone(), runs })
     }
 
-    /// Whether masters list anything of a name for us no more, though they answer.
+    /// Tells whether masters list anything of a name for us no more, though they answer.
     pub fn has_lost(&self, name: &GeneratorName, now: BootMs) -> bool {
         self.held(name).is_some_and(|held| held.ranges().any(|range| range.until <= now))
     }

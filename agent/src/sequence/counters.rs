@@ -122,7 +122,7 @@ impl Counters {
         }
     }
 
-    /// Whether no key was asked for.
+    /// Tells whether no key was asked for.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

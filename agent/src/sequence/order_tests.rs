@@ -170,7 +170,7 @@ impl World {
         self.agents[agent].allocator.handle(now, master, &kept).unwrap();
     }
 
-    /// What came of one question, asked now. A raise that it takes is answered, or not.
+    /// Asks one question now. A raise that it takes is answered, or not.
     fn give(&mut self, agent: usize, answered: bool) -> Option<u64> {
         let now = self.local(agent);
         let held = self.agents[agent].allocator.held(&self.name)?;

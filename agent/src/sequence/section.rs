@@ -33,7 +33,7 @@ enum Asking {
     Asked,
 }
 
-/// What came of a question for numbers of a key.
+/// The outcome of a question for numbers of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// Numbers from this one on.
@@ -48,7 +48,7 @@ pub enum Taken {
     Full,
 }
 
-/// What became of a master's answer.
+/// The outcome of a master's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RaiseOutcome {
     /// It counts.
@@ -63,7 +63,7 @@ pub enum RaiseOutcome {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SectionState {
     tenure: Tenure,
-    /// Whether the bound of this owner was read from a master.
+    /// True if the bound of this owner was read from a master.
     loaded: bool,
     /// Numbers up to it are durable at a master, for this owner.
     max_seq: u64,
@@ -74,7 +74,7 @@ pub struct SectionState {
     not_before: BootMs,
     /// The time when the hour began, and the bound that it began with.
     hour: (BootMs, u64),
-    /// When it was asked for last.
+    /// The instant at which it was asked for last.
     used: BootMs,
     /// That it is ours, or was: of the last answer that counted.
     receipt: Option<SectionReceipt>,
@@ -114,7 +114,7 @@ impl SectionState {
         self.receipt
     }
 
-    /// Whether its bound is known.
+    /// Tells whether its bound is known.
     pub const fn is_loaded(&self) -> bool {
         self.loaded
     }
@@ -129,7 +129,7 @@ impl SectionState {
         SECTION_LEN + self.counters.len()
     }
 
-    /// Whether it keeps no key by itself.
+    /// Tells whether it keeps no key by itself.
     pub fn is_empty(&self) -> bool {
         self.counters.is_empty()
     }
@@ -257,7 +257,7 @@ impl SectionState {
         };
     }
 
-    /// Whether a master is to be asked, now or later.
+    /// Tells whether a master is to be asked, now or later.
     pub const fn wants(&self) -> bool {
         matches!(self.asking, Asking::Wanted(_))
     }

@@ -109,7 +109,7 @@ impl Sequences {
         }
     }
 
-    /// Whether sections may be given to us. What could not be written down is tried again: once it can be, they may.
+    /// Tells whether sections may be given to us. What could not be written down is tried again: once it can be, they may.
     pub(super) async fn may_have_sections(&self) -> bool {
         match self.minter.may_give_sections() {
             Err(Refusal::BoundsUnwritten(_)) => self.write(Bounds::default()).await,

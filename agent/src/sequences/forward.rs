@@ -123,12 +123,12 @@ impl Forwards {
     }
 }
 
-/// Why another agent gave nothing.
+/// The reason why another agent gave nothing.
 #[derive(Debug)]
 pub(super) enum NotPassed {
     /// As many calls are passed on as may be, or one that was before waits for the same sections.
     Full,
-    /// It serves none of these keys any more.
+    /// Others serve all of these keys by now.
     Overtaken,
     /// It was not reached, or its answer was lost.
     Lost(String),

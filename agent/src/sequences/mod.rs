@@ -209,7 +209,7 @@ impl Sequences {
         Ok(served)
     }
 
-    /// Whether a call may come from a caller of that cluster; `None`: it does not say.
+    /// Tells whether a call may come from a caller of that cluster; `None`: it does not say.
     ///
     /// # Errors
     /// [`Refusal::CallOfAnotherCluster`]: an address that the caller knows from long ago leads here by now.
@@ -270,12 +270,12 @@ impl Sequences {
         &self.settings.sets
     }
 
-    /// Whether it serves that one.
+    /// Tells whether it serves that one.
     pub fn serves_set(&self, set: &GeneratorName) -> bool {
         self.settings.sets.contains(set)
     }
 
-    /// Whether there is a sequence that this agent serves.
+    /// Tells whether there is a sequence that this agent serves.
     fn is_needed(&self) -> bool {
         let is_served = |one: &SequenceDefinition| self.serves_set(one.set());
         let names = &self.minter.names;
@@ -330,7 +330,7 @@ impl Sequences {
         view
     }
 
-    /// Whether another section or key may be kept beside what is accounted for and these bytes.
+    /// Tells whether another section or key may be kept beside what is accounted for and these bytes.
     fn has_room(&self, more: usize) -> bool {
         (self.memory.load(Ordering::Relaxed).saturating_add(more) as u64) < self.settings.memory
     }

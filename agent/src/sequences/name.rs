@@ -28,7 +28,7 @@ const SHARDS: usize = 64;
 /// A section in memory.
 pub(super) struct Entry {
     pub(super) state: SectionState,
-    /// Whether whoever asks masters for bounds has been told of it.
+    /// True if whoever asks masters for bounds has been told of it.
     pub(super) queued: bool,
 }
 

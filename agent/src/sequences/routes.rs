@@ -42,7 +42,7 @@ pub(super) struct NameRoutes {
     asked_since: Option<Instant>,
     /// Sections with the agents that let a call for them wait: others wait here.
     awaited: BTreeSet<(Section, Arc<ServedAt>)>,
-    /// Why a section that was asked about lately can be given to nobody.
+    /// The reason why a section that was asked about lately can be given to nobody.
     unserved: Option<Unserved>,
 }
 
@@ -69,7 +69,7 @@ impl NameRoutes {
         self.table.find(section).map(|(address, g)| (Arc::clone(address), g))
     }
 
-    /// Whether a call waits for that section at that agent.
+    /// Tells whether a call waits for that section at that agent.
     pub(super) fn is_awaited(&self, section: Section, at: &Arc<ServedAt>) -> bool {
         !self.awaited.is_empty() && self.awaited.contains(&(section, Arc::clone(at)))
     }
@@ -112,7 +112,7 @@ impl NameRoutes {
         self.table.learn(asked, routes, None)
     }
 
-    /// Why a section of this name may be served by nobody, as a master said lately.
+    /// The reason why a section of this name may be served by nobody, as a master said lately.
     pub(super) fn unserved(&self) -> Option<Unserved> {
         self.unserved.clone()
     }

@@ -48,10 +48,10 @@ pub struct Call {
     pub from: Option<IpAddr>,
 }
 
-/// What came of one key.
+/// The outcome of one key.
 pub type Outcome = KeyOutcome;
 
-/// What came of a call.
+/// The outcome of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallOutcome {
     /// One for each key, in the order asked for.
@@ -87,9 +87,9 @@ type Elsewhere = BTreeMap<(Arc<ServedAt>, Option<BootMs>), (Generation, Vec<usiz
 /// What looks at keys came to that have no outcome yet.
 struct Unanswered {
     elsewhere: Elsewhere,
-    /// When something will have changed.
+    /// The instant at which something will have changed.
     due: Option<BootMs>,
-    /// Whether keys wait for bounds of sections that are served here,
+    /// True if keys wait for bounds of sections that are served here,
     bounds: bool,
     /// and whether some do for sections that are not.
     beyond: bool,

@@ -85,7 +85,7 @@ pub(super) struct WaitPermit<'a> {
 }
 
 impl WaitPermit<'_> {
-    /// Whether a call that waits for that may keep it.
+    /// Tells whether a call that waits for that may keep it.
     pub(super) fn is_for(&self, waits_for: WaitsFor) -> bool {
         self.serves == WaitsFor::Sections || waits_for == WaitsFor::Bounds
     }

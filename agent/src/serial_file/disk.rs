@@ -69,7 +69,7 @@ impl FileSystemKind {
         (Self(0x2011_bab0), "exFAT"),
     ];
 
-    /// Whether it is known to be of this machine alone.
+    /// Tells whether it is known to be of this machine alone.
     pub fn is_local(self) -> bool {
         Self::LOCAL.iter().any(|(kind, _)| *kind == self)
     }
@@ -98,7 +98,7 @@ pub struct FileSystem {
 pub struct Stat {
     /// What tells it from all others.
     pub identity: Identity,
-    /// How many names it has.
+    /// The number of names that it has.
     pub links: u64,
     /// What it is.
     pub kind: FileKind,

@@ -7,7 +7,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// Why there is no serial file to work with. Every message is one line and names the remedy.
+/// The reason why there is no serial file to work with. Every message is one line and names the remedy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SerialFileError {
@@ -47,7 +47,7 @@ pub enum SerialFileError {
     HardLinked {
         /// The path.
         path: PathBuf,
-        /// How many names it has.
+        /// The number of names that it has.
         links: u64,
     },
     /// Another process has it.
@@ -122,7 +122,7 @@ pub enum SerialFileError {
     },
 }
 
-/// Why a change did not become durable.
+/// The reason why a change did not become durable.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// The disk did not do its part, or the contents fit no file. The bounds of the last successful write hold; it may

@@ -71,7 +71,7 @@ pub struct SerialFile<F = File> {
     unsettled: Option<Held<F>>,
     /// What the last whole write made durable. Its header's session is this file's.
     acked: Contents,
-    /// How many writes were tried; the next one counts on. No two files of one session have the same counter.
+    /// The number of writes that were tried; the next one counts on. No two files of one session have the same counter.
     tries: u64,
     /// The lineage on disk is not that of the file in place.
     lineage_due: bool,
@@ -267,7 +267,7 @@ impl<F> SerialFile<F> {
     }
 }
 
-/// Whether something that `then` excludes for ever would be allowed again by `now`: a block gone, a bucket gone back, a
+/// Tells whether something that `then` excludes for ever would be allowed again by `now`: a block gone, a bucket gone back, a
 /// serial lower within its bucket, an earlier time mark. A block that gave way to another name's is none, if names without a block
 /// begin later for it: its own name gives nothing any more, and if another process goes on with it, nothing of that hour, day or tick.
 fn lowers(then: &Contents, now: &Contents) -> bool {

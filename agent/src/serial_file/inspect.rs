@@ -125,7 +125,7 @@ pub struct BlockView {
     pub name: String,
     /// What it makes.
     pub kind: Kind,
-    /// Whether its serial restarts at 0 with each new day.
+    /// True if its serial restarts at 0 with each new day.
     pub everyday_reset: bool,
     /// Milliseconds since 1970.
     pub create_time: i64,
@@ -139,7 +139,7 @@ pub struct BlockView {
     pub checksum: String,
     /// The durable high-water mark.
     pub serial: u64,
-    /// How many serials are reserved at once.
+    /// The number of serials that are reserved at once.
     pub step: u32,
 }
 

@@ -110,11 +110,11 @@ pub struct Block {
     pub name: BlockName,
     /// What it makes.
     pub kind: Kind,
-    /// Whether its serial restarts at 0 with each new day.
+    /// True if its serial restarts at 0 with each new day.
     pub everyday_reset: bool,
-    /// When the block was made.
+    /// The instant at which the block was made.
     pub create_time: WallMs,
-    /// When it was last changed.
+    /// The instant at which it was last changed.
     pub modification_time: WallMs,
     /// The hour or the day of its last IDs, or the ten seconds in which their tick begins.
     pub bucket: u32,
@@ -124,7 +124,7 @@ pub struct Block {
     pub checksum: u64,
     /// The durable high-water mark: every serial below it may have been minted.
     pub serial: u64,
-    /// How many serials are reserved at once.
+    /// The number of serials that are reserved at once.
     pub step: u32,
 }
 
@@ -137,7 +137,7 @@ pub struct Contents {
     pub blocks: Vec<Option<Block>>,
 }
 
-/// Why bytes are not a serial file of this version, or contents cannot become one.
+/// The reason why bytes are not a serial file of this version, or contents cannot become one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
     /// Not even a header.

@@ -96,7 +96,7 @@ pub struct FileSystemId {
 }
 
 impl FileSystemId {
-    /// Whether both may be one. A disk's number counts within one boot, and only if both know it.
+    /// Tells whether both may be one. A disk's number counts within one boot, and only if both know it.
     fn may_be(&self, other: &Self, same_boot: bool) -> bool {
         let disks = self.disk.zip(other.disk).filter(|_| same_boot);
         self.fsid == other.fsid && disks.is_none_or(|(one, other)| one == other)
@@ -117,7 +117,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Whether both are one file, touched in between or not.
+    /// Tells whether both are one file, touched in between or not.
     pub(crate) fn same_file(&self, other: &Self) -> bool {
         (self.device, self.inode) == (other.device, other.inode)
     }
@@ -256,7 +256,7 @@ impl fmt::Display for AfterReboot {
     }
 }
 
-/// Why a start does not continue the session. Displays as one word, for logs, metrics and `/status`.
+/// The reason why a start does not continue the session. Displays as one word, for logs, metrics and `/status`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FreshReason {
     /// `no_lineage`: this is the first start after `--format`, or the lineage file was removed.
@@ -342,14 +342,14 @@ impl fmt::Display for StartKind {
 }
 
 impl Next {
-    /// Whether this very file is in place, and was put there by the write that made it.
+    /// Tells whether this very file is in place, and was put there by the write that made it.
     fn took_the_place(&self, as_next: Option<&Self>, now: &Identity) -> bool {
         let waited = now.ctime_s.saturating_sub(self.born.s);
         as_next == Some(self) && (0..=PLACED_WITHIN_S).contains(&waited)
     }
 }
 
-/// Whether the session of the file `now` goes on, by what its last writer left behind. Only if all is equal; the
+/// Tells whether the session of the file `now` goes on, by what its last writer left behind. Only if all is equal; the
 /// reason given is the first difference. `as_next` is the same file as a write would have named it beforehand; `None` on
 /// a file system that does not tell when a file was made.
 pub fn judge(found: &Found, now: &Fingerprint, as_next: Option<&Next>, after_reboot: AfterReboot) -> StartKind {
@@ -379,7 +379,7 @@ pub fn judge(found: &Found, now: &Fingerprint, as_next: Option<&Next>, after_reb
     StartKind::Fresh(reason)
 }
 
-/// Whether the lineage of a session that goes on leaves room for a second copy of the file that goes on as well, so that
+/// Tells whether the lineage of a session that goes on leaves room for a second copy of the file that goes on as well, so that
 /// a master has to renew a lease before anything may be minted, however long that takes: the file is in layers that were mounted anew
 /// since, perhaps over a snapshot.
 pub fn renew_first(found: &Found, now: &Fingerprint) -> bool {

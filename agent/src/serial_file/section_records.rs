@@ -57,7 +57,7 @@ pub(super) struct Proof {
     pub(super) mount: Option<u64>,
 }
 
-/// Why another session serves sections than before. Displays as one word.
+/// The reason why another session serves sections than before. Displays as one word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SectionsFreshReason {
     /// `no_bounds`: nothing is written; no section was served, or what was written could not be kept.
@@ -151,7 +151,7 @@ impl Proof {
 }
 
 impl Proof {
-    /// Whether the file system, in one boot, was not put back to a snapshot in between.
+    /// Tells whether the file system, in one boot, was not put back to a snapshot in between.
     fn is_in_place(&self, now: &Self) -> bool {
         let attachment = |of: &Self| Attachment { disk: of.file_system.disk, mount: of.mount };
         self.file_system.fsid == now.file_system.fsid && attachment(self).stayed(&attachment(now))

@@ -49,7 +49,7 @@ const GROWTH_MIN: u64 = 1 << 20;
 /// After a write that failed nothing is tried for so long.
 const RETRY: SpanMs = SpanMs::seconds(5);
 
-/// Whether the session that serves sections goes on.
+/// The way in which the session that serves sections goes on, or another begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SectionsStart {
     /// It does.
@@ -58,7 +58,7 @@ pub enum SectionsStart {
     Fresh(SectionsFreshReason),
 }
 
-/// What became of a write; in either case the bounds may be used.
+/// The outcome of a write; in either case the bounds may be used.
 #[derive(Debug)]
 pub enum Noted {
     /// They are durable.

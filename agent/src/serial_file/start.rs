@@ -34,9 +34,9 @@ pub struct Opened<F = File> {
     pub contents: Contents,
     /// What the session holds; empty if it is a new one.
     pub holdings: Holdings,
-    /// Whether the session goes on.
+    /// The way in which the session goes on, or another begins.
     pub start: StartKind,
-    /// Whether a session that goes on may mint only when a master has renewed a lease, however long that takes. Otherwise
+    /// True if a session that goes on may mint only when a master has renewed a lease, however long that takes. Otherwise
     /// it waits for a moment only; see [`lineage::renew_first`].
     pub renew_first: bool,
 }

@@ -40,7 +40,7 @@ pub struct SegmentRequest {
     pub cluster: Option<ClusterId>,
     /// Of which axis.
     pub name: GeneratorName,
-    /// How many places; fewer may come, at least 1. With 0 it only shows `seen`, and is answered with an empty span.
+    /// The number of places; fewer may come, at least 1. With 0 it only shows `seen`, and is answered with an empty span.
     pub wanted: u32,
     /// How far the session was ever granted places of this axis. A master that knows less has forgotten something.
     pub seen: Shown,
@@ -138,7 +138,7 @@ pub struct KeepReply {
     /// What the answering master lists for it, ascending by name and section, at most [`KEEP_RANGES_MAX`]. Each is kept by the call that
     /// is answered with it.
     pub sections: Vec<HeldSections>,
-    /// Whether there are more after the last one.
+    /// True if there are more after the last one.
     pub more: bool,
 }
 
@@ -258,7 +258,7 @@ pub struct Raised {
     pub receipt: Option<SectionReceipt>,
 }
 
-/// Why a bound was not raised.
+/// The reason why a bound was not raised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
 pub enum NotRaised {
     /// Another session serves the section, or another owner than the caller believes to be, or it is being given to somebody else.
@@ -301,13 +301,13 @@ pub struct RoutesReply {
     pub routes: Vec<Route>,
     /// Where to go on, if there are more.
     pub next: Option<Section>,
-    /// Why sections that were asked about can be given to nobody, if one of them cannot.
+    /// The reason why sections that were asked about can be given to nobody, if one of them cannot.
     pub unserved: Option<Unserved>,
     /// Where agents are: whoever may ask for leases. None connects to an address elsewhere, whatever another one says of itself.
     pub networks: Vec<IpNet>,
 }
 
-/// Why a section that nobody serves can be given to nobody now.
+/// The reason why a section that nobody serves can be given to nobody now.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
 pub enum Unserved {
     /// Only both masters together give a section to somebody.
@@ -357,7 +357,7 @@ pub enum Unserved {
     },
 }
 
-/// Why a section is not moved, or an agent not drained, as an operator wanted.
+/// The reason why a section is not moved, or an agent not drained, as an operator wanted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
 pub enum NotMoved {
     /// The name has fewer sections.

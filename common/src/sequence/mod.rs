@@ -134,7 +134,7 @@ pub struct SequenceDefinition {
     set: GeneratorName,
 }
 
-/// Why there is no such definition.
+/// The reason why there is no such definition.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidSequence {
@@ -256,7 +256,7 @@ impl SequenceDefinition {
         &self.set
     }
 
-    /// How many sections there are.
+    /// The number of sections.
     pub const fn sections(&self) -> u32 {
         // At most 2^31: a section has two keys at least.
         SLOTS.div_ceil(self.keys_per_section as u64) as u32

@@ -147,12 +147,12 @@ impl RouteTable {
         }
     }
 
-    /// How many stretches there are.
+    /// The number of stretches.
     pub fn len(&self) -> usize {
         self.stretches.len()
     }
 
-    /// Whether nothing is known.
+    /// Tells whether nothing is known.
     pub fn is_empty(&self) -> bool {
         self.stretches.is_empty()
     }

@@ -70,7 +70,7 @@ where
         new.map(|piece| piece.range).collect()
     }
 
-    /// Why one of these sections that nobody serves stays so, if that is known.
+    /// The reason why one of these sections that nobody serves stays so, if that is known.
     pub(super) fn unserved(&self, now: Now, name: &GeneratorName, sections: &[Section]) -> Option<Unserved> {
         let key = |section: &Section| SectionKey { name: name.clone(), section: *section };
         let mut nobodys = sections.iter().map(key).filter(|key| self.is_nobodys(now, key)).peekable();
@@ -92,7 +92,7 @@ where
         nobodys.any(|key| self.sections.owned(&key).is_none()).then_some(max)
     }
 
-    /// Whether nobody serves a section, and nobody is about to as far as this master knows.
+    /// Tells whether nobody serves a section, and nobody is about to as far as this master knows.
     fn is_nobodys(&self, now: Now, key: &SectionKey) -> bool {
         let gone = |owned: &Owned| self.allocators.silent(now.boot, owned.owner.session);
         self.sections.prep(key).is_none() && self.sections.owned(key).is_none_or(gone)
@@ -203,7 +203,7 @@ where
         self.sections.pieces(&range).filter(|it| it.prep.is_none() && (room || it.held.is_some())).take(max).collect()
     }
 
-    /// Whether a section that nobody was given before may be given to somebody: of all names together, and of this one.
+    /// Tells whether a section that nobody was given before may be given to somebody: of all names together, and of this one.
     fn room_for(&self, name: &GeneratorName) -> Result<(), Unserved> {
         let number = |most: usize| u32::try_from(most).unwrap_or(u32::MAX);
         if self.sections.len() >= SECTIONS_MAX {
@@ -251,7 +251,7 @@ where
         placement::share(candidates.collect(), limits.share_percent)
     }
 
-    /// Whether somebody who keeps sections may be among those that sections are given to. Whoever owns some keeps them in any case.
+    /// Tells whether somebody who keeps sections may be among those that sections are given to. Whoever owns some keeps them in any case.
     pub(super) fn may_serve(&self, said: &KeepRequest) -> Result<(), Refusal> {
         let known = self.allocators.get(said.session).is_some();
         if self.owns_sections(said.session) {
@@ -275,7 +275,7 @@ where
         self.table.in_force(&said.agent_id, said.holder)
     }
 
-    /// Whether somebody has sections or is to have some.
+    /// Tells whether somebody has sections or is to have some.
     fn owns_sections(&self, session: SessionId) -> bool {
         self.sections.counts(session).next().is_some()
     }

@@ -49,7 +49,7 @@ pub struct Ledger<A> {
     pub(super) calendar: Calendar,
     /// Types of which most values are in use; operators were told.
     pub(super) low: BTreeSet<TokenType>,
-    /// When that is looked at next.
+    /// The instant at which that is looked at next.
     pub(super) look_at_pools_at: BootMs,
     /// Counts durable changes.
     pub(super) lsn: u64,
@@ -187,18 +187,18 @@ impl<A> Ledger<A> {
         self.terms_of(name).map_or(Terms::UNKNOWN, |(terms, _)| terms)
     }
 
-    /// Whether a name gives nothing any more, for ever.
+    /// Tells whether a name gives nothing any more, for ever.
     pub(super) fn is_retired(&self, name: &GeneratorName) -> bool {
         let setting = self.settings_table.get(&SettingKey::Namespace(name.clone()));
         setting.map_or_else(|| self.settings_table.is_shortened(name), |setting| setting.value.is_retired())
     }
 
-    /// Why a name has no terms.
+    /// The reason why a name has no terms.
     pub(super) fn no_terms(&self, name: &GeneratorName) -> Refusal {
         if self.is_retired(name) { Refusal::NameRetired } else { Refusal::NoSuchName }
     }
 
-    /// Whether a name is a sequence that gives further numbers.
+    /// Tells whether a name is a sequence that gives further numbers.
     pub fn is_living_sequence(&self, name: &GeneratorName) -> bool {
         self.terms_of(name).is_some_and(|(_, lives)| lives)
     }

@@ -27,7 +27,7 @@ pub const DRAINED_MAX: usize = 512;
 pub struct Allocator {
     /// What it last said, here or at the other master.
     pub said: KeepRequest,
-    /// When it was last heard here.
+    /// The instant at which it was last heard here.
     pub here: Option<BootMs>,
     /// When it was last heard at the other master, by this one's clock.
     pub there: Option<BootMs>,
@@ -79,7 +79,7 @@ impl Allocators {
         news && theirs != self.lease
     }
 
-    /// Whether what an allocator says of itself can be.
+    /// Tells whether what an allocator says of itself can be.
     pub fn plausible(said: &KeepRequest) -> bool {
         let short = |text: &String| text.len() <= ADDRESS_LEN_MAX;
         said.sets.len() <= SETS_MAX && short(&said.address.http) && short(&said.address.rpc)
@@ -153,7 +153,7 @@ impl Allocators {
         self.seen.values().filter(lately).map(told).collect()
     }
 
-    /// Whether this master or the other one has heard of anybody.
+    /// Tells whether this master or the other one has heard of anybody.
     pub fn any(&self) -> bool {
         !self.seen.is_empty() || !self.drained.is_empty()
     }
@@ -185,13 +185,13 @@ impl Allocators {
         now - heard > SpanMs(lease.0.saturating_add(lease.0 / 10)).max(self.word())
     }
 
-    /// Whether a session was heard at one master at least for as long as it may serve.
+    /// Tells whether a session was heard at one master at least for as long as it may serve.
     pub fn is_heard(&self, now: BootMs, session: SessionId) -> bool {
         let most = self.lease().max(self.word());
         self.seen.get(&session).and_then(Allocator::heard).is_some_and(|heard| now - heard <= most)
     }
 
-    /// Whether a session may be given sections: it is heard, does not leave, and nobody drains it.
+    /// Tells whether a session may be given sections: it is heard, does not leave, and nobody drains it.
     pub fn takes(&self, now: BootMs, session: SessionId) -> bool {
         self.is_heard(now, session) && self.seen.get(&session).is_some_and(|allocator| !self.leaves(allocator))
     }
@@ -201,12 +201,12 @@ impl Allocators {
         self.all().filter(move |(_, allocator)| allocator.said.agent_id == *agent_id)
     }
 
-    /// Whether its sections are to be moved away.
+    /// Tells whether its sections are to be moved away.
     pub fn leaves(&self, allocator: &Allocator) -> bool {
         allocator.said.leaves || self.is_drained(&allocator.said.agent_id)
     }
 
-    /// Whether an operator drains that agent.
+    /// Tells whether an operator drains that agent.
     pub fn is_drained(&self, agent_id: &AgentId) -> bool {
         self.drained.get(agent_id).is_some_and(|(_, on)| *on)
     }

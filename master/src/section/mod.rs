@@ -138,7 +138,7 @@ pub struct Terms {
     pub last: u64,
     /// How far one master may raise a section beyond what it knows of the other one.
     pub allowance: u64,
-    /// How many sections there are.
+    /// The number of sections.
     pub sections: u32,
     /// What a section takes in memory, in bytes.
     pub weight: u64,

@@ -29,7 +29,7 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// Whether there is memory left. Of most sections few keys are used at a time, so what counts is what is in use.
+    /// Tells whether there is memory left. Of most sections few keys are used at a time, so what counts is what is in use.
     pub fn has_room(&self) -> bool {
         self.used < self.memory
     }

@@ -20,7 +20,7 @@ pub struct SectionTable {
     peer_has: SectionMap<u64>,
     /// What is listed for each session: its records of which no proposal is open here.
     listed: BTreeMap<SessionId, SectionMap<Generation>>,
-    /// How many sections of each name each session has or is to have.
+    /// The number of sections of each name each session has or is to have.
     counts: BTreeMap<SessionId, BTreeMap<GeneratorName, u32>>,
     /// Each owner once, however many sections it has.
     owners: BTreeMap<SessionId, Arc<SectionOwner>>,
@@ -278,7 +278,7 @@ impl SectionTable {
         self.counts.keys().copied()
     }
 
-    /// How many sections of each name a session has or is to have.
+    /// The number of sections of each name a session has or is to have.
     pub fn counts(&self, session: SessionId) -> impl Iterator<Item = (&GeneratorName, u32)> {
         self.counts.get(&session).into_iter().flatten().map(|(name, count)| (name, *count))
     }

@@ -191,7 +191,7 @@ pub(super) enum Command {
         name: String,
         #[arg(key)]
         template: Option<String>,
-        /// Whether it says that its scope is its own.
+        /// True if it says that its scope is its own.
         #[arg(key, optional)]
         own: bool,
         #[arg(key, optional)]

@@ -53,7 +53,7 @@ pub(super) struct Script {
     pub(super) receipts: BTreeMap<String, ShownReceipt>,
     pub(super) requests: BTreeMap<RequestId, String>,
     next_request: u64,
-    /// How many starts there were: each has a number of its own, as others have a random one.
+    /// The number of starts so far: each has a number of its own, as others have a random one.
     starts: u64,
     joined: Option<JoinReply>,
     pub(super) verbose: bool,

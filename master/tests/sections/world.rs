@@ -185,7 +185,7 @@ impl World {
         world
     }
 
-    /// How many places were granted in segments.
+    /// The number of places that were granted in segments.
     pub(super) fn granted(&self) -> u64 {
         self.segments.iter().map(|segment| segment.len()).sum()
     }

@@ -52,7 +52,7 @@ pub(crate) struct State {
     pub(crate) ready: Result<(), String>,
     pub(crate) test_clock: Option<TestClock>,
     pub(crate) unavailable: Option<Unavailable>,
-    /// Whether every question ends in a panic.
+    /// True if every question ends in a panic.
     pub(crate) broken: bool,
 }
 

@@ -221,7 +221,7 @@ impl Effects for Machine {
     fn give_up(&mut self, _: String) {}
 }
 
-/// What came of a sequence: how many answers, and the first number that did not grow.
+/// Walks a sequence: how many answers, and the first number that did not grow.
 fn walk(all: &[Deed], deeds: &[Deed], twin: Twin) -> Result<usize, u128> {
     let scope = if twin == Twin::CountsApart { Scope::Own } else { Scope::Kind };
     let two = Namespace::define("two".parse().unwrap(), &snowflake("two").definition().with_scope(scope)).unwrap();

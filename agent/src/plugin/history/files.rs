@@ -160,7 +160,7 @@ impl Files {
         Ok(())
     }
 
-    /// Whether there is something to be made durable.
+    /// Tells whether there is something to be made durable.
     pub(super) fn is_dirty(&self) -> bool {
         self.dirty
     }

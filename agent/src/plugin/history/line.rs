@@ -86,7 +86,7 @@ fn counter(text: &str, pattern: &str, at: usize, to: usize, radix: u32) -> Optio
 }
 
 impl Line {
-    /// Whether that ID, written as in this history, is one of those that left.
+    /// Tells whether that ID, written as in this history, is one of those that left.
     pub fn contains(&self, id: &str) -> bool {
         match self.form {
             Form::One => self.first == id,

@@ -43,7 +43,7 @@ use std::time::{Duration, Instant};
 pub const QUEUE_LEN_MAX: usize = 16 << 20;
 /// Bytes that a file may have.
 pub const FILE_LENS: RangeInclusive<u64> = 1 << 16..=1 << 40;
-/// How many files may be kept.
+/// The number of files that may be kept.
 pub const FILES: RangeInclusive<usize> = 2..=100_000;
 /// How often what was written is made durable.
 const SYNC_EACH: Duration = Duration::from_secs(1);
@@ -63,7 +63,7 @@ pub struct HistorySettings {
     pub files_max: usize,
 }
 
-/// Why there is no history.
+/// The reason why there is no history.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HistoryError {
@@ -98,7 +98,7 @@ pub enum HistoryError {
 #[derive(Debug, Default)]
 struct Queue {
     lines: Vec<u8>,
-    /// Why the disk does not take lines.
+    /// The reason why the disk does not take lines.
     failing: Option<String>,
     ended: bool,
 }
@@ -170,7 +170,7 @@ impl History {
         self.shared.dropped.load(Ordering::Relaxed)
     }
 
-    /// Why the disk takes no lines at the moment.
+    /// The reason why the disk takes no lines at the moment.
     pub fn failing(&self) -> Option<String> {
         self.shared.lock().failing.clone()
     }
@@ -187,7 +187,7 @@ impl History {
         }
     }
 
-    /// Whether a call's lines will be taken, as far as can be known before it takes IDs.
+    /// Tells whether a call's lines will be taken, as far as can be known before it takes IDs.
     fn has_room(&self) -> Result<(), PluginRefusal> {
         let queue = self.shared.lock();
         if let Some(why) = &queue.failing {

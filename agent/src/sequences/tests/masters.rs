@@ -56,7 +56,7 @@ pub(crate) struct State {
     pub(crate) given_up: usize,
     /// How long each takes for an answer to a keep; `None`: it refuses everything.
     pub(crate) answers: [Option<Duration>; 2],
-    /// How many sections each lists in one answer.
+    /// The number of sections that each lists in one answer.
     pub(crate) page: usize,
     /// To whom sections without an owner are given; by default to whoever came first.
     pub(crate) heir: usize,

@@ -36,7 +36,7 @@ pub(super) struct PairedSections {
     covered: SectionMap<()>,
     /// The reading of the other master's clock when it sent the last word on allocators that was heard here.
     heard: Option<BootMs>,
-    /// Whether they were cut for the replacement that is awaited.
+    /// True if they were cut for the replacement that is awaited.
     pub(super) cut: bool,
     /// Where records and proposals of the store begin that are one row with those before them: the pages by which a replacement takes a
     /// table over cut rows.
@@ -158,7 +158,7 @@ impl Ledger<Pairwise> {
         }
     }
 
-    /// Whether a record of the other master's can be one.
+    /// Tells whether a record of the other master's can be one.
     fn plausible_section(&self, record: &SectionRecord, fx: &mut Effects) -> bool {
         let SectionRecord { range, g, max_seq, .. } = record;
         let terms = self.terms_or_widest(&range.name);
