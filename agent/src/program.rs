@@ -41,11 +41,11 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-/// How long everything that talks may take to end; the serial file is written after that, whoever has not ended.
+/// The time that everything that talks may take to end; the serial file is written after that, whoever has not ended.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(3_300);
-/// How long the last write may take.
+/// The time that the last write may take.
 const LAST_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long threads that may block are waited for.
+/// The time that threads that may block are waited for.
 const THREADS_TIMEOUT: Duration = Duration::from_millis(200);
 /// Descriptors that connections of clients do not get: the serial file and what is written beside it, the masters, the log,
 const DESCRIPTORS_RESERVED: usize = 96;
@@ -355,7 +355,7 @@ fn served_at(args: &Args, http: SocketAddr, rpc: SocketAddr) -> ServedAt {
     }
 }
 
-/// Where others reach a listener.
+/// The address at which others reach a listener.
 fn advertised(at: SocketAddr) -> String {
     if !at.ip().is_unspecified() {
         return at.to_string();

@@ -176,7 +176,7 @@ pub enum Refusal {
     ClockBehind {
         /// How far.
         behind: SpanMs,
-        /// How long until IDs are minted again if nothing is done.
+        /// The time until IDs are minted again if nothing is done.
         retry: SpanMs,
     },
     /// The clock cannot be trusted at the moment.

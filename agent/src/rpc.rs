@@ -182,7 +182,7 @@ impl Server {
         self.connected().map_or(Caller::Label("unknown"), |connected| Caller::Address(connected.from))
     }
 
-    /// Who asks, if this serves a connection.
+    /// The caller, if this serves a connection.
     fn connected(&self) -> Option<&Connected> {
         match &self.side {
             Side::Port(_) => None,

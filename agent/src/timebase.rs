@@ -33,7 +33,7 @@ pub struct ClockSample {
     pub sent: Now,
     /// The same when the answer came.
     pub received: Now,
-    /// How long that took in real time, whatever clock we run by.
+    /// The time that it took in real time, whatever clock we run by.
     pub round_trip: SpanMs,
     /// The calendar that the master goes by, in between.
     pub wall: WallMs,

@@ -6,7 +6,7 @@ use common::calendar::UtcOffset;
 use common::kind::{Kind, UNIQ64};
 use common::time::{SpanMs, WallMs};
 
-/// How long before its end a layout is warned about.
+/// The time before its end from which on a layout is warned about.
 pub const WARN_AHEAD: SpanMs = SpanMs::days(366);
 
 /// The end of a layout.

@@ -29,7 +29,7 @@ struct World {
     tells_all: bool,
     /// The cluster of each agent, if it tells it.
     clusters: BTreeMap<usize, String>,
-    /// How long a call waits, as while a section moves.
+    /// The time that a call waits, as while a section moves.
     moving: Duration,
     /// A route that the first agent adds to its answers, instead of those that there are.
     invented: Option<Value>,

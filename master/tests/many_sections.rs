@@ -107,7 +107,7 @@ struct Pair {
     replies: Vec<Reply>,
     /// No message arrives.
     cut: bool,
-    /// How often raised bounds were told.
+    /// The number of times that raised bounds were told.
     told: usize,
 }
 

@@ -49,7 +49,7 @@ pub struct Shared {
     id: u64,
     strings: Option<Arc<Generator>>,
     name: Arc<str>,
-    /// Who asks, as plugins are told; `None`: the application.
+    /// The caller, as plugins are told; `None`: the application.
     caller: Option<Arc<str>>,
 }
 

@@ -26,9 +26,9 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// How often leases are renewed if nothing else is said.
+/// The interval at which leases are renewed if nothing else is said.
 const RENEW_INTERVAL: Duration = Duration::from_secs(3_600);
-/// How often [`Embedded::wait_ready`] looks.
+/// The interval at which [`Embedded::wait_ready`] looks.
 const LOOK: Duration = Duration::from_millis(5);
 /// The time that the end waits for the last word to the masters, and then for what is under way.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
@@ -45,7 +45,7 @@ pub struct Settings {
     pub agent_id: AgentId,
     /// The types of token to lease.
     pub token_types: BTreeSet<TokenType>,
-    /// How often leases are renewed, 1 s to 12 h.
+    /// The interval at which leases are renewed, 1 s to 12 h.
     pub renew_interval: Duration,
     /// What a reboot makes of the session. To resume is safe only where disks are never cloned and never reverted to a
     /// snapshot.

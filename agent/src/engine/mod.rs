@@ -46,7 +46,7 @@ use ticks::Axis;
 pub const MARK_AHEAD: SpanMs = SpanMs::seconds(1);
 /// The longest that the first ID of a tick after a start waits, in real time, for the clock to pass the mark of the former run.
 pub const RESTART_WAIT_MAX: SpanMs = SpanMs::seconds(2);
-/// How long the first ID of a resumed session waits for the renewal that tells the masters of it, in real time. If it is
+/// The time that the first ID of a resumed session waits for the renewal that tells the masters of it, in real time. If it is
 /// not answered by then no master is there to ask, and minting goes on without.
 pub const RESUME_WAIT: SpanMs = SpanMs(1_500);
 /// Percent of an hour's or a day's IDs, the last ones, that callers have in shares when nothing else is said.

@@ -91,7 +91,7 @@ impl Published {
         self.resumed_until.is_some_and(|until| real_boot >= until)
     }
 
-    /// How long what a resumed session kept beside its leases may still not be used; `None`: it may, because a master has renewed
+    /// The time for which what a resumed session kept beside its leases may still not be used; `None`: it may, because a master has renewed
     /// one of them, or none has answered for as long as that takes.
     pub(super) fn confirmation_left(&self, kept: &[(TokenKey, Generation)], real_boot: BootMs) -> Option<SpanMs> {
         // A lease that is new tells nothing: the masters grant it to each copy of the session.
@@ -120,7 +120,7 @@ impl Published {
         }
     }
 
-    /// How long a lease of that type may still wait for the renewal that a resumed session begins with, at most
+    /// The time that a lease of that type may still wait for the renewal that a resumed session begins with, at most
     /// `at_most`; `None` if it does not wait.
     pub fn resumption_left(&self, token_type: TokenType, real_boot: BootMs, at_most: SpanMs) -> Option<SpanMs> {
         if !matches!(self.leases.get(&token_type), Some(LeaseView::Resumed(_))) {

@@ -20,7 +20,7 @@ use common::setting::NAMESPACES_MAX;
 use common::time::{SpanMs, WallMs};
 use std::collections::BTreeSet;
 
-/// How often it is looked whether a resumed session is confirmed.
+/// The interval at which it is looked whether a resumed session is confirmed.
 const CONFIRMATION_POLL: SpanMs = SpanMs(20);
 /// Numbers need no clock: a window of them is never over.
 const ALWAYS: WallMs = WallMs(i64::MAX);
@@ -135,7 +135,7 @@ impl Engine {
         Ok(Refilled::Runs(runs))
     }
 
-    /// How long numbers of a resumed session still wait: until a master has renewed a lease of it, as IDs do, or none has answered for as
+    /// The time that numbers of a resumed session still wait: until a master has renewed a lease of it, as IDs do, or none has answered for as
     /// long as that takes. A second copy of the file, which the file system does not tell from the first, is denied there, before
     /// it gave a number.
     fn confirmation_left(&mut self, effects: &impl Effects) -> Option<SpanMs> {

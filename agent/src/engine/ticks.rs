@@ -17,7 +17,7 @@ use common::layout::Ticks;
 use common::time::{SpanMs, WallMs};
 use std::sync::Arc;
 
-/// How long a request for numbers of a layout waits, in real time, for the clock to come near enough to the next tick.
+/// The time that a request for numbers of a layout waits, in real time, for the clock to come near enough to the next tick.
 pub const TICK_WAIT_MAX: SpanMs = SpanMs::seconds(2);
 
 /// The result of the slow path to IDs.

@@ -37,7 +37,7 @@ const PAUSE_MIN: Duration = Duration::from_millis(20);
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Texts that are remembered as logged.
 const LOGGED_MAX: usize = 64;
-/// How often the operating system's clock is compared with the machine's own time.
+/// The interval at which the operating system's clock is compared with the machine's own time.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What the task needs.

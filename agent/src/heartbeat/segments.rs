@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) const CALLS_MAX: usize = 40;
 /// Between two rounds of calls for the same name, which double from [`PAUSE_MIN`] on, at most this.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
-/// How long a master may take to introduce itself,
+/// The time that a master may take to introduce itself,
 const REACH: Duration = Duration::from_secs(2);
 /// and to grant a segment, for which the other one may have to confirm a part of the axis first: up to three seconds.
 const LIMIT: Duration = Duration::from_millis(3_500);

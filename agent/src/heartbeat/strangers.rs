@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 /// Between two looks at the masters while one of them belongs to another cluster.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
-/// How long a master that is asked only for its cluster is waited for.
+/// The time that a master that is asked only for its cluster is waited for.
 const GREET_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Task {

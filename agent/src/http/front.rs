@@ -57,7 +57,7 @@ const OUT_SLACK: usize = 1 << 10;
 const SPARES_MAX: usize = 4;
 /// After so many buffers of one answer, other connections get their turn.
 const BUFFERS_A_TURN: u32 = 2;
-/// How often an idle connection is looked at; the second time in a row it ends.
+/// The interval at which an idle connection is looked at; the second time in a row it ends.
 const LOOK: Duration = Duration::from_millis(HEAD_TIMEOUT.as_millis() as u64 / 2);
 
 thread_local! {

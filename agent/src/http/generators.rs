@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// A definition, in bytes.
 const DEFINITION_LEN_MAX: usize = 4 << 10;
-/// How long it may take to come.
+/// The time that it may take to come.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Registers what a name stands for with the masters, for ever; a dry run answers what that would give, or why it would be refused.

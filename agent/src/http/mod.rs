@@ -69,7 +69,7 @@ const TURNED_AWAY_MAX: usize = 256;
 pub const DESCRIPTORS: Port = Port { most: CONNECTIONS_MAX + TURNED_AWAY_MAX, least: 64 };
 /// The part of them for callers who are told that there are too many.
 const TURNED_AWAY_PART: usize = 17;
-/// How long that may take.
+/// The longest time that it may take.
 const TURN_AWAY_TIMEOUT: Duration = Duration::from_secs(1);
 /// Memory of answers that are not sent yet, in bytes; what would exceed it is refused.
 const BODY_MEMORY_MAX: u32 = 256 << 20;
@@ -77,11 +77,11 @@ const BODY_MEMORY_MAX: u32 = 256 << 20;
 const HEAD_LEN_MAX: usize = 16 << 10;
 /// Header lines of a request.
 const HEADERS_MAX: usize = 64;
-/// How long a connection may take for a request's head, idle time before it included.
+/// The time that a connection may take for a request's head, idle time before it included.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long an answer may wait for the other end to read on.
+/// The time that an answer may wait for the other end to read on.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long open requests may take to end when the agent stops.
+/// The time that open requests may take to end when the agent stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The address of a caller.

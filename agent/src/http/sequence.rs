@@ -37,7 +37,7 @@ const ERROR_LEN_MAX: usize = 512;
 pub(super) const BODY_LEN_MAX: usize = KEYS_MAX * (6 * KEY_LEN_MAX + 40);
 /// What a key that was read takes until it is answered, with what comes of it.
 const KEY_WEIGHT: usize = size_of::<KeyAsked>() + size_of::<Outcome>();
-/// How long it may take to come.
+/// The time that it may take to come.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// What a number that was refused is in a packed answer: no key is ever given it.
 const NONE: u64 = 0;

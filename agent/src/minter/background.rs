@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use tokio::runtime::Handle;
 
-/// How often the time is written down for those who cannot afford to look at a clock.
+/// The interval at which the time is written down for those who cannot afford to look at a clock.
 const TICK: Duration = Duration::from_millis(2);
 
 /// What time it was a moment ago.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// How long the calls that need such a lease wait for the first answer of the masters. Later ones are told at once why there is
+/// The time that the calls that need such a lease wait for the first answer of the masters. Later ones are told at once why there is
 /// none.
 const GRANT_WAIT: Duration = Duration::from_secs(2);
 

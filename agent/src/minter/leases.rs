@@ -57,7 +57,7 @@ impl Minter {
         })
     }
 
-    /// How long a lease of that type may still wait for the renewal that a resumed session begins with; `None` if it does
+    /// The time that a lease of that type may still wait for the renewal that a resumed session begins with; `None` if it does
     /// not.
     pub(super) fn resumption_left(&self, token_type: TokenType) -> Option<Duration> {
         let left = self.published.load().resumption_left(token_type, self.real_boot(), PATIENCE_MS);

@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-/// How often the fast path looks again while another thread replaces a window.
+/// The number of times that the fast path looks again while another thread replaces a window.
 const SPINS: u32 = 64;
 
 /// What the open window had.
@@ -152,7 +152,7 @@ impl Minter {
         }
     }
 
-    /// How long to wait until it is worth trying again.
+    /// The time to wait until it is worth trying again.
     ///
     /// # Errors
     /// If that, and what was `waited` before, is longer than a caller waits: [`Refusal::ClockBehind`], or

@@ -67,7 +67,7 @@ use writer::Writer;
 
 /// Requests that wait for the slow path at once; one more is refused.
 const QUEUE_MAX: usize = 1_024;
-/// How long a request waits for its turn, and then for the disk.
+/// The time that a request waits for its turn, and then for the disk.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Everything that mints.
@@ -76,7 +76,7 @@ pub struct Minter {
     /// Calendar minus machine time, in milliseconds.
     offset: AtomicI64,
     time: Mutex<Timebase>,
-    /// How often the clock has jumped since the start.
+    /// The number of times that the clock has jumped since the start.
     jumps: AtomicU64,
     published: ArcSwap<Published>,
     generators: Registry,

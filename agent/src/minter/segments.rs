@@ -18,11 +18,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
-/// How long calls wait for a segment since none was there. Later ones are told at once why there is none.
+/// The time that calls wait for a segment since none was there. Later ones are told at once why there is none.
 const SEGMENT_WAIT: Duration = PATIENCE;
 /// Calls that wait for segments at once, of all names; one more is refused.
 const WAITING_MAX: u64 = 8_192;
-/// How often a thread of an application looks whether a segment has come.
+/// The interval at which a thread of an application looks whether a segment has come.
 pub(super) const LOOK: Duration = Duration::from_millis(1);
 
 /// What is to be done for which series, and what masters are to be asked for.
@@ -114,7 +114,7 @@ pub(super) fn later(known: Option<(u64, SegmentOutcome)>, new: (u64, SegmentOutc
 }
 
 impl Fetching {
-    /// How long a call that needs a segment may still wait for one.
+    /// The time that a call that needs a segment may still wait for one.
     fn left(&self) -> Result<Duration, Refusal> {
         let since = *locked(&self.pending).get_or_insert_with(Instant::now);
         let left = SEGMENT_WAIT.checked_sub(since.elapsed()).filter(|left| !left.is_zero());

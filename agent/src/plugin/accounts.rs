@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 /// The bits of an IPv6 address that name a host within a network: whoever has a network has all of them.
 const HOST_BITS: u32 = 64;
-/// How often the accounts are looked through for those that may be forgotten.
+/// The interval at which the accounts are looked through for those that may be forgotten.
 const SWEEP_EACH: SpanMs = SpanMs(SECOND_MS);
 
 /// Whose account it is.

@@ -12,7 +12,7 @@ use core::time::Duration;
 /// The longest reason of a refusal, in bytes; what is longer is cut.
 pub const DETAIL_LEN_MAX: usize = 512;
 
-/// Who asks.
+/// The caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Caller<'a> {
     /// A client, by the address that its connection comes from.
@@ -44,7 +44,7 @@ pub struct Call<'a> {
     pub name: &'a str,
     /// How many, at least 1.
     pub n: u32,
-    /// Who asks.
+    /// The caller.
     pub caller: Caller<'a>,
     /// When the call came.
     pub now: Now,
@@ -103,7 +103,7 @@ impl<'a> Outgoing<'a> {
         self.texts
     }
 
-    /// How long minting took, with the plugins' `before`.
+    /// The time that minting took, with the plugins' `before`.
     pub fn elapsed(&self) -> Duration {
         self.elapsed
     }
@@ -192,7 +192,7 @@ pub struct Failure<'a> {
     pub stage: Stage,
     /// The plugin that refused it, if one did.
     pub plugin: Option<&'a str>,
-    /// How long it took.
+    /// The time that it took.
     pub elapsed: Duration,
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
 /// Panics in a row after which a plugin or a strategy is asked once a second only.
 pub const PANICS_MAX: u32 = 16;
-/// How often it is asked then.
+/// The interval at which it is asked then.
 const EACH_MS: i64 = SECOND_MS;
 
 /// The rest of a plugin that failed.

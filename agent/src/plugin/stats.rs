@@ -130,7 +130,7 @@ pub struct StatsSnapshot {
     pub ids: u64,
     /// IDs a second, of the last ten whole seconds.
     pub ids_per_second: f64,
-    /// How long half of the calls that got IDs took at most, since the start, from the first plugin to the last one; up to a
+    /// The longest time that half of the calls that got IDs took, since the start, from the first plugin to the last one; up to a
     /// sixteenth too long. Without the network, and without the answer being written.
     pub p50: Duration,
     /// 99 of 100.

@@ -168,7 +168,7 @@ impl Allocator {
         self.former = former;
     }
 
-    /// How long a lease is, as far as is known: the longest that any of them said, so that whoever waits for one to end waits long enough.
+    /// The length of a lease, as far as is known: the longest that any of them said, so that whoever waits for one to end waits long enough.
     pub fn lease(&self) -> SpanMs {
         self.links.iter().filter_map(|link| link.lease).max().unwrap_or(LEASE_DEFAULT)
     }

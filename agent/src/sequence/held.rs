@@ -14,7 +14,7 @@ pub struct HeldRange {
     pub from: u32,
     /// After the last.
     pub to: u32,
-    /// Which owner we are.
+    /// Our number as the owner.
     pub g: Generation,
     /// The first instant at which they may be served: whoever had them before has stopped by then.
     pub since: BootMs,
@@ -26,7 +26,7 @@ pub struct HeldRange {
 /// have served it, and masters that were put back since do not know of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tenure {
-    /// Which owner we are.
+    /// Our number as the owner.
     pub g: Generation,
     /// Its first instant.
     pub since: BootMs,

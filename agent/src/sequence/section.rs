@@ -99,7 +99,7 @@ impl SectionState {
         }
     }
 
-    /// Which owner it is loaded for, or will be.
+    /// The number of the owner that it is loaded for, or will be.
     pub const fn g(&self) -> Generation {
         self.tenure.g
     }

@@ -32,7 +32,7 @@ pub struct Counts {
 /// How things stand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SequenceView {
-    /// How long masters let sections be served without an answer, in milliseconds.
+    /// The time that masters let sections be served without an answer, in milliseconds.
     pub lease_ms: i64,
     /// Masters that answered when they were asked last.
     pub masters_answering: usize,

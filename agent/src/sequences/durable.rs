@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// How often it is looked whether a master has renewed a lease of a resumed session.
+/// The interval at which it is looked whether a master has renewed a lease of a resumed session.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The file, and as whom the process goes on by it.

@@ -30,7 +30,7 @@ const AGENTS_MAX: usize = 256;
 const SHARE_PART: usize = 4;
 /// Keys of calls that are passed on, of all and, by that part, to one agent. A key takes some 40 bytes until it is answered.
 const KEYS_MAX: usize = 1 << 19;
-/// How long another agent may take at most.
+/// The time that another agent may take at most.
 const PATIENCE_MAX: Duration = Duration::from_secs(30);
 
 /// A connection to another agent, which is told from the next one to the same address by its number.

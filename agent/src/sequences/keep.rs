@@ -16,11 +16,11 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// How often it is looked whether there is a sequence to serve.
+/// The interval at which it is looked whether there is a sequence to serve.
 const LOOK: Duration = Duration::from_secs(1);
 /// However fast a test clock runs, a master is not asked more often than this.
 const PAUSE_MIN: Duration = Duration::from_millis(10);
-/// How long the last question may take.
+/// The time that the last question may take.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Making a connection may take half a lease, unless this is more: a master that is reached again is not waited for by a packet that was sent
 /// while it was not.
@@ -174,7 +174,7 @@ impl Sequences {
         })
     }
 
-    /// How long making a connection to a master may take.
+    /// The time that making a connection to a master may take.
     pub(super) fn open_limit(&self) -> Duration {
         (self.lease_in_real() / 2).clamp(OPEN_LIMIT_MIN, OPEN_LIMIT)
     }

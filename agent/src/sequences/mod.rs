@@ -69,7 +69,7 @@ pub struct SequenceSettings {
     pub sets: Vec<GeneratorName>,
     /// Memory for keys, in bytes.
     pub memory: u64,
-    /// Where others reach us.
+    /// The address at which others reach us.
     pub address: ServedAt,
 }
 

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long a call waits at most, in hundredths of a lease: a section that moves is without service for about half of one, and one whose
+/// The time that a call waits at most, in hundredths of a lease: a section that moves is without service for about half of one, and one whose
 /// agent died for more.
 const PATIENCE_PERCENT: i64 = 150;
 /// Not less than this, however short leases are,
@@ -32,7 +32,7 @@ const PATIENCE_MAX: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(100);
 /// An agent that did not do what was passed on to it is not asked again under the same `g` before this has passed.
 pub(super) const REST: Duration = Duration::from_millis(500);
-/// How often a call is led on at most by agents that do not serve a key: from then on the masters' word alone moves it.
+/// The number of times that a call is led on at most by agents that do not serve a key: from then on the masters' word alone moves it.
 const HOPS_MAX: usize = 4;
 /// Routes in one answer at most; who needs more asks for all.
 pub(super) const ROUTES_TOLD_MAX: usize = 64;
@@ -107,7 +107,7 @@ struct CallState {
     avoided: BTreeMap<Arc<ServedAt>, (Generation, Instant)>,
     /// Agents to which as many calls are passed on as may be, and when that is looked at again.
     full: BTreeMap<Arc<ServedAt>, Instant>,
-    /// How often agents said that others serve a key, or they themselves by a newer route.
+    /// The number of times that agents said that others serve a key, or they themselves by a newer route.
     hops: usize,
 }
 
@@ -227,7 +227,7 @@ impl Sequences {
         self.conclude(name, progress)
     }
 
-    /// How long a call may wait.
+    /// The time that a call may wait.
     fn patience(&self) -> Duration {
         let lease = lock(&self.allocator).lease();
         let patience = common::time::SpanMs(lease.0.saturating_mul(PATIENCE_PERCENT) / 100);

@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Memory that is taken by what is remembered of sections beside each other that were forgotten, in bytes: their places, their number, and a part
 /// of the nodes of the map.
 pub(super) const FLOOR_LEN: usize = 32;
-/// How often it is looked.
+/// The interval at which it is looked.
 const LOOK: Duration = Duration::from_millis(500);
 /// In hundredths of all memory: from here on keys are forgotten,
 const HIGH_PERCENT: u64 = 90;

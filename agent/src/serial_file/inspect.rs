@@ -25,7 +25,7 @@ use std::path::Path;
 pub struct Inspection {
     /// Where it is, its folder resolved.
     pub path: String,
-    /// How long it is, in bytes.
+    /// The length in bytes.
     pub length: usize,
     /// What the file says once.
     pub header: HeaderView,
@@ -104,7 +104,7 @@ pub struct HeaderView {
     pub session: String,
     /// Milliseconds since 1970.
     pub uniq96_mark: i64,
-    /// How often the file was written.
+    /// The number of times that the file was written.
     pub write_counter: u64,
     /// Milliseconds since 1970; left out if no block was given to another name yet.
     #[serde(skip_serializing_if = "Option::is_none")]

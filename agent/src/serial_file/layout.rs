@@ -91,7 +91,7 @@ pub struct Header {
     pub session: SessionId,
     /// The instant up to which IDs of short ticks may have been minted, in milliseconds since 1970; never negative.
     pub uniq96_mark: WallMs,
-    /// How often the file was written, failed attempts included. Kept by [`super::SerialFile`], not by its caller.
+    /// The number of times that the file was written, failed attempts included. Kept by [`super::SerialFile`], not by its caller.
     pub write_counter: u64,
     /// The earliest instant in whose hour, day or tick a name without a block may begin, in milliseconds since 1970; never negative. The hours
     /// and days of blocks that were given to other names are over by then.

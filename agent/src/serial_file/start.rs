@@ -21,7 +21,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-/// How often a start begins again when the file was replaced between opening and locking it. The one who replaces it
+/// The number of times that a start begins again when the file was replaced between opening and locking it. The one who replaces it
 /// holds the lock of the new one, so a second round normally ends with "in use".
 const ROUNDS_MAX: u32 = 8;
 

@@ -73,7 +73,7 @@ pub struct KeepRequest {
     pub holder: SessionId,
     /// The cluster it belongs to; `None` if it never met one.
     pub cluster: Option<ClusterId>,
-    /// Where others reach it.
+    /// The address at which others reach it.
     pub address: ServedAt,
     /// The sets that it serves, at most [`SETS_MAX`].
     pub sets: Vec<GeneratorName>,
@@ -103,7 +103,7 @@ pub struct SectionReceipt(pub [u8; 32]);
 pub struct ShownReceipt {
     /// The sections that it is of.
     pub sections: SectionRange,
-    /// Which owner the session was.
+    /// The owner's number that the session had.
     pub g: Generation,
     /// The receipt.
     pub receipt: SectionReceipt,
@@ -120,14 +120,14 @@ pub const ADDRESS_LEN_MAX: usize = 261;
 pub struct SeenAllocator {
     /// What it last said.
     pub said: KeepRequest,
-    /// How long ago, in milliseconds.
+    /// The time since then, in milliseconds.
     pub silent_ms: u32,
 }
 
 /// What an allocator serves.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct KeepReply {
-    /// How long an allocator serves after it sent the call that was answered so, in milliseconds of its own clock
+    /// The time that an allocator serves after it sent the call that was answered so, in milliseconds of its own clock
     /// (`--sequence-lease`).
     pub lease_ms: u32,
     /// The start of the answering master from which on it remembers what it did: another one may have forgotten. It never outlasts a boot,
@@ -151,7 +151,7 @@ pub struct HeldSections {
     pub from: Section,
     /// After the last.
     pub to: Section,
-    /// Which owner this is; 1: nobody had them before.
+    /// The owner's number; 1: nobody had them before.
     pub g: Generation,
 }
 
@@ -175,7 +175,7 @@ pub struct Raise {
     pub section: Section,
     /// All of them; the section is among them.
     pub sections: SectionRange,
-    /// Which owner the caller is.
+    /// The caller's number as the owner.
     pub g: Generation,
     /// The bound that each of them is to have.
     pub to: RaiseTo,

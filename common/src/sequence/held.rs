@@ -83,7 +83,7 @@ pub struct SectionOwner {
     pub session: SessionId,
     /// The agent's name.
     pub agent_id: AgentId,
-    /// Where it is reached.
+    /// The address at which it is reached.
     pub address: ServedAt,
 }
 

@@ -251,7 +251,7 @@ impl SequenceDefinition {
         self.solo_allowance
     }
 
-    /// Which agents serve it.
+    /// The agents that serve it.
     pub const fn set(&self) -> &GeneratorName {
         &self.set
     }

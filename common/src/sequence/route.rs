@@ -5,7 +5,7 @@ use super::Section;
 use crate::lease::Generation;
 use serde::{Deserialize, Serialize};
 
-/// Where an agent is reached.
+/// The address at which an agent is reached.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ServedAt {
     /// By HTTP: `host:port`.
@@ -21,8 +21,8 @@ pub struct Route {
     pub from: Section,
     /// After the last.
     pub to: Section,
-    /// Where the agent is reached.
+    /// The address at which the agent is reached.
     pub address: ServedAt,
-    /// Which owner it is: of two routes that contradict each other the one with the higher counts.
+    /// The owner's number: of two routes that contradict each other the one with the higher counts.
     pub g: Generation,
 }

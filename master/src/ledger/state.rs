@@ -35,7 +35,7 @@ pub struct Ledger<A> {
     pub(super) settings_table: SettingsTable,
     pub(super) sections: SectionTable,
     pub(super) routes: RoutesAsked,
-    /// Who serves sections, as far as it was heard since the start.
+    /// The agents that serve sections, as far as it was heard since the start.
     pub(super) allocators: Allocators,
     pub(super) caution: Caution,
     /// What this run may still grant of each axis.
@@ -112,7 +112,7 @@ impl<A> Ledger<A> {
         self
     }
 
-    /// How long extents shall last while the other master is away (`--solo-span`).
+    /// Sets the time that extents shall last while the other master is away (`--solo-span`).
     #[must_use]
     pub fn with_solo_span(mut self, span: SpanMs) -> Self {
         self.cursors.last_for(span, self.test_clock.map_or(1, |test| test.scale));
@@ -135,7 +135,7 @@ impl<A> Ledger<A> {
         fx.writes.push(Write::Cursor { run: self.cursors.run(), name: name.clone(), spans });
     }
 
-    /// How long allocators serve after they have asked for their sections (`--sequence-lease`).
+    /// Sets the time that allocators serve after they have asked for their sections (`--sequence-lease`).
     #[must_use]
     pub fn with_sequence_lease(mut self, lease: SpanMs) -> Self {
         self.allocators.set_lease(lease);
@@ -304,7 +304,7 @@ impl<A> Ledger<A> {
         &self.sections
     }
 
-    /// Who serves sections.
+    /// The agents that serve sections.
     pub fn allocators(&self) -> &Allocators {
         &self.allocators
     }

@@ -15,7 +15,7 @@ pub const ALLOCATORS_MAX: usize = 512;
 pub const NETWORK_MAX: usize = ALLOCATORS_MAX / 2;
 /// Memory that one of them counts for at most, whatever it says: a machine that has more is given as many sections as one that has this.
 pub const MEMORY_MAX: u64 = 1 << 40;
-/// How long one that is silent is remembered.
+/// The time for which one that is silent is remembered.
 const REMEMBERED: SpanMs = SpanMs::seconds(600);
 /// What the other master says of whom it heard comes once a second, and takes its time.
 const WORD: SpanMs = SpanMs(1_300);
@@ -58,7 +58,7 @@ impl Allocators {
         Self { seen: BTreeMap::new(), drained: BTreeMap::new(), started, lease, their_lease: None }
     }
 
-    /// How long they may serve from now on (`--sequence-lease`).
+    /// Sets the time that they may serve from now on (`--sequence-lease`).
     pub fn set_lease(&mut self, lease: SpanMs) {
         self.lease = lease;
     }
@@ -68,7 +68,7 @@ impl Allocators {
         self.lease
     }
 
-    /// How long they may serve: the longer one, if the two masters were told different ones.
+    /// The time that they may serve: the longer one, if the two masters were told different ones.
     pub fn lease(&self) -> SpanMs {
         self.their_lease.map_or(self.lease, |theirs| theirs.max(self.lease))
     }

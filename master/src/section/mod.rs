@@ -92,7 +92,7 @@ pub const KEY_LEN: u64 = 8;
 /// A section that was given to somebody, with what the other master holds of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Held {
-    /// Which owner it is.
+    /// The owner's number.
     pub g: Generation,
     /// Whose it is.
     pub owner: Arc<SectionOwner>,

@@ -35,7 +35,7 @@ pub(crate) const NOW: WallMs = WallMs(1_795_179_906_000);
 
 pub(crate) struct Sample {
     pub(crate) state: Mutex<State>,
-    /// How often the leases were asked for.
+    /// The number of times that the leases were asked for.
     pub(crate) asked: AtomicUsize,
 }
 

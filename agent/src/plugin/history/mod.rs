@@ -45,9 +45,9 @@ pub const QUEUE_LEN_MAX: usize = 16 << 20;
 pub const FILE_LENS: RangeInclusive<u64> = 1 << 16..=1 << 40;
 /// The number of files that may be kept.
 pub const FILES: RangeInclusive<usize> = 2..=100_000;
-/// How often what was written is made durable.
+/// The interval at which what was written is made durable.
 const SYNC_EACH: Duration = Duration::from_secs(1);
-/// How long after a failure the disk is tried again.
+/// The time after a failure until the disk is tried again.
 const RETRY_EACH: Duration = Duration::from_millis(500);
 /// Characters of the disk's reason that callers see.
 const REASON_LEN_MAX: usize = 128;
