@@ -198,7 +198,9 @@ impl FaultyDisk {
     ) -> io::Result<T> {
         let fault = self.count(Call { name, file })?;
         let done = match fault {
-            None | Some(Fault::DiesAfter | Fault::DoneButIo) => whole()?,
+            None | Some(Fault::DiesAfter) => whole()?,
+            // Where there is nothing to be done (no such file), the disk fails all the same.
+            Some(Fault::DoneButIo) => whole().map_err(|_| Errno::IO)?,
             Some(Fault::DiesWithin | Fault::NoSpace) => {
                 part()?;
                 return Err(if self.dead() { dead() } else { Errno::NOSPC.into() });

@@ -2,7 +2,7 @@
 
 use super::agent::Agent;
 use super::coverage::Coverage;
-use super::disk::{Call, Fault};
+use super::disk::{Call, Fault, Struck};
 use super::op::{Ended, Op};
 use crate::sim::rng::Rng;
 use anyhow::{Result, bail};
@@ -122,7 +122,7 @@ impl Agent {
                     bail!("call {nth} of {op:?} is not {call} this time: {:?}", self.disk().calls());
                 };
                 coverage.note(op, &struck);
-                self.check_answer(op, *fault, &ended, op.is_in_background());
+                self.check_answer(op, &struck, &ended, op.is_in_background());
                 self.afterwards(op, &ended)?;
                 if let Some(violation) = self.violations.first() {
                     bail!("after {fault:?} at call {nth} of {op:?}, {call}: {violation}");
@@ -134,7 +134,8 @@ impl Agent {
 
     /// Checks the answer when a fault strikes, as `docs/understand/serial-file.md` has it; `background` says whether the write may have been
     /// beside a request.
-    fn check_answer(&mut self, op: Op, fault: Fault, ended: &Ended, background: bool) {
+    fn check_answer(&mut self, op: Op, struck: &Struck, ended: &Ended, background: bool) {
+        let Struck { fault, nth, call } = struck;
         let path = self.path();
         let as_due = match (ended, op) {
             (Ended::Killed, _) => fault.kills(),
@@ -149,7 +150,7 @@ impl Agent {
             _ => false,
         };
         if !as_due {
-            self.violations.push(format!("{fault:?} at {op:?} is answered with {ended:?}"));
+            self.violations.push(format!("{fault:?} at call {nth} of {op:?}, {call}, is answered with {ended:?}"));
         }
     }
 
@@ -224,7 +225,7 @@ impl Agent {
         if let Some(struck) = struck {
             coverage.note(op, &struck);
             // Under a calendar that was set back the window may still be open: then any request may reserve beside it.
-            self.check_answer(op, struck.fault, &ended, op.mints());
+            self.check_answer(op, &struck, &ended, op.mints());
             self.disk().arm(1 + rng.below(WITHIN_AGAIN), draw(rng));
             return self.lives();
         }
