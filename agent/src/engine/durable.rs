@@ -44,11 +44,11 @@ impl Engine {
 
     /// Makes a later time mark durable; nothing happens if it is not later.
     pub(super) fn write_mark(&mut self, effects: &mut impl Effects, mark: WallMs) -> Result<(), Refusal> {
-        if mark <= self.contents.header.uniq96_mark {
+        if mark <= self.contents.header.time_mark {
             return Ok(());
         }
         let mut contents = self.contents.clone();
-        contents.header.uniq96_mark = mark;
+        contents.header.time_mark = mark;
         self.write_contents(effects, contents)
     }
 
@@ -147,8 +147,8 @@ impl Engine {
         for series in &self.series {
             series.rest(&mut contents, self.holdings.cluster);
         }
-        let used_up_to = self.axes.iter().map(Axis::used_up_to).max().unwrap_or(contents.header.uniq96_mark);
-        contents.header.uniq96_mark = used_up_to.min(contents.header.uniq96_mark);
+        let used_up_to = self.axes.iter().map(Axis::used_up_to).max().unwrap_or(contents.header.time_mark);
+        contents.header.time_mark = used_up_to.min(contents.header.time_mark);
         let holdings = self.holdings_at_rest();
         if contents == self.contents {
             return self.write_holdings(effects, holdings);

@@ -148,7 +148,7 @@ impl Engine {
     /// Goes on where a serial file says, under `leases` until told otherwise. `resumed_until`: from when on a resumed
     /// session may mint although no master has answered, by the machine's real time; `None`: never.
     pub fn new(contents: Contents, holdings: Holdings, leases: Leases, resumed_until: Option<BootMs>) -> Self {
-        let mark_at_start = contents.header.uniq96_mark;
+        let mark_at_start = contents.header.time_mark;
         let published = Published::new(&holdings, leases, resumed_until);
         let (series, axes, random) = (Vec::new(), Vec::new(), Arc::default());
         let (retired, one_segment, failed, ended) = (BTreeMap::new(), false, None, false);

@@ -196,7 +196,7 @@ mod tests {
     const MARKS: Marks = Marks { bucket: 5, base: 10, mark: 110, step: 1_000 };
 
     fn empty() -> Contents {
-        let header = Header { session: SessionId(1), uniq96_mark: WallMs(0), write_counter: 0, names_from: WallMs(0) };
+        let header = Header { session: SessionId(1), time_mark: WallMs(0), write_counter: 0, names_from: WallMs(0) };
         Contents { header, blocks: vec![None, None, None] }
     }
 

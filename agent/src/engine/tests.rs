@@ -128,7 +128,7 @@ fn lease() -> Leases {
 
 /// An engine with one series, Uniq64, and a lease.
 fn with_a_lease(fake: &mut Fake) -> Engine {
-    let header = Header { session: SessionId(1), uniq96_mark: WallMs(0), write_counter: 0, names_from: WallMs(0) };
+    let header = Header { session: SessionId(1), time_mark: WallMs(0), write_counter: 0, names_from: WallMs(0) };
     let contents = Contents { header, blocks: vec![None, None] };
     let none = BTreeMap::from([(TokenType::Uint2, LeaseView::Missing)]);
     let mut engine = Engine::new(contents, Holdings::default(), none, None);
@@ -309,7 +309,7 @@ fn uniq96_again(fake: &mut Fake, engine: &mut Engine) -> u64 {
 fn a_stretch_of_uniq96_is_made_durable_when_half_of_it_is_left() {
     let fake = &mut Fake::new();
     let mut engine = with_a_lease(fake);
-    let mark = |engine: &Engine| engine.contents().header.uniq96_mark;
+    let mark = |engine: &Engine| engine.contents().header.time_mark;
     assert_eq!((uniq96_again(fake, &mut engine), mark(&engine)), (0, NOON + MARK_AHEAD));
     assert_eq!(uniq96_again(fake, &mut engine), 1, "in the same millisecond they go on");
     assert_eq!(fake.asked, ["open ticks"]);
@@ -361,7 +361,7 @@ fn a_clean_stop_gives_back_what_was_not_used() {
     fake.asked.clear();
     engine.end(fake).unwrap();
     assert_eq!((engine.is_ended(), &fake.asked[..]), (true, &["close", "write"][..]));
-    assert_eq!(engine.contents().header.uniq96_mark, NOON + SpanMs(1));
+    assert_eq!(engine.contents().header.time_mark, NOON + SpanMs(1));
     assert_eq!(engine.contents().blocks[0].as_ref().map(|block| block.serial), Some(3));
     fake.asked.clear();
     engine.end(fake).unwrap();

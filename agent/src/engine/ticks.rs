@@ -192,7 +192,7 @@ impl Engine {
     /// that fails, what is left is used, but not without the block.
     fn move_mark(&mut self, effects: &mut impl Effects, last: WallMs, of: usize) -> Result<(), Refusal> {
         let stretch = scaled(effects, MARK_AHEAD);
-        let left = self.contents.header.uniq96_mark - last;
+        let left = self.contents.header.time_mark - last;
         let series = self.series.get(of).ok_or_else(broken)?;
         if !series.needs_block(&self.contents) {
             if left.0 > stretch.0 / 2 {
@@ -204,14 +204,14 @@ impl Engine {
         }
         let marks = Marks { step: series.namespace.step(), ..Marks::default() };
         let mut contents = self.contents_with(effects, of, marks)?;
-        contents.header.uniq96_mark = contents.header.uniq96_mark.max(last + stretch);
+        contents.header.time_mark = contents.header.time_mark.max(last + stretch);
         self.write_contents(effects, contents)
     }
 
     /// A window from `place` on to the mark, or to the end of the lease.
     fn window_on(&mut self, at: usize, right: Right, place: Place) -> Option<TickWindow> {
         let axis = self.axes.get_mut(at)?;
-        let bound = self.contents.header.uniq96_mark.min(right.until);
+        let bound = self.contents.header.time_mark.min(right.until);
         let window = TickWindow::open(right.made.clone(), right.ticks, place, bound);
         (axis.place, axis.open) = (place, Some(right));
         Some(window)

@@ -138,8 +138,7 @@ impl Minter {
         let resumed_until = (!renew_first).then(|| clock.link_now().boot + RESUME_WAIT);
         let engine = Engine::new(contents, holdings, leases, resumed_until);
         let mut engine = engine.with_random_bits(RandomBits::new(rand::random()));
-        let (generators, names, axes) =
-            (Registry::new(), Names::new(), Axes::new(engine.contents().header.uniq96_mark));
+        let (generators, names, axes) = (Registry::new(), Names::new(), Axes::new(engine.contents().header.time_mark));
         for namespace in namespaces {
             if !namespace.plugins().is_empty() {
                 return Err(format!("'{}' has plugins: it is defined after the start", namespace.name()));

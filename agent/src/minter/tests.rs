@@ -290,7 +290,7 @@ async fn uniq96_follow_the_clock_and_wait_for_the_mark_after_a_crash() {
     let before = minter.wall();
     let first = place(&minter.mint(minter.generator(Kind::Uniq96, "default").unwrap(), 100_000).await.unwrap());
     assert!(before <= first.0 && first.0 <= minter.wall() && first.1 == 99_999);
-    let mark = minter.state.lock().unwrap().engine.contents().header.uniq96_mark;
+    let mark = minter.state.lock().unwrap().engine.contents().header.time_mark;
     assert!(mark > first.0);
     drop(minter);
     let minter = kit.start();
@@ -303,7 +303,7 @@ async fn uniq96_follow_the_clock_and_wait_for_the_mark_after_a_crash() {
     set_wall(&minter, second.0 + SpanMs(-700_000));
     assert_eq!(code(minter.mint(minter.generator(Kind::Uniq96, "default").unwrap(), 1).await), MintCode::ClockBehind);
     minter.end().unwrap();
-    assert_eq!(minter.state.lock().unwrap().engine.contents().header.uniq96_mark, third.0 + SpanMs(1));
+    assert_eq!(minter.state.lock().unwrap().engine.contents().header.time_mark, third.0 + SpanMs(1));
 }
 
 #[tokio::test]

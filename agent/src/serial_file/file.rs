@@ -282,7 +282,7 @@ fn lowers(then: &Contents, now: &Contents) -> bool {
         found.map_or(floor_now > floor_then, |now| place(now) >= place(then))
     };
     let all_kept = then.blocks.iter().enumerate().all(kept);
-    !all_kept || now.header.uniq96_mark < then.header.uniq96_mark || floor_now < floor_then
+    !all_kept || now.header.time_mark < then.header.time_mark || floor_now < floor_then
 }
 
 /// All that it knows; where it is and on which disk is not told apart.

@@ -61,7 +61,7 @@ pub fn forget_clock_on<F>(
         }
         Found::Missing | Found::Damaged(_) => (UtcOffset::default(), &[][..]),
     };
-    let (mark, write_counter) = (contents.header.uniq96_mark, contents.header.write_counter);
+    let (mark, write_counter) = (contents.header.time_mark, contents.header.write_counter);
     if !forget(&mut contents, leases, offset, now) {
         return Err(SerialFileError::NothingAhead(place.path.clone()));
     }
@@ -82,8 +82,8 @@ pub fn forget_clock_on<F>(
 fn forget(contents: &mut Contents, leases: &[Grant], offset: UtcOffset, now: WallMs) -> bool {
     let header = &mut contents.header;
     let floor = now.max(WallMs(0));
-    let mut ahead = header.uniq96_mark > floor + AHEAD_MIN || leases.iter().any(|lease| lease.from > now);
-    header.uniq96_mark = header.uniq96_mark.min(floor);
+    let mut ahead = header.time_mark > floor + AHEAD_MIN || leases.iter().any(|lease| lease.from > now);
+    header.time_mark = header.time_mark.min(floor);
     header.names_from = header.names_from.min(floor);
     for block in contents.blocks.iter_mut().flatten() {
         if block.bucket > offset.bucket(floor, block.kind.spec().unit.span()) {

@@ -50,7 +50,7 @@ pub fn format_on<F>(
     now: WallMs,
     session: SessionId,
 ) -> Result<(), SerialFileError> {
-    let header = Header { session, uniq96_mark: now.max(WallMs(0)), write_counter: 0, names_from: WallMs(0) };
+    let header = Header { session, time_mark: now.max(WallMs(0)), write_counter: 0, names_from: WallMs(0) };
     let contents = Contents::new(num_blocks, header, now).map_err(|_| SerialFileError::BlockCount(num_blocks))?;
     let bytes = layout::encode(&contents).map_err(|_| SerialFileError::BlockCount(num_blocks))?;
     local_file_system(disk, place)?;

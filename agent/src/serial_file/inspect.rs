@@ -103,7 +103,7 @@ pub struct HeaderView {
     /// 32 hexadecimal digits.
     pub session: String,
     /// Milliseconds since 1970.
-    pub uniq96_mark: i64,
+    pub time_mark: i64,
     /// The number of times that the file was written.
     pub write_counter: u64,
     /// Milliseconds since 1970; left out if no block was given to another name yet.
@@ -208,7 +208,7 @@ fn view(place: &Place, bytes: &[u8], contents: &Contents, start: &StartKind) -> 
             num_blocks: contents.blocks.len(),
             magic: format!("{MAGIC:016x}"),
             session: header.session.to_string(),
-            uniq96_mark: header.uniq96_mark.0,
+            time_mark: header.time_mark.0,
             write_counter: header.write_counter,
             names_from: Some(header.names_from.0).filter(|from| *from > 0),
             checksum: layout::stored_checksum(bytes).unwrap_or_default(),
@@ -346,7 +346,7 @@ impl fmt::Display for Inspection {
         writeln!(f, "version        {}", header.version)?;
         writeln!(f, "magic          {}", header.magic)?;
         writeln!(f, "session        {}", header.session)?;
-        writeln!(f, "uniq96 mark    {} ({})", header.uniq96_mark, WallMs(header.uniq96_mark))?;
+        writeln!(f, "uniq96 mark    {} ({})", header.time_mark, WallMs(header.time_mark))?;
         writeln!(f, "write counter  {}", header.write_counter)?;
         if let Some(from) = header.names_from {
             writeln!(f, "names from     {from} ({})", WallMs(from))?;

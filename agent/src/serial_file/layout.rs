@@ -50,7 +50,7 @@ struct RawHeader {
     num_blocks: U32,
     magic: U64,
     session: U128,
-    uniq96_mark: U64,
+    time_mark: U64,
     write_counter: U64,
     names_from: U64,
     reserved: U64,
@@ -74,7 +74,7 @@ struct RawBlock {
 const _: () = {
     assert!(size_of::<RawHeader>() == HEADER_LEN);
     assert!(offset_of!(RawHeader, num_blocks) == 4 && offset_of!(RawHeader, magic) == 8);
-    assert!(offset_of!(RawHeader, session) == 16 && offset_of!(RawHeader, uniq96_mark) == 32);
+    assert!(offset_of!(RawHeader, session) == 16 && offset_of!(RawHeader, time_mark) == 32);
     assert!(offset_of!(RawHeader, write_counter) == 40 && offset_of!(RawHeader, names_from) == 48);
     assert!(offset_of!(RawHeader, reserved) == 56 && offset_of!(RawHeader, checksum) == 64);
     assert!(size_of::<RawBlock>() == BLOCK_LEN);
@@ -90,7 +90,7 @@ pub struct Header {
     /// The unbroken line of this file that its holder continues.
     pub session: SessionId,
     /// The instant up to which IDs of short ticks may have been minted, in milliseconds since 1970; never negative.
-    pub uniq96_mark: WallMs,
+    pub time_mark: WallMs,
     /// The number of times that the file was written, failed attempts included. Kept by [`super::SerialFile`], not by its caller.
     pub write_counter: u64,
     /// The earliest instant in whose hour, day or tick a name without a block may begin, in milliseconds since 1970; never negative. The hours
@@ -281,7 +281,7 @@ pub fn encode(contents: &Contents) -> Result<Vec<u8>, LayoutError> {
     let found = contents.blocks.len() as u64;
     let num_blocks =
         u32::try_from(found).ok().filter(|n| NUM_BLOCKS.contains(n)).ok_or(LayoutError::Blocks { found })?;
-    let mark = u64::try_from(contents.header.uniq96_mark.0).map_err(|_| LayoutError::Header("time mark"))?;
+    let mark = u64::try_from(contents.header.time_mark.0).map_err(|_| LayoutError::Header("time mark"))?;
     let names_from = u64::try_from(contents.header.names_from.0).map_err(|_| LayoutError::Header(NAMES_FROM))?;
     refuse_twins(&contents.blocks)?;
     let mut header = RawHeader {
@@ -289,7 +289,7 @@ pub fn encode(contents: &Contents) -> Result<Vec<u8>, LayoutError> {
         num_blocks: num_blocks.into(),
         magic: MAGIC.into(),
         session: contents.header.session.0.into(),
-        uniq96_mark: mark.into(),
+        time_mark: mark.into(),
         write_counter: contents.header.write_counter.into(),
         names_from: names_from.into(),
         reserved: U64::ZERO,
@@ -336,13 +336,13 @@ pub fn decode(bytes: &[u8]) -> Result<Contents, LayoutError> {
     if header.reserved.get() != 0 {
         return Err(LayoutError::Header("reserved field"));
     }
-    let mark = i64::try_from(header.uniq96_mark.get()).map_err(|_| LayoutError::Header("time mark"))?;
+    let mark = i64::try_from(header.time_mark.get()).map_err(|_| LayoutError::Header("time mark"))?;
     let names_from = i64::try_from(header.names_from.get()).map_err(|_| LayoutError::Header(NAMES_FROM))?;
     let blocks = raw.iter().enumerate().map(|(index, raw)| block(index, raw)).collect::<Result<Vec<_>, _>>()?;
     refuse_twins(&blocks)?;
     let header = Header {
         session: SessionId(header.session.get()),
-        uniq96_mark: WallMs(mark),
+        time_mark: WallMs(mark),
         write_counter: header.write_counter.get(),
         names_from: WallMs(names_from),
     };

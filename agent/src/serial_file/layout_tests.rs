@@ -52,8 +52,8 @@ prop_compose! {
             .into_iter()
             .map(|block| block.filter(|block| seen.insert((block.kind, block.name))))
             .collect();
-        let (session, uniq96_mark, names_from) = (SessionId(session), WallMs(mark), WallMs(names_from));
-        Contents { header: Header { session, uniq96_mark, write_counter, names_from }, blocks }
+        let (session, time_mark, names_from) = (SessionId(session), WallMs(mark), WallMs(names_from));
+        Contents { header: Header { session, time_mark, write_counter, names_from }, blocks }
     }
 }
 
@@ -73,7 +73,7 @@ fn sample() -> Contents {
     Contents {
         header: Header {
             session: SessionId(0x000102030405060708090a0b0c0d0e0f),
-            uniq96_mark: WallMs(0x1112),
+            time_mark: WallMs(0x1112),
             write_counter: 7,
             names_from: WallMs(0x2122),
         },
@@ -202,7 +202,7 @@ fn contents_that_fit_no_file_are_refused() {
     contents.blocks.clear();
     assert_eq!(encode(&contents), Err(LayoutError::Blocks { found: 0 }));
     let mut contents = sample();
-    contents.header.uniq96_mark = WallMs(-1);
+    contents.header.time_mark = WallMs(-1);
     assert_eq!(encode(&contents), Err(LayoutError::Header("time mark")));
     let mut contents = sample();
     contents.header.names_from = WallMs(-1);

@@ -380,7 +380,7 @@ impl Agent {
                 self.violated(format!("goes on with {kind} at {mark:?}, though all before {next:?} may be given"));
             }
         }
-        if opened.contents.header.uniq96_mark < self.next96 {
+        if opened.contents.header.time_mark < self.next96 {
             self.violated("goes on with Uniq96 before the last one");
         }
     }
@@ -524,7 +524,7 @@ impl Agent {
             Prefix::Number(numbers @ Numbers::Wide(_)) => {
                 let ms = milliseconds((numbers.number(0) >> 32) as u64);
                 self.next96 = self.next96.max(ms + SpanMs(1));
-                let mark = flushed.header.uniq96_mark;
+                let mark = flushed.header.time_mark;
                 return (ms >= mark).then(|| format!("a Uniq96 of {ms}, though only those before {mark} are durable"));
             }
             Prefix::Plain { .. } | Prefix::Number(Numbers::Mixed { .. }) => {

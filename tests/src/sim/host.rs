@@ -265,7 +265,7 @@ impl World {
     pub fn format(&mut self, h: usize) {
         let session = SessionId(self.rng.wide());
         let mark = self.hosts[h].os(self.t).wall.max(WallMs(0));
-        let header = Header { session, uniq96_mark: mark, write_counter: 0, names_from: WallMs(0) };
+        let header = Header { session, time_mark: mark, write_counter: 0, names_from: WallMs(0) };
         // Some agents have come far: their serials are about to begin anew.
         let mut blocks = Vec::new();
         for kind in &self.swarm.kinds {

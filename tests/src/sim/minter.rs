@@ -170,7 +170,7 @@ impl Effects for Hands<'_, '_> {
         let Self { own, shell } = self;
         let held = unbent(holdings, own.mutations);
         let only_mark96 =
-            own.durable.blocks == contents.blocks && own.durable.header.uniq96_mark != contents.header.uniq96_mark;
+            own.durable.blocks == contents.blocks && own.durable.header.time_mark != contents.header.time_mark;
         let only_segments = own.durable.blocks == contents.blocks && !only_mark96;
         own.durable = contents.clone();
         if own.mutations.has(Mutation::SegmentMarkNotDurable) && only_segments && own.are_marks(&held) {

@@ -85,7 +85,7 @@ fn is_below_the_mark(contents: &Contents, offset: UtcOffset, id: &str, kind: Kin
             let hour = offset.hour_bucket(own_time(offset, id, kind).0);
             (kind::Kind::Uniq64, hour.0, plain_ids::serial64(id.parse().unwrap()))
         }
-        Kind::Uniq96 => return own_time(offset, id, kind).0 < contents.header.uniq96_mark,
+        Kind::Uniq96 => return own_time(offset, id, kind).0 < contents.header.time_mark,
         Kind::String => {
             // Eight digits of the date, TEST, two of the token, the serial, two of the caller's.
             let serial: u64 = id[14..id.len() - 2].parse().unwrap();

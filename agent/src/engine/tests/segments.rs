@@ -10,7 +10,7 @@ use common::setting::NAMESPACES_MAX;
 use common::token::TokenFamily;
 
 fn engine_with(fake: &mut Fake, json: &str) -> Engine {
-    let header = Header { session: SessionId(1), uniq96_mark: WallMs(0), write_counter: 0, names_from: WallMs(0) };
+    let header = Header { session: SessionId(1), time_mark: WallMs(0), write_counter: 0, names_from: WallMs(0) };
     let contents = Contents { header, blocks: vec![None, None] };
     let mut engine = Engine::new(contents, Holdings::default(), Leases::new(), None);
     let definition: Definition = serde_json::from_str(json).unwrap();

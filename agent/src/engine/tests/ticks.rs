@@ -34,7 +34,7 @@ fn numbers(engine: &mut Engine, fake: &mut Fake, at: usize, n: u32) -> Vec<u128>
 /// Like the one with a lease, with names of layouts; their numbers are those they are given by.
 fn with_layouts(fake: &mut Fake, names: &[Namespace], mark: WallMs) -> Engine {
     let mut engine = with_a_lease(fake);
-    engine.contents.header.uniq96_mark = mark;
+    engine.contents.header.time_mark = mark;
     engine.contents.blocks = vec![None; 4];
     engine.mark_at_start = mark;
     for name in names {
@@ -161,9 +161,9 @@ fn after_a_restart_ids_go_on_in_the_first_tick_that_begins_at_the_mark() {
         let parts = ids.iter().map(|id| definition.layout().unwrap().layout().parts(*id).unwrap());
         let seen: Vec<_> = parts.map(|parts| ((parts.time - NOON).0, parts.serial)).collect();
         assert_eq!(seen, [(first, 0), (first, 1)], "{mark}");
-        assert!(engine.contents().header.uniq96_mark > NOON + SpanMs(first));
+        assert!(engine.contents().header.time_mark > NOON + SpanMs(first));
         engine.end(fake).unwrap();
-        assert_eq!(engine.contents().header.uniq96_mark, NOON + SpanMs(first + 1), "a tick that was begun is used up");
+        assert_eq!(engine.contents().header.time_mark, NOON + SpanMs(first + 1), "a tick that was begun is used up");
     }
 }
 

@@ -104,7 +104,7 @@ fn closed() -> ([TickWindow; 4], [Window<Prefix>; 2]) {
 
 impl Machine {
     fn new(names: Vec<Namespace>, twin: Twin) -> Self {
-        let header = Header { session: SessionId(1), uniq96_mark: WallMs(0), write_counter: 0, names_from: WallMs(0) };
+        let header = Header { session: SessionId(1), time_mark: WallMs(0), write_counter: 0, names_from: WallMs(0) };
         let durable = (Contents { header, blocks: vec![None; 4] }, Holdings::default());
         let (ticks, serials) = closed();
         Self { twin, wall: NOON, boot: BootMs(10_000), durable, fails: None, names, ticks, serials }

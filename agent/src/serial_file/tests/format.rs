@@ -22,10 +22,7 @@ fn a_formatted_file_has_the_seeds_length_and_only_its_owner_may_read_it() {
         assert_eq!(meta.len(), 72 + u64::from(num_blocks) * 68);
         assert_eq!(meta.permissions().mode() & 0o7777, 0o600);
         let contents = decode(&fs::read(&path).unwrap()).unwrap();
-        assert_eq!(
-            contents.header,
-            Header { session: FIRST, uniq96_mark: NOW, write_counter: 0, names_from: WallMs(0) }
-        );
+        assert_eq!(contents.header, Header { session: FIRST, time_mark: NOW, write_counter: 0, names_from: WallMs(0) });
         let used: Vec<_> = contents.blocks.iter().flatten().map(|block| (block.name.to_string(), block.kind)).collect();
         assert_eq!(
             used,

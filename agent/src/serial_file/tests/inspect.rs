@@ -17,7 +17,7 @@ fn shown(home: &Home) -> Value {
 fn the_json_says_what_the_bytes_say() {
     let home = Home::new();
     let mut opened = home.started();
-    opened.contents.header.uniq96_mark = WallMs(NOW.0 + 1);
+    opened.contents.header.time_mark = WallMs(NOW.0 + 1);
     opened.contents.blocks[2] = Some(Block {
         name: BlockName::from(&"orders".parse().unwrap()),
         kind: Kind::String,
@@ -49,7 +49,7 @@ fn the_json_says_what_the_bytes_say() {
             "num_blocks": u32_at(4),
             "magic": format!("{:016x}", u64_at(8)),
             "session": format!("{:032x}", u128::from_le_bytes(bytes[16..32].try_into().unwrap())),
-            "uniq96_mark": u64_at(32),
+            "time_mark": u64_at(32),
             "write_counter": u64_at(40),
             "names_from": u64_at(48),
             "checksum": u64_at(64),

@@ -138,7 +138,7 @@ fn ahead() -> Home {
     let home = Home::new();
     let mut opened = home.started();
     opened.contents.blocks[0] = Some(Block { bucket: 498_613, ..block(1000) });
-    opened.contents.header.uniq96_mark = WallMs(NOW.0 + 3_600_000);
+    opened.contents.header.time_mark = WallMs(NOW.0 + 3_600_000);
     opened.file.write(&mut opened.contents, &holdings(1)).unwrap();
     home
 }
@@ -155,7 +155,7 @@ fn whatever_step_of_forgetting_the_clock_a_process_dies_at_no_session_mints_agai
             let steps = disk.trace();
             let opened = home.open(FIRST);
             let Contents { header, blocks } = &opened.contents;
-            let mark = header.uniq96_mark;
+            let mark = header.time_mark;
             let bucket = blocks[0].as_ref().unwrap().bucket;
             assert!([(WallMs(NOW.0 + 3_600_000), 498_613), (NOW, 0)].contains(&(mark, bucket)), "{steps:?}");
             if header.session == SECOND {

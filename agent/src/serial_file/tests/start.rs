@@ -16,7 +16,7 @@ fn start_after(change: impl FnOnce(&Home)) -> StartKind {
     change(&home);
     let opened = home.open(THIRD);
     assert_eq!(serial(&opened.contents), 1000);
-    assert_eq!(opened.contents.header.uniq96_mark, NOW);
+    assert_eq!(opened.contents.header.time_mark, NOW);
     match opened.start {
         StartKind::Resumed => {
             assert_eq!((opened.contents.header.session, &opened.holdings), (SECOND, &holdings(1)));

@@ -28,7 +28,7 @@ fn what_was_written_is_what_the_next_start_finds() {
     let home = Home::new();
     let mut opened = home.started();
     let Opened { file, contents, .. } = &mut opened;
-    contents.header.uniq96_mark = WallMs(NOW.0 + 3_000);
+    contents.header.time_mark = WallMs(NOW.0 + 3_000);
     contents.blocks[0] = Some(block(u64::MAX));
     contents.blocks[2] =
         Some(Block { name: BlockName::from(&"orders".parse().unwrap()), kind: Kind::String, ..block(5) });
@@ -192,7 +192,7 @@ fn contents_of_another_session_or_of_fewer_blocks_are_not_written() {
     let changes: [fn(&mut Contents); 4] = [
         |contents| contents.header.session = FIRST,
         |contents| contents.blocks.truncate(contents.blocks.len() - 1),
-        |contents| contents.header.uniq96_mark = WallMs(-1),
+        |contents| contents.header.time_mark = WallMs(-1),
         |contents| contents.blocks[1] = contents.blocks[0].clone(),
     ];
     for change in changes {
