@@ -2,7 +2,7 @@
 
 use crate::catalog::Catalog;
 use crate::mint::{self, Form, MintRequest};
-use crate::minter::Minter;
+use crate::minter::{Generator, Minter};
 use crate::plugin::Caller;
 use crate::refusal::Refusal;
 use crate::run::{Run, Runs, TEXT_LEN_USUAL};
@@ -14,7 +14,8 @@ use common::namespace::{GeneratorName, Namespace};
 use common::net::places::{Place, Places};
 use common::rpc::connection::{Bounds, CALL_LEN_MAX};
 use common::rpc::mint::{
-    Defined, KeyAsked, KeyReply, KeysReply, MintFailure, MintService, MintServiceRequest, SequenceCall, SequenceRoutes,
+    Defined, KeyAsked, KeyReply, KeysReply, MintFailure, MintService, MintServiceRequest, MintedNumbers, SequenceCall,
+    SequenceRoutes,
 };
 use common::rpc::transport::{self, FRAME_LEN_MAX, Limits};
 use common::sequence::{Section, Slot};
@@ -129,31 +130,31 @@ impl Server {
         transport::accept(listener, places, stop, handle).await;
     }
 
-    /// Gives numbers that take so many bytes each, by the mint service.
-    async fn numbers(&self, kind: Kind, name: &str, n: u32, len: usize) -> Result<Runs, MintFailure> {
+    /// Gives numbers, by the mint service.
+    async fn runs(&self, kind: Option<Kind>, name: &str, n: u32) -> Result<Runs, MintFailure> {
         // A future that may have to wait costs more than most calls do.
         match self.at_hand(kind, name, n) {
             Some(run) => Ok(run.into()),
-            None => Box::pin(self.minted(kind, name, n, len)).await,
+            None => Box::pin(self.minted(kind, name, n)).await,
         }
     }
 
-    async fn minted(&self, kind: Kind, name: &str, n: u32, len: usize) -> Result<Runs, MintFailure> {
-        let mut request = self.request(Some(kind), name, n, Form::Numbers);
-        request.n_max = request.n_max.min(in_a_frame(len));
+    async fn minted(&self, kind: Option<Kind>, name: &str, n: u32) -> Result<Runs, MintFailure> {
+        let mut request = self.request(kind, name, n, Form::Numbers);
+        request.n_max = request.n_max.min(in_a_frame(number_len_max(&self.minter, kind, name)));
         let minted = self.mint().ask(&request).await;
         minted.map(|minted| minted.runs).map_err(|e| failure(&e, self.minter.clock()))
     }
 
     /// One number, if no more are wanted and there is nothing to ask or to wait for.
-    fn at_hand(&self, kind: Kind, name: &str, n: u32) -> Option<Run> {
-        let generator = self.minter.generator(kind, named(name)).ok().filter(|_| n == 1)?;
+    fn at_hand(&self, kind: Option<Kind>, name: &str, n: u32) -> Option<Run> {
+        let generator = generator(&self.minter, kind, name).filter(|_| n == 1)?;
         generator.unguarded()?;
         self.minter.try_one(generator)
     }
 
     /// IDs as their definition writes them.
-    async fn texts(
+    async fn written(
         &self,
         kind: Option<Kind>,
         name: &str,
@@ -208,6 +209,23 @@ fn named(name: &str) -> &str {
     if name.is_empty() { GeneratorName::DEFAULT } else { name }
 }
 
+/// The generator that a call means, if it is known here.
+fn generator<'a>(minter: &'a Minter, kind: Option<Kind>, name: &str) -> Option<&'a Arc<Generator>> {
+    let name = named(name);
+    let kind = kind.or_else(|| minter.kind_of(name))?;
+    minter.generator(kind, name).ok()
+}
+
+/// Bytes that a number of that name takes at most in a frame. A name that is not known here yet may turn out to have the longest.
+fn number_len_max(minter: &Minter, kind: Option<Kind>, name: &str) -> usize {
+    match generator(minter, kind, name) {
+        Some(generator) if generator.namespace().numbers().is_none_or(|of| of.layout().bits() <= u64::BITS) => {
+            U64_LEN_MAX
+        }
+        _ => U128_LEN_MAX,
+    }
+}
+
 /// As many IDs of so many bytes as fit a frame.
 fn in_a_frame(id_len_max: usize) -> u32 {
     u32::try_from((FRAME_LEN_MAX - FRAME_SLACK) / id_len_max.max(1)).unwrap_or(u32::MAX)
@@ -221,7 +239,7 @@ fn failure(refusal: &Refusal, clock: Clock) -> MintFailure {
 /// What a text of that name takes at most until it is sent, in bytes: in memory and in the frame. A name that is not known here yet may
 /// turn out to have the longest texts.
 fn text_weight(minter: &Arc<Minter>, kind: Option<Kind>, name: &str) -> usize {
-    let Some(Ok(generator)) = kind.map(|kind| minter.generator(kind, named(name))) else { return TEXT_WEIGHT };
+    let Some(generator) = generator(minter, kind, name) else { return TEXT_WEIGHT };
     let template = generator.namespace().template();
     let len = template.map_or(ENCODED_LEN_MAX, |template| template.len());
     // Written into a buffer that is doubled until they fit.
@@ -234,16 +252,11 @@ fn weight(request: &MintServiceRequest, minter: &Arc<Minter>, batch_max: u32) ->
     // More than that is refused.
     let ids = |n: u32| if n <= batch_max { n as usize } else { 0 };
     match request {
-        MintServiceRequest::Uniq64 { n, .. } | MintServiceRequest::Segment { n, .. } => {
-            ids(*n) * (size_of::<u64>() + U64_LEN_MAX)
-        }
-        MintServiceRequest::Uniq96 { n } => ids(*n) * (size_of::<u128>() + U128_LEN_MAX),
-        MintServiceRequest::Layout { n, .. } => ids(*n) * (size_of::<u128>() + U128_LEN_MAX),
-        MintServiceRequest::UniqString { n, name, .. } => {
-            (ids(*n) * text_weight(minter, Some(Kind::String), name)).min(TEXTS_WEIGHT_MAX)
-        }
-        MintServiceRequest::Ids { n, name, .. } => {
-            (ids(*n) * text_weight(minter, minter.kind_of(name), name)).min(TEXTS_WEIGHT_MAX)
+        // In memory and in the frame, each at most one byte longer than in memory.
+        MintServiceRequest::Numbers { kind, name, n } => ids(*n) * (2 * number_len_max(minter, *kind, name) - 1),
+        MintServiceRequest::Uniq96 { n } => ids(*n) * (2 * U128_LEN_MAX - 1),
+        MintServiceRequest::Texts { kind, name, n, .. } => {
+            (ids(*n) * text_weight(minter, *kind, name)).min(TEXTS_WEIGHT_MAX)
         }
         MintServiceRequest::SequenceMany { keys, .. } => sequences::weight(keys.len()),
         MintServiceRequest::DefineGenerator { .. } => DEFINED_WEIGHT,
@@ -252,13 +265,6 @@ fn weight(request: &MintServiceRequest, minter: &Arc<Minter>, batch_max: u32) ->
         | MintServiceRequest::SequenceCurrent { .. }
         | MintServiceRequest::Ready {} => 0,
     }
-}
-
-/// The numbers of kinds that have at most 64 bits.
-fn narrow(runs: &Runs) -> Vec<u64> {
-    let mut numbers = Vec::new();
-    runs.narrow_into(&mut numbers);
-    numbers
 }
 
 fn retry_after_s(refusal: &Refusal, clock: Clock) -> u32 {
@@ -270,25 +276,24 @@ fn retry_after_s(refusal: &Refusal, clock: Clock) -> u32 {
 }
 
 impl MintService for Server {
-    async fn uniq64(self, _: Context, name: String, n: u32) -> Result<Vec<u64>, MintFailure> {
-        let runs = self.numbers(Kind::Uniq64, &name, n, U64_LEN_MAX).await?;
-        Ok(narrow(&runs))
+    async fn numbers(self, _: Context, kind: Option<Kind>, name: String, n: u32) -> Result<MintedNumbers, MintFailure> {
+        Ok(self.runs(kind, &name, n).await?.minted())
     }
 
-    async fn uniq96(self, _: Context, n: u32) -> Result<Vec<u128>, MintFailure> {
-        let runs = self.numbers(Kind::Uniq96, GeneratorName::DEFAULT, n, U128_LEN_MAX).await?;
-        Ok(runs.numbers().collect())
-    }
-
-    async fn uniq_string(
+    async fn texts(
         self,
         _: Context,
+        kind: Option<Kind>,
         name: String,
         n: u32,
         biz: String,
         custom: String,
     ) -> Result<Vec<String>, MintFailure> {
-        Box::pin(self.texts(Some(Kind::String), &name, n, &biz, &custom)).await
+        Box::pin(self.written(kind, &name, n, &biz, &custom)).await
+    }
+
+    async fn uniq96(self, _: Context, n: u32) -> Result<Vec<u128>, MintFailure> {
+        Ok(self.runs(Some(Kind::Uniq96), GeneratorName::DEFAULT, n).await?.minted().into())
     }
 
     async fn define_generator(self, _: Context, namespace: Namespace, dry_run: bool) -> Result<Defined, MintFailure> {
@@ -306,25 +311,6 @@ impl MintService for Server {
 
     async fn ready(self, _: Context) -> Result<(), MintFailure> {
         self.minter.ready().map_err(|e| failure(&e, self.minter.clock()))
-    }
-
-    async fn layout(self, _: Context, name: String, n: u32) -> Result<Vec<u128>, MintFailure> {
-        Ok(self.numbers(Kind::Layout, &name, n, U128_LEN_MAX).await?.numbers().collect())
-    }
-
-    async fn ids(
-        self,
-        _: Context,
-        name: String,
-        n: u32,
-        biz: String,
-        custom: String,
-    ) -> Result<Vec<String>, MintFailure> {
-        Box::pin(self.texts(None, &name, n, &biz, &custom)).await
-    }
-
-    async fn segment(self, _: Context, name: String, n: u32) -> Result<Vec<u64>, MintFailure> {
-        Ok(narrow(&self.numbers(Kind::Segment, &name, n, U64_LEN_MAX).await?))
     }
 
     async fn sequence(self, _: Context, call: SequenceCall, slot: Slot, n: u32) -> Result<KeyReply, MintFailure> {

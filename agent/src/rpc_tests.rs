@@ -29,7 +29,8 @@ async fn the_same_ids_come_over_rpc() {
     assert_eq!(wide.iter().collect::<HashSet<_>>().len(), 100_000);
     assert!(wide.iter().all(|bits| bits >> 96 == 0));
     let (biz, custom) = ("ABCD".to_owned(), "xy".to_owned());
-    let texts = client.uniq_string(soon(), "default".to_owned(), 100_000, biz, custom).await.unwrap().unwrap();
+    let texts =
+        client.texts(soon(), Some(Kind::String), "default".to_owned(), 100_000, biz, custom).await.unwrap().unwrap();
     assert_eq!(texts.iter().collect::<HashSet<_>>().len(), 100_000);
     assert!(texts.iter().all(|text| text.len() == 24 && text.contains("ABCD07")));
 }
@@ -41,7 +42,8 @@ async fn the_future_of_a_call_is_small() {
     use tarpc::server::Serve as _;
     let kit = Kit::new();
     let service = Server::new(kit.start(), 1).serve();
-    let call = service.serve(soon(), MintServiceRequest::Uniq64 { name: String::new(), n: 1 });
+    let call =
+        service.serve(soon(), MintServiceRequest::Numbers { kind: Some(Kind::Uniq64), name: String::new(), n: 1 });
     let bytes = std::mem::size_of_val(&call);
     assert!(bytes <= 768, "{bytes} bytes");
 }
@@ -56,7 +58,8 @@ async fn refusals_have_the_same_codes() {
     assert_eq!(code(ask("default", 0).await), MintCode::BadParameter);
     assert_eq!(code(ask("default", 100_001).await), MintCode::BadParameter);
     assert_eq!(code(ask("orders", 1).await), MintCode::UnknownGenerator);
-    let long = client.uniq_string(soon(), String::new(), 1, "ABCDE".to_owned(), "xy".to_owned()).await.unwrap();
+    let long =
+        client.texts(soon(), Some(Kind::String), String::new(), 1, "ABCDE".to_owned(), "xy".to_owned()).await.unwrap();
     assert_eq!(long.unwrap_err().code, MintCode::BadParameter);
     assert_eq!(client.ready(soon()).await.unwrap().unwrap_err().code, MintCode::NoLease);
 }
@@ -90,12 +93,16 @@ async fn a_quota_of_one_refuses_the_second_on_every_way_over_rpc() {
         let all = [
             client.uniq64(soon(), "alias-a".to_owned(), 1).await.unwrap().map(|ids| ids.len()),
             client.uniq64(soon(), "own-a".to_owned(), 1).await.unwrap().map(|ids| ids.len()),
-            client.uniq_string(soon(), "text-a".to_owned(), 1, none(), none()).await.unwrap().map(|ids| ids.len()),
-            client.layout(soon(), "layout-a".to_owned(), 1).await.unwrap().map(|ids| ids.len()),
-            client.ids(soon(), "alias-b".to_owned(), 1, none(), none()).await.unwrap().map(|ids| ids.len()),
-            client.ids(soon(), "own-b".to_owned(), 1, none(), none()).await.unwrap().map(|ids| ids.len()),
-            client.ids(soon(), "text-b".to_owned(), 1, none(), none()).await.unwrap().map(|ids| ids.len()),
-            client.ids(soon(), "layout-b".to_owned(), 1, none(), none()).await.unwrap().map(|ids| ids.len()),
+            client
+                .texts(soon(), Some(Kind::String), "text-a".to_owned(), 1, none(), none())
+                .await
+                .unwrap()
+                .map(|ids| ids.len()),
+            client.numbers(soon(), Some(Kind::Layout), "layout-a".to_owned(), 1).await.unwrap().map(|ids| ids.len()),
+            client.texts(soon(), None, "alias-b".to_owned(), 1, none(), none()).await.unwrap().map(|ids| ids.len()),
+            client.texts(soon(), None, "own-b".to_owned(), 1, none(), none()).await.unwrap().map(|ids| ids.len()),
+            client.texts(soon(), None, "text-b".to_owned(), 1, none(), none()).await.unwrap().map(|ids| ids.len()),
+            client.texts(soon(), None, "layout-b".to_owned(), 1, none(), none()).await.unwrap().map(|ids| ids.len()),
         ];
         for got in all {
             match got {
@@ -144,23 +151,23 @@ async fn a_call_that_does_not_fit_its_name_does_not_take_it_in_use() {
     let (number, text, none) = (|| "number".to_owned(), || "text".to_owned(), String::new);
     // Nobody has heard of them here.
     let refused = [
-        server.clone().layout(soon(), number(), 1).await.map(drop),
-        server.clone().uniq_string(soon(), text(), 1, "ABC".to_owned(), none()).await.map(drop),
+        server.clone().numbers(soon(), Some(Kind::Layout), number(), 1).await.map(drop),
+        server.clone().texts(soon(), Some(Kind::String), text(), 1, "ABC".to_owned(), none()).await.map(drop),
         server.clone().sequence(soon(), call("keyed"), Slot(1), 20_001).await.map(drop),
     ];
     let codes = refused.map(|refused| refused.unwrap_err().code);
     let (bad, unknown) = (MintCode::BadParameter, MintCode::UnknownGenerator);
     assert_eq!(codes, [unknown, bad, bad]);
     let refused = [
-        server.clone().uniq64(soon(), number(), 0).await.map(drop),
-        server.clone().uniq64(soon(), number(), 50_001).await.map(drop),
-        server.clone().uniq64(soon(), text(), 1).await.map(drop),
-        server.clone().layout(soon(), number(), 1).await.map(drop),
-        server.clone().ids(soon(), number(), 1, "AB".to_owned(), none()).await.map(drop),
-        server.clone().ids(soon(), text(), 1, none(), none()).await.map(drop),
-        server.clone().ids(soon(), "keyed".to_owned(), 1, none(), none()).await.map(drop),
+        server.clone().numbers(soon(), Some(Kind::Uniq64), number(), 0).await.map(drop),
+        server.clone().numbers(soon(), Some(Kind::Uniq64), number(), 50_001).await.map(drop),
+        server.clone().numbers(soon(), Some(Kind::Uniq64), text(), 1).await.map(drop),
+        server.clone().numbers(soon(), Some(Kind::Layout), number(), 1).await.map(drop),
+        server.clone().texts(soon(), None, number(), 1, "AB".to_owned(), none()).await.map(drop),
+        server.clone().texts(soon(), None, text(), 1, none(), none()).await.map(drop),
+        server.clone().texts(soon(), None, "keyed".to_owned(), 1, none(), none()).await.map(drop),
         server.clone().sequence(soon(), call("number"), Slot(1), 1).await.map(drop),
-        server.clone().uniq_string(soon(), text(), 1, "ABC".to_owned(), none()).await.map(drop),
+        server.clone().texts(soon(), Some(Kind::String), text(), 1, "ABC".to_owned(), none()).await.map(drop),
     ];
     let codes = refused.map(|refused| refused.unwrap_err().code);
     assert_eq!(codes, [bad, bad, unknown, unknown, bad, bad, bad, unknown, bad]);
@@ -168,6 +175,6 @@ async fn a_call_that_does_not_fit_its_name_does_not_take_it_in_use() {
         records.registered.iter().filter(|one| one.state == NameState::Unused).count()
     };
     assert_eq!(master.with(|records| (records.uses, unused(records))), (0, 3));
-    assert_eq!(server.clone().ids(soon(), text(), 1, "AB".to_owned(), none()).await.unwrap().len(), 1);
-    assert_eq!(server.clone().uniq64(soon(), number(), 1).await.unwrap().len(), 1);
+    assert_eq!(server.clone().texts(soon(), None, text(), 1, "AB".to_owned(), none()).await.unwrap().len(), 1);
+    assert_eq!(server.clone().numbers(soon(), Some(Kind::Uniq64), number(), 1).await.unwrap().len(), 1);
 }

@@ -3,6 +3,7 @@
 
 use crate::gate::{Prefix, plain};
 use common::layout::Stretch;
+use common::rpc::mint::MintedNumbers;
 use common::template::CallerParts;
 
 /// Room for a string of the usual length.
@@ -78,6 +79,18 @@ impl Runs {
     pub fn narrow_into(&self, all: &mut Vec<u64>) {
         all.reserve(self.len());
         self.iter().flat_map(Run::stretches).for_each(|stretch| all.extend(stretch.narrow()));
+    }
+
+    /// [`numbers`](Self::numbers) for a caller elsewhere: narrow ones, if none can have more than 64 bits.
+    pub fn minted(&self) -> MintedNumbers {
+        if self.iter().all(|run| !matches!(&run.prefix, Prefix::Number(numbers) if !numbers.fit_64_bits())) {
+            let mut all = Vec::new();
+            self.narrow_into(&mut all);
+            return MintedNumbers::Narrow(all);
+        }
+        let mut all = Vec::new();
+        self.numbers_into(&mut all);
+        MintedNumbers::Wide(all)
     }
 
     /// The IDs, if they are strings, with the caller's parts in them.

@@ -8,7 +8,7 @@ use common::kind::Kind;
 use common::lease::Generation;
 use common::namespace::{GeneratorName, Namespace, Preview};
 use common::parameters::ClusterId;
-use common::rpc::mint::{KeyAsked, KeyOutcome, MintCode, SequenceRoutes};
+use common::rpc::mint::{KeyAsked, KeyOutcome, MintCode, MintedNumbers, SequenceRoutes};
 use common::sequence::{Route, Section, ServedAt};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -19,9 +19,9 @@ const WAITED_MAX: usize = 2;
 /// A question to an agent.
 #[derive(Clone, Debug)]
 pub(crate) enum Question {
-    /// Numbers of a kind; those of Uniq96 have no name.
+    /// Numbers; `kind` if they are to be of that one.
     Numbers {
-        kind: Kind,
+        kind: Option<Kind>,
         name: GeneratorName,
         n: u32,
     },
@@ -55,47 +55,11 @@ pub(crate) enum Question {
 /// An agent's answer.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    Numbers(Numbers),
+    Numbers(MintedNumbers),
     Texts(Vec<String>),
     Defined(Box<Preview>),
     Keys(Vec<KeyOutcome>, Vec<Route>),
     Routes(SequenceRoutes),
-}
-
-/// Numbers of one kind.
-#[derive(Debug)]
-pub(crate) enum Numbers {
-    /// Uniq64, and plain numbers.
-    Narrow(Vec<u64>),
-    /// Numbers of 96 bits, or of a layout.
-    Wide(Vec<u128>),
-}
-
-impl Numbers {
-    fn len(&self) -> usize {
-        match self {
-            Self::Narrow(numbers) => numbers.len(),
-            Self::Wide(numbers) => numbers.len(),
-        }
-    }
-}
-
-impl From<Numbers> for Vec<u128> {
-    fn from(numbers: Numbers) -> Self {
-        match numbers {
-            Numbers::Narrow(numbers) => numbers.into_iter().map(u128::from).collect(),
-            Numbers::Wide(numbers) => numbers,
-        }
-    }
-}
-
-impl From<Numbers> for Vec<u64> {
-    fn from(numbers: Numbers) -> Self {
-        match numbers {
-            Numbers::Narrow(numbers) => numbers,
-            Numbers::Wide(numbers) => numbers.into_iter().filter_map(|number| number.try_into().ok()).collect(),
-        }
-    }
 }
 
 /// The longest times that one agent may take.
@@ -191,7 +155,12 @@ impl Agents {
         answer.unwrap_or(Err(Failure::Here(Cause::Timeout)))
     }
 
-    pub(crate) async fn numbers(&self, kind: Kind, name: &GeneratorName, n: u32) -> Result<Numbers, Error> {
+    pub(crate) async fn numbers(
+        &self,
+        kind: Option<Kind>,
+        name: &GeneratorName,
+        n: u32,
+    ) -> Result<MintedNumbers, Error> {
         let take = |answer| match answer {
             Answer::Numbers(numbers) if numbers.len() == n as usize => Some(numbers),
             _ => None,

@@ -1,12 +1,12 @@
 //! One agent by HTTP.
 
-use crate::agents::{Answer, Numbers, Question, Timeouts};
+use crate::agents::{Answer, Question, Timeouts};
 use crate::error::{Cause, Failure, refused};
 use common::kind::Kind;
 use common::lease::Generation;
 use common::namespace::GeneratorName;
 use common::parameters::ClusterIdError;
-use common::rpc::mint::{KeyAsked, KeyOutcome, MintCode, SequenceRoutes};
+use common::rpc::mint::{KeyAsked, KeyOutcome, MintCode, MintedNumbers, SequenceRoutes};
 use common::sequence::{Route, Section, ServedAt};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
 use reqwest::{Method, RequestBuilder, Response};
@@ -91,26 +91,24 @@ impl Http {
     pub(crate) async fn ask(&self, question: &Question) -> Result<Answer, Failure> {
         match question {
             Question::Numbers { kind, name, n } => {
-                let (path, lens): (_, &[usize]) = match kind {
-                    Kind::Uniq96 => (format!("{kind}?n={n}"), &[12]),
-                    Kind::Layout => (format!("{kind}/{name}?n={n}"), &[8, 12, 16]),
-                    _ => (format!("{kind}/{name}?n={n}"), &[8]),
+                let path = match kind {
+                    Some(kind @ Kind::Uniq96) => format!("{kind}?n={n}"),
+                    kind => format!("{}/{name}?n={n}", path_of(*kind)),
                 };
                 let body = self.mint(&path, PACKED).await?;
-                // How wide those of a layout are only its definition says; all are as wide as each other.
+                // How wide they are only the definition says; all are as wide as each other.
                 let len = body.len() / (*n as usize).max(1);
-                if !lens.contains(&len) || body.len() != len * *n as usize {
+                if body.len() != len * *n as usize {
                     return Err(nonsense(format!("{} bytes are not {n} numbers", body.len())));
                 }
-                Ok(Answer::Numbers(if *kind == Kind::Layout || len > 8 {
-                    Numbers::Wide(body.chunks_exact(len).map(wide).collect())
-                } else {
-                    Numbers::Narrow(body.as_chunks().0.iter().copied().map(u64::from_be_bytes).collect())
+                Ok(Answer::Numbers(match len {
+                    8 => MintedNumbers::Narrow(body.as_chunks().0.iter().copied().map(u64::from_be_bytes).collect()),
+                    12 | 16 => MintedNumbers::Wide(body.chunks_exact(len).map(wide).collect()),
+                    _ => return Err(nonsense(format!("numbers of {len} bytes"))),
                 }))
             }
             Question::Texts { kind, name, n, biz, custom } => {
-                let path = kind.map_or_else(|| "id".to_owned(), |kind| kind.to_string());
-                self.texts(format!("{path}/{name}?n={n}"), biz, custom).await
+                self.texts(format!("{}/{name}?n={n}", path_of(*kind)), biz, custom).await
             }
             Question::Keys { name, keys, g, cluster } => {
                 let cluster = cluster.map(|cluster| format!("&cluster={cluster}")).unwrap_or_default();
@@ -222,6 +220,11 @@ async fn body(mut response: Response, len_max: usize) -> Result<Vec<u8>, Failure
         bytes.extend_from_slice(&chunk);
     }
     Ok(bytes)
+}
+
+/// The first part of the path to a name's IDs.
+fn path_of(kind: Option<Kind>) -> String {
+    kind.map_or_else(|| "id".to_owned(), |kind| kind.to_string())
 }
 
 fn wide(bytes: &[u8]) -> u128 {

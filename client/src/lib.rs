@@ -24,7 +24,7 @@
 //! a name that does not exist) is returned at once.
 //!
 //! # Prefetching
-//! Off unless [`Settings::prefetch`] is given. Then Uniq64, Uniq96 and plain numbers are fetched in batches, the next one in the background
+//! Off unless [`Settings::prefetch`] is given. Then single numbers are fetched in batches, the next one in the background
 //! when half of a batch is used, and a call usually takes no more than a lock. An ID's time is that of its batch, so it may be
 //! as old as [`Prefetch::max_age`]; what is older is thrown away and is a gap.
 //!
@@ -58,9 +58,9 @@ pub use common::sequence::{InvalidKey, Slot};
 pub use error::{Attempt, Cause, Error};
 pub use settings::{AGENTS_MAX, Address, Prefetch, Settings, SettingsError};
 
-use agents::{Agents, Numbers};
+use agents::Agents;
 use common::kind::Kind;
-use common::rpc::mint::{KeyAsked, KeyOutcome};
+use common::rpc::mint::{KeyAsked, KeyOutcome, MintedNumbers};
 use prefetch::Stock;
 use sequences::Sequences;
 use std::sync::Arc;
@@ -93,12 +93,46 @@ impl Client {
         Ok(Self { agents, sequences: Arc::default(), stock, process })
     }
 
+    /// A number of the generator `name` of any kind that gives numbers, in the low bits.
+    ///
+    /// # Errors
+    /// [`Error`]; then no number was given.
+    pub async fn number(&self, name: &str) -> Result<u128, Error> {
+        self.one(None, name).await
+    }
+
+    /// `n` of them, 1 to [`BATCH_MAX`] and no more than the ticks of a layout have; never from what was prefetched. They ascend if they sort
+    /// by time.
+    ///
+    /// # Errors
+    /// [`Error`]; then no number was given.
+    pub async fn numbers(&self, name: &str, n: u32) -> Result<Vec<u128>, Error> {
+        Ok(self.many(None, name, n).await?.into())
+    }
+
+    /// An ID of the generator `name` of any kind, as its definition writes it; `biz` and `custom` are the caller's parts of strings, and
+    /// empty for others.
+    ///
+    /// # Errors
+    /// [`Error`]; then no ID was given.
+    pub async fn text(&self, name: &str, biz: &str, custom: &str) -> Result<String, Error> {
+        self.texts(name, 1, biz, custom).await.and_then(first)
+    }
+
+    /// `n` of them, 1 to [`BATCH_MAX`].
+    ///
+    /// # Errors
+    /// [`Error`]; then no ID was given.
+    pub async fn texts(&self, name: &str, n: u32, biz: &str, custom: &str) -> Result<Vec<String>, Error> {
+        self.written(None, name, n, biz, custom).await
+    }
+
     /// A Uniq64 of the generator `name` (`default`).
     ///
     /// # Errors
     /// [`Error`]; then no ID was given.
     pub async fn uniq64(&self, name: &str) -> Result<u64, Error> {
-        Ok(self.one(Kind::Uniq64, name).await? as u64)
+        Ok(self.one(Some(Kind::Uniq64), name).await? as u64)
     }
 
     /// `n` Uniq64, 1 to [`BATCH_MAX`], ascending; never from what was prefetched.
@@ -106,7 +140,7 @@ impl Client {
     /// # Errors
     /// [`Error`]; then no ID was given.
     pub async fn uniq64_batch(&self, name: &str, n: u32) -> Result<Vec<u64>, Error> {
-        Ok(self.many(Kind::Uniq64, name, n).await?.into())
+        Ok(self.many(Some(Kind::Uniq64), name, n).await?.into())
     }
 
     /// A Uniq96, in the low bits.
@@ -114,7 +148,7 @@ impl Client {
     /// # Errors
     /// [`Error`]; then no ID was given.
     pub async fn uniq96(&self) -> Result<u128, Error> {
-        self.one(Kind::Uniq96, GeneratorName::DEFAULT).await
+        self.one(Some(Kind::Uniq96), GeneratorName::DEFAULT).await
     }
 
     /// `n` Uniq96, 1 to [`BATCH_MAX`], ascending; never from what was prefetched.
@@ -122,56 +156,7 @@ impl Client {
     /// # Errors
     /// [`Error`]; then no ID was given.
     pub async fn uniq96_batch(&self, n: u32) -> Result<Vec<u128>, Error> {
-        Ok(self.many(Kind::Uniq96, GeneratorName::DEFAULT, n).await?.into())
-    }
-
-    /// A number of the generator `name` of kind `layout`, in the low bits.
-    ///
-    /// # Errors
-    /// [`Error`]; then no ID was given.
-    pub async fn layout(&self, name: &str) -> Result<u128, Error> {
-        self.layout_batch(name, 1).await.and_then(first)
-    }
-
-    /// `n` numbers of the generator `name` of kind `layout`, 1 to [`BATCH_MAX`] and no more than its ticks have.
-    ///
-    /// # Errors
-    /// [`Error`]; then no ID was given.
-    pub async fn layout_batch(&self, name: &str, n: u32) -> Result<Vec<u128>, Error> {
-        Ok(self.many(Kind::Layout, name, n).await?.into())
-    }
-
-    /// A plain number of the generator `name` of kind `segment`.
-    ///
-    /// # Errors
-    /// [`Error`]; then no number was given.
-    pub async fn segment(&self, name: &str) -> Result<u64, Error> {
-        Ok(self.one(Kind::Segment, name).await? as u64)
-    }
-
-    /// `n` of them, 1 to [`BATCH_MAX`]; never from what was prefetched.
-    ///
-    /// # Errors
-    /// [`Error`]; then no number was given.
-    pub async fn segment_batch(&self, name: &str, n: u32) -> Result<Vec<u64>, Error> {
-        Ok(self.many(Kind::Segment, name, n).await?.into())
-    }
-
-    /// An ID of the generator `name` of any kind, as its definition writes it; `biz` and `custom` are for strings, and empty for
-    /// others.
-    ///
-    /// # Errors
-    /// [`Error`]; then no ID was given.
-    pub async fn id(&self, name: &str, biz: &str, custom: &str) -> Result<String, Error> {
-        self.id_batch(name, 1, biz, custom).await.and_then(first)
-    }
-
-    /// `n` of them, 1 to [`BATCH_MAX`].
-    ///
-    /// # Errors
-    /// [`Error`]; then no ID was given.
-    pub async fn id_batch(&self, name: &str, n: u32, biz: &str, custom: &str) -> Result<Vec<String>, Error> {
-        self.texts(None, name, n, biz, custom).await
+        Ok(self.many(Some(Kind::Uniq96), GeneratorName::DEFAULT, n).await?.into())
     }
 
     /// A string of the generator `name` (`default`) with the caller's parts; empty where its template has none.
@@ -187,7 +172,7 @@ impl Client {
     /// # Errors
     /// [`Error`]; then no ID was given.
     pub async fn uniq_string_batch(&self, name: &str, n: u32, biz: &str, custom: &str) -> Result<Vec<String>, Error> {
-        self.texts(Some(Kind::String), name, n, biz, custom).await
+        self.written(Some(Kind::String), name, n, biz, custom).await
     }
 
     /// The next number of a key of the generator `name` of kind `sequence`: greater than every number that anybody was given for this key
@@ -254,7 +239,7 @@ impl Client {
     }
 
     /// A number, perhaps from what was prefetched.
-    async fn one(&self, kind: Kind, name: &str) -> Result<u128, Error> {
+    async fn one(&self, kind: Option<Kind>, name: &str) -> Result<u128, Error> {
         self.check()?;
         let name = generator(name)?;
         if let Some(stock) = &self.stock
@@ -265,12 +250,12 @@ impl Client {
         self.agents.numbers(kind, &name, 1).await.and_then(|numbers| first(numbers.into()))
     }
 
-    async fn many(&self, kind: Kind, name: &str, n: u32) -> Result<Numbers, Error> {
+    async fn many(&self, kind: Option<Kind>, name: &str, n: u32) -> Result<MintedNumbers, Error> {
         self.check()?;
         self.agents.numbers(kind, &generator(name)?, batch(n)?).await
     }
 
-    async fn texts(
+    async fn written(
         &self,
         kind: Option<Kind>,
         name: &str,

@@ -26,7 +26,7 @@ struct Batch {
 
 /// The stock of one generator.
 struct Shelf {
-    kind: Kind,
+    kind: Option<Kind>,
     name: GeneratorName,
     batches: Mutex<VecDeque<Batch>>,
     /// IDs asked for at once: those of the settings, or as many as its definition lets agents give at once (`step_max` of a segment).
@@ -36,7 +36,7 @@ struct Shelf {
 }
 
 impl Shelf {
-    fn new(prefetch: Prefetch, kind: Kind, name: GeneratorName) -> Self {
+    fn new(prefetch: Prefetch, kind: Option<Kind>, name: GeneratorName) -> Self {
         let size = AtomicU32::new(prefetch.batch);
         Self { kind, name, batches: Mutex::default(), size, turn: Turn::default() }
     }
@@ -97,7 +97,7 @@ fn left(batches: &VecDeque<Batch>) -> usize {
 /// All stocks of a client.
 pub(crate) struct Stock {
     prefetch: Prefetch,
-    shelves: Mutex<BTreeMap<(Kind, GeneratorName), Arc<Shelf>>>,
+    shelves: Mutex<BTreeMap<(Option<Kind>, GeneratorName), Arc<Shelf>>>,
 }
 
 impl Stock {
@@ -109,7 +109,7 @@ impl Stock {
     pub(crate) async fn give(
         &self,
         agents: &Arc<Agents>,
-        kind: Kind,
+        kind: Option<Kind>,
         name: &GeneratorName,
     ) -> Option<Result<u128, Error>> {
         let shelf = self.shelf(kind, name)?;
@@ -135,7 +135,7 @@ impl Stock {
         first.ok_or_else(|| Error::bad_parameter("this generator gives no such IDs".to_owned()))
     }
 
-    fn shelf(&self, kind: Kind, name: &GeneratorName) -> Option<Arc<Shelf>> {
+    fn shelf(&self, kind: Option<Kind>, name: &GeneratorName) -> Option<Arc<Shelf>> {
         let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (kind, name.clone());
         let of_kind = || shelves.keys().filter(|(of, _)| *of == kind).count();

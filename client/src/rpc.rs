@@ -1,10 +1,11 @@
 //! One agent by RPC: one connection, made when it is needed, and again after it failed.
 
-use crate::agents::{Answer, Numbers, Question, Timeouts};
+use crate::agents::{Answer, Question, Timeouts};
 use crate::error::{Cause, Failure, refused};
 use common::kind::Kind;
 use common::rpc::mint::{
-    Defined, KeyAsked, KeyOutcome, KeyReply, KeysReply, MintCode, MintFailure, MintServiceClient, Passing, SequenceCall,
+    Defined, KeyAsked, KeyOutcome, KeyReply, KeysReply, MintCode, MintFailure, MintServiceClient, MintedNumbers,
+    Passing, SequenceCall,
 };
 use common::rpc::transport::{connect, deadline_in};
 use std::time::Duration;
@@ -26,23 +27,17 @@ impl Rpc {
         let line = self.line().await?;
         let soon = deadline_in(self.timeouts.of(question));
         let said = match question {
+            Question::Numbers { kind: Some(Kind::Uniq96), n, .. } => {
+                let numbers = line.uniq96(soon, *n).await;
+                numbers.map(|numbers| numbers.map(|numbers| Answer::Numbers(MintedNumbers::Wide(numbers))))
+            }
             Question::Numbers { kind, name, n } => {
-                let name = name.as_str().to_owned();
-                let said = match kind {
-                    Kind::Uniq64 => line.uniq64(soon, name, *n).await.map(|said| said.map(Numbers::Narrow)),
-                    Kind::Segment => line.segment(soon, name, *n).await.map(|said| said.map(Numbers::Narrow)),
-                    Kind::Uniq96 => line.uniq96(soon, *n).await.map(|said| said.map(Numbers::Wide)),
-                    _ => line.layout(soon, name, *n).await.map(|said| said.map(Numbers::Wide)),
-                };
-                said.map(|said| said.map(Answer::Numbers))
+                let numbers = line.numbers(soon, *kind, name.as_str().to_owned(), *n).await;
+                numbers.map(|numbers| numbers.map(Answer::Numbers))
             }
             Question::Texts { kind, name, n, biz, custom } => {
-                let (name, biz, custom) = (name.as_str().to_owned(), biz.clone(), custom.clone());
-                let said = match kind {
-                    Some(_) => line.uniq_string(soon, name, *n, biz, custom).await,
-                    None => line.ids(soon, name, *n, biz, custom).await,
-                };
-                said.map(|said| said.map(Answer::Texts))
+                let texts = line.texts(soon, *kind, name.as_str().to_owned(), *n, biz.clone(), custom.clone()).await;
+                texts.map(|texts| texts.map(Answer::Texts))
             }
             Question::Keys { name, keys, g, cluster } => {
                 let (name, cluster) = (name.as_str().to_owned(), cluster.map(Box::new));

@@ -39,12 +39,12 @@ async fn the_next_agent_is_asked_whatever_is_wrong_with_the_first() {
 #[tokio::test]
 async fn plain_numbers_and_ids_of_any_kind_come_as_many_as_were_asked_for() {
     let (client, _sources) = of(&[Mood::Well]).await;
-    assert_eq!(client.segment("orders").await, Ok(0));
-    assert_eq!(client.segment_batch("orders", 3).await, Ok(vec![1, 2, 3]));
-    assert_eq!(client.id("orders", "", "").await, Ok("4".to_owned()));
-    assert_eq!(client.id_batch("orders", 2, "", "").await, Ok(vec!["5".to_owned(), "6".to_owned()]));
+    assert_eq!(client.number("orders").await, Ok(0));
+    assert_eq!(client.numbers("orders", 3).await, Ok(vec![1, 2, 3]));
+    assert_eq!(client.text("orders", "", "").await, Ok("4".to_owned()));
+    assert_eq!(client.texts("orders", 2, "", "").await, Ok(vec!["5".to_owned(), "6".to_owned()]));
     let (client, _sources) = of(&[Mood::Short]).await;
-    assert!(matches!(client.segment("orders").await, Err(Error::Unavailable(_))), "one less than was asked for");
+    assert!(matches!(client.number("orders").await, Err(Error::Unavailable(_))), "one less than was asked for");
 }
 
 #[tokio::test]

@@ -61,7 +61,7 @@ async fn a_batch_that_a_name_does_not_give_at_once_is_fetched_in_smaller_ones() 
     settings.prefetch = Some(Prefetch::default());
     let client = Client::new(settings).unwrap();
     for number in 0..200 {
-        assert_eq!(client.segment("orders").await.unwrap(), number);
+        assert_eq!(client.number("orders").await.unwrap(), number);
     }
     let requests = source.requests.load(Ordering::SeqCst);
     // 1,000 and 125 are refused once; 15 at a time come.
@@ -75,7 +75,7 @@ async fn what_is_refused_whatever_the_batch_is_told_as_it_is() {
     settings.prefetch = Some(Prefetch::new(2, Duration::from_secs(1)));
     let client = Client::new(settings).unwrap();
     for _ in 0..2 {
-        let error = client.segment("orders").await.unwrap_err();
+        let error = client.number("orders").await.unwrap_err();
         assert!(error.to_string().contains("too many at once"), "{error}");
     }
     assert_eq!(source.requests.load(Ordering::SeqCst), 4);

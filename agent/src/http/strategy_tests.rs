@@ -4,6 +4,7 @@ use super::plugged_tests::Server;
 use crate::embed::{EncodingSource, Shared, UniqGenerator as _};
 use crate::plugin::Plugins;
 use common::encoding::Secrets;
+use common::kind::Kind;
 use common::layout::LayoutSpec;
 use common::namespace::{Definition, Scope, Uniq64Spec};
 use common::plugin::{Parameter, Parameters};
@@ -126,9 +127,9 @@ async fn texts_leave_on_every_way_and_numbers_on_none() {
     let client = MintServiceClient::new(tarpc::client::Config::default(), transport).spawn();
     let soon = || transport::deadline_in(std::time::Duration::from_secs(30));
     let name = || "orders".to_owned();
-    let ids = client.ids(soon(), name(), 1_000, String::new(), String::new()).await.unwrap().unwrap();
+    let ids = client.texts(soon(), None, name(), 1_000, String::new(), String::new()).await.unwrap().unwrap();
     ids.iter().for_each(|id| see(id));
-    let refused = client.layout(soon(), name(), 1).await.unwrap().unwrap_err();
+    let refused = client.numbers(soon(), Some(Kind::Layout), name(), 1).await.unwrap().unwrap_err();
     assert_eq!(refused.code, MintCode::BadParameter);
 
     let explained = server.get(&format!("/explain/{}", ids[0]), JSON).await;

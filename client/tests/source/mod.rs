@@ -5,7 +5,8 @@
 
 use axum::Router;
 use axum::extract::{Path, Query, State};
-use axum::http::StatusCode;
+use axum::http::header::ACCEPT;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use std::collections::BTreeMap;
@@ -49,13 +50,24 @@ impl Source {
         let source = Self { mood, next: Arc::default(), requests: Arc::default() };
         let routes = Router::new()
             .route("/uniq64/{name}", post(numbers))
-            .route("/segment/{name}", post(numbers))
-            .route("/id/{name}", post(texts))
+            .route("/id/{name}", post(of_any_kind))
             .with_state(source.clone());
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         tokio::spawn(async move { axum::serve(listener, routes).await });
         (address, source)
+    }
+}
+
+async fn of_any_kind(
+    source: State<Source>,
+    name: Path<String>,
+    query: Query<BTreeMap<String, u64>>,
+    headers: HeaderMap,
+) -> Response {
+    match headers.get(ACCEPT) {
+        Some(accept) if accept == "application/octet-stream" => numbers(source, name, query).await,
+        _ => texts(source, query).await,
     }
 }
 

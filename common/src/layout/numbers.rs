@@ -160,6 +160,15 @@ impl Numbers {
         }
     }
 
+    /// Tells whether they have at most 64 bits.
+    pub fn fit_64_bits(&self) -> bool {
+        match self {
+            Self::Narrow(_) => true,
+            Self::Wide(_) => false,
+            Self::Mixed { of, .. } => of.layout.bits() <= u64::BITS,
+        }
+    }
+
     /// Tells whether they have at most 64 bits, and are not made one by one.
     pub const fn are_narrow(&self) -> bool {
         matches!(self, Self::Narrow(_))

@@ -1,32 +1,36 @@
 //! `MintService`: the same IDs that an agent gives by HTTP, over tarpc.
 
+use crate::kind::Kind;
 use crate::lease::Generation;
 use crate::namespace::{Namespace, Preview};
 use crate::parameters::ClusterId;
 use crate::sequence::{Route, Section, Slot};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use tarpc::client::RpcError;
+use tarpc::context::Context;
 
 /// IDs, as one agent mints them.
 #[tarpc::service]
 pub trait MintService {
-    /// `n` Uniq64 of the generator `name` (`default`), ascending.
-    async fn uniq64(name: String, n: u32) -> Result<Vec<u64>, MintFailure>;
-    /// `n` Uniq96, ascending; 96 bits each in the low bits.
+    /// `n` numbers of the generator `name` (`default`) of that kind, or of whichever kind the name is; ascending if they sort by time, and
+    /// those of a segment.
+    async fn numbers(kind: Option<Kind>, name: String, n: u32) -> Result<MintedNumbers, MintFailure>;
+    /// `n` IDs of it as its definition writes them; `biz` and `custom` are the caller's parts of strings, and empty for others.
+    async fn texts(
+        kind: Option<Kind>,
+        name: String,
+        n: u32,
+        biz: String,
+        custom: String,
+    ) -> Result<Vec<String>, MintFailure>;
+    /// `n` Uniq96, ascending; 96 bits each in the low bits. They have no names, so no call says their kind.
     async fn uniq96(n: u32) -> Result<Vec<u128>, MintFailure>;
-    /// `n` strings of the generator `name` (`default`), with the caller's `biz` and `custom` parts.
-    async fn uniq_string(name: String, n: u32, biz: String, custom: String) -> Result<Vec<String>, MintFailure>;
     /// Registers what a generator's name stands for with the masters; both confirm. `generator_exists` if the name stands for
     /// something else. With `dry_run` nothing is registered, and the answer is what that would give, or why it would be refused.
     async fn define_generator(namespace: Namespace, dry_run: bool) -> Result<Defined, MintFailure>;
     /// Tells whether the agent can mint now.
     async fn ready() -> Result<(), MintFailure>;
-    /// `n` numbers of the generator `name` of kind `layout`, ascending if the layout sorts by time; in the low bits.
-    async fn layout(name: String, n: u32) -> Result<Vec<u128>, MintFailure>;
-    /// `n` IDs of the generator `name` of any kind, as its definition writes them; `biz` and `custom` are for strings.
-    async fn ids(name: String, n: u32, biz: String, custom: String) -> Result<Vec<String>, MintFailure>;
-    /// `n` numbers of the generator `name` of kind `segment`: each once, growing within a segment.
-    async fn segment(name: String, n: u32) -> Result<Vec<u64>, MintFailure>;
     /// The next `n` numbers of one key of a name of kind `sequence`.
     async fn sequence(call: SequenceCall, slot: Slot, n: u32) -> Result<KeyReply, MintFailure>;
     /// Numbers of up to [`KEYS_PER_CALL_MAX`] keys, each for itself, in the order in which they are asked for.
@@ -35,6 +39,59 @@ pub trait MintService {
     async fn sequence_current(call: SequenceCall, slot: Slot) -> Result<KeyReply, MintFailure>;
     /// Asks who serves which sections of a name, from that one on.
     async fn sequence_routes(name: String, from: Section) -> Result<SequenceRoutes, MintFailure>;
+}
+
+impl MintServiceClient {
+    /// `n` Uniq64 of the generator `name` (`default`), ascending.
+    ///
+    /// # Errors
+    /// Of the connection; and [`MintFailure`], by which no ID was given.
+    pub async fn uniq64(&self, call: Context, name: String, n: u32) -> Result<Result<Vec<u64>, MintFailure>, RpcError> {
+        Ok(self.numbers(call, Some(Kind::Uniq64), name, n).await?.map(Vec::from))
+    }
+}
+
+/// Numbers of one name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MintedNumbers {
+    /// Of at most 64 bits.
+    Narrow(Vec<u64>),
+    /// Of up to 128 bits, in the low bits.
+    Wide(Vec<u128>),
+}
+
+impl MintedNumbers {
+    /// The number of them.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Narrow(numbers) => numbers.len(),
+            Self::Wide(numbers) => numbers.len(),
+        }
+    }
+
+    /// Tells whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl From<MintedNumbers> for Vec<u128> {
+    fn from(numbers: MintedNumbers) -> Self {
+        match numbers {
+            MintedNumbers::Narrow(numbers) => numbers.into_iter().map(u128::from).collect(),
+            MintedNumbers::Wide(numbers) => numbers,
+        }
+    }
+}
+
+/// Those that have at most 64 bits, which all of a name have or none.
+impl From<MintedNumbers> for Vec<u64> {
+    fn from(numbers: MintedNumbers) -> Self {
+        match numbers {
+            MintedNumbers::Narrow(numbers) => numbers,
+            MintedNumbers::Wide(numbers) => numbers.into_iter().filter_map(|number| number.try_into().ok()).collect(),
+        }
+    }
 }
 
 /// Keys in one call over RPC at most: as many as fit a frame, whatever they ask for.

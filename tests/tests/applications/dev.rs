@@ -134,9 +134,9 @@ async fn it_starts_with_nothing_gives_ids_of_all_kinds_and_leaves_nothing() {
     let client = client.unwrap();
     client.uniq64("default").await.unwrap();
     client.uniq96().await.unwrap();
-    client.layout("snow").await.unwrap();
+    client.number("snow").await.unwrap();
     client.uniq_string("default", "SHOP", "07").await.unwrap();
-    assert_eq!(client.segment("invoices").await.unwrap(), 41);
+    assert_eq!(client.number("invoices").await.unwrap(), 41);
     assert_eq!(client.sequence("inbox", Slot(42)).await.unwrap(), 3);
     let colliding = r#"{"kind":"string","template":"INV{date:%Y%m%d}{token}{serial:6}"}"#;
     let url = format!("http://{}/generators/alike", process.daemon.http);

@@ -1,6 +1,7 @@
 //! The same IDs over RPC as over HTTP: one set, no ID in both.
 
 use common::clock::TestClock;
+use common::kind::Kind;
 use common::parameters::{ClusterId, SessionId};
 use common::rpc::PROTOCOL;
 use common::rpc::lease::{HeartbeatReply, Refusal, RetiredProof};
@@ -35,7 +36,11 @@ async fn rpc_and_http_share_one_set_of_ids() {
     for n in [1, 10, 100_000] {
         let numbers = rpc.uniq64(soon(), "default".into(), n).await.unwrap().unwrap();
         let wide = rpc.uniq96(soon(), n).await.unwrap().unwrap();
-        let texts = rpc.uniq_string(soon(), "default".into(), n, "TEST".into(), "00".into()).await.unwrap().unwrap();
+        let texts = rpc
+            .texts(soon(), Some(Kind::String), "default".into(), n, "TEST".into(), "00".into())
+            .await
+            .unwrap()
+            .unwrap();
         for (kind, ids) in
             tests::client::KINDS.into_iter().zip([Ids::Uniq64(numbers), Ids::Uniq96(wide), Ids::Text(texts)])
         {
@@ -59,7 +64,7 @@ async fn what_cannot_be_given_over_rpc_has_the_code_it_has_over_http() {
         assert_eq!(rpc.uniq96(soon(), n).await.unwrap().unwrap_err().code, MintCode::BadParameter);
     }
     let string = async |name: &str, biz: &str, custom: &str| {
-        let answer = rpc.uniq_string(soon(), name.into(), 1, biz.into(), custom.into()).await.unwrap();
+        let answer = rpc.texts(soon(), Some(Kind::String), name.into(), 1, biz.into(), custom.into()).await.unwrap();
         answer.unwrap_err().code
     };
     assert_eq!(string("default", "TOOLONG", "00").await, MintCode::BadParameter);

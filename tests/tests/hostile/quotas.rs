@@ -1,5 +1,6 @@
 //! Whoever asks for all that there is gets much of it, and an honest caller is served throughout: real programs.
 
+use common::kind::Kind;
 use common::rpc::mint::{MintCode, MintServiceClient};
 use common::rpc::transport::{connect, deadline_in};
 use serde_json::json;
@@ -80,7 +81,8 @@ async fn an_honest_caller_is_served_beside_one_who_takes_all_strings_of_a_day() 
     let transport = connect(&cluster.agents[0].rpc_listen.to_string()).await.unwrap();
     let rpc = MintServiceClient::new(tarpc::client::Config::default(), transport).spawn();
     let context = deadline_in(Duration::from_secs(10));
-    let strings = rpc.uniq_string(context, "orders".to_owned(), N * 4, String::new(), String::new()).await.unwrap();
+    let strings =
+        rpc.texts(context, Some(Kind::String), "orders".to_owned(), N * 4, String::new(), String::new()).await.unwrap();
     assert_eq!(strings.unwrap_err().code, MintCode::QuotaExceeded);
     let routed = from("127.0.0.1");
     let id = cluster.agent_url(0, "healthz").unwrap();
