@@ -19,7 +19,7 @@ fn bench_ids(c: &mut Criterion, name: &str, mint: impl Fn(&Shared, u64)) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let start = || {
         let kit = Fixture::new();
-        kit.minter.reserve_on(runtime.handle().clone());
+        kit.minter.driver().reserve_on(runtime.handle().clone());
         let shared = Shared::new(&kit.minter, "default").unwrap();
         (kit, shared, 0)
     };

@@ -234,7 +234,7 @@ fn main() {
     let rounds = if quick { 7 } else { 31 };
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let kits = [Fixture::new(), Fixture::new()];
-    kits.iter().for_each(|kit| kit.minter.reserve_on(runtime.handle().clone()));
+    kits.iter().for_each(|kit| kit.minter.driver().reserve_on(runtime.handle().clone()));
     let alone = Embedded::start(Settings::dev("bench".parse().unwrap())).unwrap();
     alone.wait_ready(Duration::from_secs(10)).unwrap();
     let mut all = contenders(&kits, &alone);
@@ -279,7 +279,7 @@ fn main() {
     ratio("inprocess_best_crate_to_layout_shared", best(1) / ns(layouts[0], 1));
     ratio("inprocess_best_crate_to_layout_block", best(1) / ns(layouts[1], 1));
     ratio("inprocess_best_crate_to_layout_block_two_threads", best(2) / ns(layouts[1], 2));
-    let written: u64 = kits.iter().map(|kit| kit.minter.counters().writes()).sum();
+    let written: u64 = kits.iter().map(|kit| kit.minter.disk().writes()).sum();
     println!("the serial files were written {written} times");
     drop(all);
     runtime.shutdown_timeout(Duration::from_secs(1));

@@ -45,12 +45,12 @@ impl Parts {
         let Extensions { plugins, strategies, refusals } = extensions;
         let (minter, holder) = Self::mint(opened, &identity)?;
         if let Some(masters) = own {
-            minter.keep_masters(masters);
+            minter.masters().keep(masters);
         }
-        minter.set_plugins(plugins);
-        minter.keep_strategies(strategies);
+        minter.extras().set_plugins(plugins);
+        minter.extras().keep_strategies(strategies);
         if let Some(handler) = refusals {
-            minter.refusals().set(move |call, failure| handler(call, failure));
+            minter.calls().refusals().set(move |call, failure| handler(call, failure));
         }
         let masters = Masters::new(masters, identity.agent_id, Arc::clone(&minter));
         let names = Arc::new(Catalog::new(Arc::clone(&masters), &serial_file));
@@ -64,7 +64,7 @@ impl Parts {
         let holder = Holder::new(&wanted, &held.leases, held.rseq, identity.renew_interval, clock.now()).resumed();
         let namespaces = Kind::PREDEFINED.map(Namespace::default_of).to_vec();
         let minter = Minter::new(opened, namespaces, holder.leases(), clock)?;
-        minter.demanded_before(&demanded);
+        minter.grants().demand().resume(&demanded);
         Ok((minter, holder))
     }
 

@@ -14,14 +14,14 @@ const SEGMENT_NAMES_SHOWN_MAX: usize = 100;
 
 const MINTED: &[Series<Minter>] = &[
     counters("uniq_ids_minted_total", "IDs minted.", &["kind"], |minter, out| {
-        minter.minted().for_each(|(kind, n)| out.of([&kind.name()], n));
+        minter.names().minted().for_each(|(kind, n)| out.of([&kind.name()], n));
     }),
     counters("uniq_refusals_total", "Requests for IDs that were refused.", &["code"], |minter, out| {
-        minter.counters().refused().for_each(|(code, n)| out.of([&code], n));
+        minter.calls().refused().for_each(|(code, n)| out.of([&code], n));
     }),
     gauges("uniq_lease_seconds_left", "Time until a lease ends if it is not renewed.", &["type"], |minter, out| {
-        for grant in minter.leases().values().filter_map(LeaseView::grant) {
-            out.of([&grant.token_type], seconds(minter.wall(), grant.until));
+        for grant in minter.grants().leases().values().filter_map(LeaseView::grant) {
+            out.of([&grant.token_type], seconds(minter.time().wall(), grant.until));
         }
     }),
 ];
@@ -60,10 +60,10 @@ const YEARS: &[Series<(UtcOffset, WallMs)>] = &[
 const WRITE_FAILURES: &str = "Writes of the serial file that failed.";
 const MINTER: &[Series<Minter>] = &[
     gauge("uniq_ready", "Whether IDs of every wanted type can be minted.", |it| it.ready().is_ok().into()),
-    counter("uniq_serial_file_writes_total", "Writes of the serial file.", |it| it.counters().writes()),
-    counter("uniq_serial_file_write_failures_total", WRITE_FAILURES, |it| it.counters().write_failures()),
-    gauge("uniq_clock_offset_ms", "Our time minus this machine's.", |it| it.clock_offset_ms().into()),
-    counter("uniq_clock_steps_total", "Steps of this machine's calendar.", Minter::jumps),
+    counter("uniq_serial_file_writes_total", "Writes of the serial file.", |it| it.disk().writes()),
+    counter("uniq_serial_file_write_failures_total", WRITE_FAILURES, |it| it.disk().write_failures()),
+    gauge("uniq_clock_offset_ms", "Our time minus this machine's.", |it| it.time().offset_ms().into()),
+    counter("uniq_clock_steps_total", "Steps of this machine's calendar.", |it| it.time().jumps()),
 ];
 
 const UPTIME: &[Series<i64>] = &[gauge("uniq_uptime_seconds", "Time since the start.", |s| (*s).into())];
@@ -74,12 +74,13 @@ fn seconds(from: WallMs, to: WallMs) -> i64 {
 
 /// All of it in Prometheus' text format.
 pub(crate) fn page(minter: &Minter, sequences: Option<&Sequences>, uptime_s: i64) -> String {
-    let (mut page, plugins) = (String::new(), minter.plugins());
-    let windows: Vec<_> = minter.segments_in_use().take(SEGMENT_NAMES_SHOWN_MAX).collect();
-    let years = minter.membership().parameters.map(|parameters| (parameters.utc_offset(), minter.wall()));
-    let stats = plugins.stats(minter.now().boot);
+    let (mut page, plugins) = (String::new(), minter.extras().plugins());
+    let windows: Vec<_> = minter.names().segments_in_use().take(SEGMENT_NAMES_SHOWN_MAX).collect();
+    let years =
+        minter.grants().membership().parameters.map(|parameters| (parameters.utc_offset(), minter.time().wall()));
+    let stats = plugins.stats(minter.time().now().boot);
     write(&mut page, MINTED, minter);
-    write(&mut page, SEGMENTS, &minter.segment_counters());
+    write(&mut page, SEGMENTS, &minter.segments().counters());
     write(&mut page, WINDOWS, Some(&windows[..]).filter(|names| !names.is_empty()));
     write(&mut page, YEARS, years.as_ref());
     write(&mut page, MINTER, minter);

@@ -223,7 +223,7 @@ async fn serve(
 
     let gone = tokio::select! {
         () = stop.cancelled() => None,
-        why = minter.gone() => Some(why),
+        why = minter.driver().ended() => Some(why),
     };
     tracing::info!(target: PROGRAM, "stopping");
     stop.cancel();
@@ -287,14 +287,14 @@ fn connections(threads: usize) -> anyhow::Result<[usize; 2]> {
 
 /// Tells minting what the command line says of it.
 fn configure(minter: &Minter, args: &Args) -> anyhow::Result<()> {
-    minter.reserve_last(args.reserved_percent)?;
+    minter.driver().reserve_last(args.reserved_percent)?;
     if args.one_segment {
-        minter.fetch_one_segment()?;
+        minter.driver().fetch_one_segment()?;
     }
     if args.secret_file.is_some() || std::env::var_os(secret_file::VARIABLE).is_some() {
         dump::forbid();
     }
-    minter.keep_secrets(secrets(args)?);
+    minter.extras().keep_secrets(secrets(args)?);
     Ok(())
 }
 

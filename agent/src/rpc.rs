@@ -143,7 +143,7 @@ impl Server {
         let mut request = self.request(kind, name, n, Form::Numbers);
         request.n_max = request.n_max.min(in_a_frame(number_len_max(&self.minter, kind, name)));
         let minted = self.mint().ask(&request).await;
-        minted.map(|minted| minted.runs).map_err(|e| failure(&e, self.minter.clock()))
+        minted.map(|minted| minted.runs).map_err(|e| failure(&e, self.minter.time().clock()))
     }
 
     /// One number, if no more are wanted and there is nothing to ask or to wait for.
@@ -164,7 +164,7 @@ impl Server {
     ) -> Result<Vec<String>, MintFailure> {
         let [biz, custom] = [biz, custom].map(|text| Some(text).filter(|text| !text.is_empty()));
         let request = MintRequest { biz, custom, ..self.request(kind, name, n, Form::Texts) };
-        let minted = self.mint().ask(&request).await.map_err(|e| failure(&e, self.minter.clock()))?;
+        let minted = self.mint().ask(&request).await.map_err(|e| failure(&e, self.minter.time().clock()))?;
         Ok(minted.texts.unwrap_or_default())
     }
 
@@ -193,14 +193,14 @@ impl Server {
 
     /// Of a definition that is refused.
     fn failure(&self, refusal: &Refusal) -> MintFailure {
-        self.minter.counters().refuse(refusal.code());
-        failure(refusal, self.minter.clock())
+        self.minter.calls().refuse(refusal.code());
+        failure(refusal, self.minter.time().clock())
     }
 
     /// Of a call for numbers of keys that gets none.
     fn refused(&self, name: &str, n: u32, refusal: &Refusal) -> MintFailure {
         self.mint().tell(Some(Kind::Sequence), name, n, self.caller(), refusal);
-        failure(refusal, self.minter.clock())
+        failure(refusal, self.minter.time().clock())
     }
 }
 
@@ -212,8 +212,8 @@ fn named(name: &str) -> &str {
 /// The generator that a call means, if it is known here.
 fn generator<'a>(minter: &'a Minter, kind: Option<Kind>, name: &str) -> Option<&'a Arc<Generator>> {
     let name = named(name);
-    let kind = kind.or_else(|| minter.kind_of(name))?;
-    minter.generator(kind, name).ok()
+    let kind = kind.or_else(|| minter.names().kind_of(name))?;
+    minter.names().generator(kind, name).ok()
 }
 
 /// Bytes that a number of that name takes at most in a frame. A name that is not known here yet may turn out to have the longest.
@@ -310,7 +310,7 @@ impl MintService for Server {
     }
 
     async fn ready(self, _: Context) -> Result<(), MintFailure> {
-        self.minter.ready().map_err(|e| failure(&e, self.minter.clock()))
+        self.minter.ready().map_err(|e| failure(&e, self.minter.time().clock()))
     }
 
     async fn sequence(self, _: Context, call: SequenceCall, slot: Slot, n: u32) -> Result<KeyReply, MintFailure> {

@@ -28,7 +28,7 @@ impl Catalog {
         if let Some(from) = counted.filter(|_| is_new != Ok(true)) {
             self.rate.give_back(from);
         }
-        let never = namespace.token_type().and_then(|token_type| self.minter.never_leases(token_type));
+        let never = namespace.token_type().and_then(|token_type| self.minter.grants().never_leases(token_type));
         if let Some(why) = never.filter(|_| is_new.is_ok()) {
             tracing::warn!(name = %namespace.name(), "registered, but {why}");
         }
@@ -38,7 +38,7 @@ impl Catalog {
     /// Tells whether the name is new, as the masters and this agent see it.
     async fn judged(&self, namespace: &Namespace, dry_run: bool) -> Result<bool, Refusal> {
         // What is registered goes on as long as it lasts, and programs say it again at each start.
-        if let Err(why) = namespace.check_new(self.minter.wall())
+        if let Err(why) = namespace.check_new(self.minter.time().wall())
             && !self.is_met(namespace)
         {
             let asked = self.find(BTreeMap::from([(namespace.name().clone(), None)])).await;
@@ -47,7 +47,7 @@ impl Catalog {
             }
         }
         let changed = self.define_somewhere(namespace, dry_run).await?;
-        let generator = self.minter.generator(namespace.kind(), namespace.name().as_str());
+        let generator = self.minter.names().generator(namespace.kind(), namespace.name().as_str());
         match generator {
             Err(conflict @ Refusal::GeneratorConflict { .. }) => Err(conflict),
             _ => Ok(changed == Changed::Done),
@@ -56,7 +56,7 @@ impl Catalog {
 
     /// Tells whether the name is known to stand for that already.
     fn is_met(&self, namespace: &Namespace) -> bool {
-        let known = self.minter.definition(namespace.kind(), namespace.name());
+        let known = self.minter.names().definition(namespace.kind(), namespace.name());
         known.is_some_and(|known| namespace.is_met_by(&known))
     }
 

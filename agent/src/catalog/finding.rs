@@ -93,10 +93,10 @@ impl Catalog {
     /// taken back since then, and stand for something else by now.
     pub(crate) fn unserved(&self, name: &str, fits: impl Fn(&Namespace) -> Result<(), Refusal>) -> Option<Unserved> {
         // A name has one definition: one of another kind is known.
-        let unknown = self.minter.kind_of(name).is_none();
+        let unknown = self.minter.names().kind_of(name).is_none();
         let name = name.parse::<GeneratorName>().ok().filter(|_| unknown)?;
         let heard =
-            self.minter.names.look(name.as_str(), |known| known.is_unused().then(|| Arc::clone(&known.namespace)));
+            self.minter.names().look(name.as_str(), |known| known.is_unused().then(|| Arc::clone(&known.namespace)));
         let heard = heard.flatten();
         let unfit = heard.as_deref().and_then(|heard| fits(heard).err());
         Some(Unserved { name, heard: heard.filter(|_| unfit.is_none()), unfit })
@@ -112,7 +112,7 @@ impl Catalog {
         let answer = answer.wait_for(Option::is_some).await.map_err(lost)?;
         let why = answer.as_ref().and_then(|unserved| unserved.get(name));
         // It may have become known by other words of theirs.
-        why.filter(|_| self.minter.kind_of(name.as_str()).is_none()).cloned().map_or(Ok(()), Err)
+        why.filter(|_| self.minter.names().kind_of(name.as_str()).is_none()).cloned().map_or(Ok(()), Err)
     }
 
     /// Notes that somebody wants to know about a name, or to use it as that; gives what will come of the question.
@@ -154,10 +154,10 @@ impl Catalog {
             }
             let Wanted { names, answer } =
                 std::mem::take(&mut *self.wanted.lock().unwrap_or_else(PoisonError::into_inner));
-            let (began, before) = (Instant::now(), self.minter.names.changes());
+            let (began, before) = (Instant::now(), self.minter.names().changes());
             let found = Some(self.find(names).await);
             // What brought something new does so once.
-            if self.minter.names.changes() == before {
+            if self.minter.names().changes() == before {
                 let rested = began.checked_sub(FRUITLESS_EACH * (FRUITLESS_AT_ONCE - 1));
                 *pause = Some((*pause).max(rested).unwrap_or(began) + FRUITLESS_EACH);
             }
@@ -205,7 +205,8 @@ impl Catalog {
             let (known, learned) = self.hear(to_find, found).await;
             let done = take_off(&known);
             if let Err(why) = learned {
-                let is_unused = |name: &GeneratorName| self.minter.names.look(name.as_str(), |known| known.is_unused());
+                let is_unused =
+                    |name: &GeneratorName| self.minter.names().look(name.as_str(), |known| known.is_unused());
                 let used = known.into_iter().filter(|name| is_unused(name) != Some(true));
                 used.for_each(|name| stays_unserved(name, &why));
             }
@@ -232,7 +233,7 @@ impl Catalog {
         let found = self.completed(found);
         let known: BTreeSet<_> = found.iter().map(name_of).collect();
         let (unused, used): (Vec<_>, Vec<_>) = found.into_iter().partition(|one| one.state == NameState::Unused);
-        self.minter.names.hear_unused(asked.into_iter().filter(|name| !known.contains(name)), unused);
+        self.minter.names().hear_unused(asked.into_iter().filter(|name| !known.contains(name)), unused);
         self.learned.fetch_or(!used.is_empty(), Ordering::Relaxed);
         let learned = self.learn_and_keep(used).await;
         (known, learned)
@@ -242,7 +243,7 @@ impl Catalog {
     pub(super) fn completed(&self, found: Found) -> Vec<Registered> {
         let Found { mut names, retired } = found;
         let complete = |RetiredOnly { name, proof }: RetiredOnly| {
-            let namespace = self.minter.names.look(name.as_str(), |known| Namespace::clone(&known.namespace))?;
+            let namespace = self.minter.names().look(name.as_str(), |known| Namespace::clone(&known.namespace))?;
             Some(Registered { namespace, state: NameState::Retired, proof })
         };
         names.extend(retired.into_iter().filter_map(complete));

@@ -90,7 +90,7 @@ impl Catalog {
     /// If minting has ended, or the disk takes too long: some of them may be served nevertheless.
     async fn learn(&self, mut registered: Vec<Registered>) -> Result<(), Refusal> {
         // Each minute all of them come, and hardly ever one that is new.
-        registered.retain(|one| self.minter.names.step(one) != Step::Nothing);
+        registered.retain(|one| self.minter.names().step(one) != Step::Nothing);
         // The lock of the minter is free now and then, however many they are.
         for part in registered.chunks(NAMESPACES_PAGE_MAX) {
             let part = part.to_vec();
@@ -105,11 +105,12 @@ impl Catalog {
         // A write goes on if nobody waits for it any more: the next one has its turn after it, and writes what there is then.
         let write = move || {
             let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-            let changes = minter.names.kept_changes();
+            let changes = minter.names().kept_changes();
             if *kept == changes {
                 return;
             }
-            let all = KeptNames { cluster: minter.membership().cluster, names: minter.names.all(Entry::kept) };
+            let all =
+                KeptNames { cluster: minter.grants().membership().cluster, names: minter.names().all(Entry::kept) };
             match all.write(&path) {
                 Ok(()) => *kept = changes,
                 Err(error) => tracing::warn!(%error, beside = %path.display(), "the names could not be kept"),

@@ -26,8 +26,8 @@ impl Catalog {
     /// neither. It is not a source of truth: a name whose serials are in the serial file is only taken with the definition
     /// they were made by.
     pub async fn recall(&self) {
-        let here = self.minter.membership().cluster;
-        let resumed = *self.minter.start() == StartKind::Resumed;
+        let here = self.minter.grants().membership().cluster;
+        let resumed = *self.minter.session().start() == StartKind::Resumed;
         match KeptNames::read(&self.serial_file) {
             Ok(Some(kept)) if resumed && here.is_some() && kept.cluster == here => {
                 let retired = kept.names.iter().filter(|one| one.state == NameState::Retired);
@@ -35,7 +35,7 @@ impl Catalog {
                 if let Err(why) = self.learn(kept.names).await {
                     tracing::warn!(%why, "not all names that were kept are served yet; the masters are asked");
                 }
-                retired.iter().for_each(|(name, proof)| self.minter.names.show(name, *proof));
+                retired.iter().for_each(|(name, proof)| self.minter.names().show(name, *proof));
             }
             Ok(Some(_)) => tracing::info!("the names of a former session are not taken over; the masters are asked"),
             Ok(None) => {}
@@ -86,7 +86,7 @@ impl Catalog {
         let all = self.learn_and_keep(used).await.is_ok();
         let still: BTreeSet<_> = unused.iter().map(name_of).collect();
         let gone = |known: &Entry| (known.is_unused() && !still.contains(known.name())).then(|| known.name().clone());
-        self.minter.names.hear_unused(self.minter.names.all(gone), unused);
+        self.minter.names().hear_unused(self.minter.names().all(gone), unused);
         let others = learned || *self.seen.lock().unwrap_or_else(PoisonError::into_inner) != Some(names);
         let done = self.show_forgotten(&line, &listed, others).await? && all;
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = done.then_some(names);
@@ -107,7 +107,7 @@ impl Catalog {
             NameState::InUse if listed.contains(known.name()) => None,
             _ => Some((known.name().clone(), known.kept()?)),
         };
-        let mut forgotten: BTreeMap<_, _> = self.minter.names.all(missing).into_iter().collect();
+        let mut forgotten: BTreeMap<_, _> = self.minter.names().all(missing).into_iter().collect();
         let unlisted: Vec<GeneratorName> = forgotten.keys().cloned().collect();
         let mut all = true;
         for page in unlisted.chunks(NAMESPACES_PAGE_MAX) {
@@ -138,7 +138,7 @@ impl Catalog {
                 }
                 Err(CallError::Refused { refusal: why @ (Said::NameTaken | Said::NotShownRetired), .. }) => {
                     tracing::error!(%name, %why, "the masters had forgotten that this name is retired, and do not take it back");
-                    self.minter.names.show(&name, None);
+                    self.minter.names().show(&name, None);
                     self.keep().await;
                 }
                 Err(refused @ CallError::Refused { .. }) => {

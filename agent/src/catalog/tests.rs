@@ -23,11 +23,11 @@ async fn an_unknown_name_is_asked_for_after_each_request_and_a_flood_is_a_few_qu
     let name = |text: &str| text.parse::<GeneratorName>().unwrap();
     let definition = Definition::default();
     names.look_up("orders", |_| Ok(())).await.unwrap();
-    assert!(minter.generator(Kind::Uniq64, "orders").is_err());
+    assert!(minter.names().generator(Kind::Uniq64, "orders").is_err());
     let namespace = Namespace::define(name("orders"), &definition).unwrap();
     master.with(|records| records.registered.push(in_use(namespace)));
     names.look_up("orders", |_| Ok(())).await.unwrap();
-    assert!(minter.generator(Kind::Uniq64, "orders").is_ok(), "at once after it was registered");
+    assert!(minter.names().generator(Kind::Uniq64, "orders").is_ok(), "at once after it was registered");
 
     let before = master.with(|records| records.finds.len());
     let flood = (0..1_000).map(|n| {
@@ -64,10 +64,10 @@ async fn names_are_kept_for_their_cluster_and_never_through_a_link() {
     assert_eq!(std::fs::read_to_string(&target).unwrap(), "somebody's");
     drop(minter);
 
-    let known = |minter: &Arc<Minter>| minter.generator(Kind::String, "orders").is_ok();
+    let known = |minter: &Arc<Minter>| minter.names().generator(Kind::String, "orders").is_ok();
     let minter = kit.start_bare();
     new(&minter).recall().await;
-    assert!(minter.start().to_string() == "resumed" && known(&minter));
+    assert!(minter.session().start().to_string() == "resumed" && known(&minter));
     drop(minter);
 
     // A fresh session belongs to no cluster yet.
@@ -76,7 +76,7 @@ async fn names_are_kept_for_their_cluster_and_never_through_a_link() {
     std::fs::rename(&copy, kit.path()).unwrap();
     let minter = kit.start_bare();
     new(&minter).recall().await;
-    assert!(minter.start().to_string().starts_with("fresh") && !known(&minter));
+    assert!(minter.session().start().to_string().starts_with("fresh") && !known(&minter));
     // It joins another cluster, in which the name stands for something else; the block of the old one does not count.
     minter.join(ClusterId(2), parameters()).unwrap();
     new(&minter).recall().await;
@@ -84,7 +84,7 @@ async fn names_are_kept_for_their_cluster_and_never_through_a_link() {
     let other = Definition::string("{date:%Y%m%d}{token}{serial:7}");
     let other = Namespace::define("orders".parse().unwrap(), &other).unwrap();
     minter.define(other.clone()).unwrap();
-    assert_eq!(minter.definition(Kind::String, other.name()), Some(other));
+    assert_eq!(minter.names().definition(Kind::String, other.name()), Some(other));
     // Contradicted, by whatever definition, nothing is minted by it any more, and the agent is not ready.
     assert!(minter.define(namespace).is_err());
     assert_eq!(minter.ready().unwrap_err().code().as_str(), "generator_conflict");
@@ -103,7 +103,7 @@ async fn ten_thousand_names_are_learned_and_kept_and_a_retired_one_is_asked_abou
     let (names, before) = (new(&minter), Instant::now());
     names.refresh().await.unwrap();
     let learned = before.elapsed();
-    let served = |minter: &Minter, n: usize| minter.generator(Kind::Uniq64, &format!("n{n:05}")).map(|_| ());
+    let served = |minter: &Minter, n: usize| minter.names().generator(Kind::Uniq64, &format!("n{n:05}")).map(|_| ());
     assert!((0..MANY).all(|n| served(&minter, n).is_ok()));
     let before = Instant::now();
     names.refresh().await.unwrap();
@@ -137,7 +137,7 @@ async fn a_name_that_the_masters_have_forgotten_is_registered_again_or_given_up(
     let registered = in_use(orders.clone());
     master.with(|records| records.registered.push(registered.clone()));
     names.refresh().await.unwrap();
-    let known = || minter.generator(Kind::String, "orders").map(|_| ());
+    let known = || minter.names().generator(Kind::String, "orders").map(|_| ());
 
     // As from masters that ask to wait, and from those that do not.
     for restore in [Err(Said::Quiet), Ok(())] {
@@ -157,7 +157,7 @@ async fn a_name_that_the_masters_have_forgotten_is_registered_again_or_given_up(
     let minter = kit.start_bare();
     let path = kit.path();
     Catalog::new(masters_at(&[], &minter), &path).recall().await;
-    assert!(minter.generator(Kind::String, "orders").is_err(), "not by the next start either");
+    assert!(minter.names().generator(Kind::String, "orders").is_err(), "not by the next start either");
 }
 
 #[tokio::test]
@@ -169,10 +169,10 @@ async fn the_first_id_of_a_name_waits_until_the_masters_hold_it_in_use() {
     let orders = Namespace::define("orders".parse().unwrap(), &Definition::default()).unwrap();
     let unused = Registered { namespace: orders.clone(), state: NameState::Unused, proof: None };
     master.with(|records| (records.registered, records.restore) = (vec![unused], Err(Said::PeerAway)));
-    let known = || minter.generator(Kind::Uniq64, "orders").is_ok();
+    let known = || minter.names().generator(Kind::Uniq64, "orders").is_ok();
     // What is only heard of is not used.
     assert_eq!(names.refresh().await, Ok(true));
-    assert!(!known() && minter.definition(Kind::Uniq64, orders.name()).is_some());
+    assert!(!known() && minter.names().definition(Kind::Uniq64, orders.name()).is_some());
     let refused = names.look_up("orders", |_| Ok(())).await.unwrap_err();
     assert_eq!(refused.code().as_str(), "masters_unavailable");
     assert!(refused.to_string().contains("its first ID needs both masters") && !known(), "{refused}");
@@ -187,8 +187,8 @@ async fn the_first_id_of_a_name_waits_until_the_masters_hold_it_in_use() {
     names.refresh().await.unwrap();
     master.with(|records| records.registered.retain(|one| one.namespace == orders));
     names.look_up("bills", |_| Ok(())).await.unwrap();
-    assert!(minter.definition(Kind::Uniq64, bills.name()).is_none());
-    assert!(minter.generator(Kind::Uniq64, "bills").is_err());
+    assert!(minter.names().definition(Kind::Uniq64, bills.name()).is_none());
+    assert!(minter.names().generator(Kind::Uniq64, "bills").is_err());
 }
 
 #[tokio::test]
@@ -206,7 +206,7 @@ async fn names_that_are_first_asked_for_together_are_taken_in_use_together() {
     names.refresh().await.unwrap();
     let first = all.iter().map(|name| names.look_up(name.as_str(), |_| Ok(())));
     assert!(futures::future::join_all(first).await.iter().all(Result::is_ok));
-    assert!(all.iter().all(|name| minter.generator(Kind::Uniq64, name.as_str()).is_ok()));
+    assert!(all.iter().all(|name| minter.names().generator(Kind::Uniq64, name.as_str()).is_ok()));
 }
 
 #[tokio::test]
@@ -217,7 +217,7 @@ async fn a_name_that_cannot_be_taken_in_now_is_not_unknown() {
     let define = |name: &str| Namespace::define(name.parse().unwrap(), &Definition::default()).unwrap();
     let unused = Registered { namespace: define("unused"), state: NameState::Unused, proof: None };
     master.with(|records| records.registered = vec![in_use(define("used")), unused.clone()]);
-    minter.names.hear_unused([], vec![unused]);
+    minter.names().hear_unused([], vec![unused]);
     minter.end().unwrap();
     for name in ["used", "unused"] {
         assert_eq!(names.look_up(name, |_| Ok(())).await, Err(Refusal::Overloaded("this agent is shutting down")));
@@ -236,10 +236,10 @@ async fn a_definition_and_the_first_ids_of_its_name_take_one_connection_and_wait
         let name: GeneratorName = format!("orders-{nth}").parse().unwrap();
         let orders = Namespace::define(name.clone(), &Definition::default()).unwrap();
         assert_eq!(names.define(None, &orders, false).await, Ok(true));
-        assert_eq!(minter.definition(Kind::Uniq64, &name), Some(orders.clone()), "before anybody asks for it");
+        assert_eq!(minter.names().definition(Kind::Uniq64, &name), Some(orders.clone()), "before anybody asks for it");
         assert_eq!(names.define(None, &orders, false).await, Ok(false));
         names.look_up(name.as_str(), |_| Ok(())).await.unwrap();
-        assert!(minter.generator(Kind::Uniq64, name.as_str()).is_ok());
+        assert!(minter.names().generator(Kind::Uniq64, name.as_str()).is_ok());
     }
     // Which they would, if each waited for the pause after the one before.
     let pauses = Duration::from_millis(100) * 19;
@@ -250,7 +250,7 @@ async fn a_definition_and_the_first_ids_of_its_name_take_one_connection_and_wait
     master.with(|records| records.registered.push(in_use(other.clone())));
     let bills = Namespace::define(other.name().clone(), &Definition::default()).unwrap();
     assert_eq!(names.define(None, &bills, false).await, Err(Refusal::GeneratorExists { name: other.name().clone() }));
-    assert!(minter.generator(Kind::Layout, "bills").is_ok());
+    assert!(minter.names().generator(Kind::Layout, "bills").is_ok());
     assert_eq!(master.with(|records| records.finds.len()), 0, "nobody asked what it is");
 }
 
@@ -277,7 +277,7 @@ async fn a_retired_name_that_the_masters_have_forgotten_is_shown_to_them_also_af
         master.with(|records| (records.registered, records.names) = (forgot, number));
         assert_eq!(names.refresh().await, Ok(true));
         assert_eq!(master.with(|records| records.registered.clone()), std::slice::from_ref(&retired));
-        assert!(minter.generator(Kind::Uniq64, "orders").is_err() && minter.alarm().is_none());
+        assert!(minter.names().generator(Kind::Uniq64, "orders").is_err() && minter.alarm().is_none());
     }
     // As long as the masters know the same, nothing is asked about it.
     let asked = master.with(|records| records.finds.len());
@@ -313,7 +313,7 @@ async fn a_name_that_masters_know_by_name_alone_is_retired_and_shown_with_their_
     let namespace = Namespace::define("orders".parse().unwrap(), &Definition::default()).unwrap();
     master.with(|records| records.registered.push(in_use(namespace.clone())));
     names.refresh().await.unwrap();
-    assert!(minter.generator(Kind::Uniq64, "orders").is_ok());
+    assert!(minter.names().generator(Kind::Uniq64, "orders").is_ok());
     let proof = Some(NameProof([7; 32]));
     master.with(|records| {
         records.registered.clear();
@@ -321,7 +321,7 @@ async fn a_name_that_masters_know_by_name_alone_is_retired_and_shown_with_their_
     });
     names.refresh().await.unwrap();
     let retired = Refusal::GeneratorRetired { name: namespace.name().clone() };
-    assert_eq!(minter.generator(Kind::Uniq64, "orders").map(|_| ()), Err(retired));
+    assert_eq!(minter.names().generator(Kind::Uniq64, "orders").map(|_| ()), Err(retired));
     assert!(master.with(|records| records.registered.is_empty()));
     // Masters that have forgotten it are shown it.
     master.with(|records| (records.retired, records.names) = (Vec::new(), 1));
@@ -339,9 +339,9 @@ async fn a_name_that_was_retired_is_not_contradicted_by_a_refusal_that_comes_lat
     minter.learn(&in_use(orders.clone())).unwrap();
     minter.learn(&retired).unwrap();
     minter.contradicted(&in_use(orders.clone())).unwrap();
-    let refused = minter.generator(Kind::Uniq64, "orders").map(drop);
+    let refused = minter.names().generator(Kind::Uniq64, "orders").map(drop);
     assert_eq!(refused, Err(Refusal::GeneratorRetired { name: orders.name().clone() }));
-    assert_eq!((minter.names.all(Entry::kept), minter.ready()), (vec![retired], Ok(())));
+    assert_eq!((minter.names().all(Entry::kept), minter.ready()), (vec![retired], Ok(())));
 }
 
 #[tokio::test]
@@ -376,7 +376,7 @@ async fn a_name_that_one_master_cannot_take_in_use_is_not_unknown_because_the_ot
     alone.with(|records| (records.registered, records.restore) = (vec![unused.clone()], Err(Said::PeerAway)));
     // Whichever of the two is asked first.
     for _ in 0..2 {
-        minter.names.hear_unused([], vec![unused.clone()]);
+        minter.names().hear_unused([], vec![unused.clone()]);
         let refused = names.look_up("orders", |_| Ok(())).await.map_err(|why| why.code().as_str());
         assert_eq!(refused, Err("masters_unavailable"));
     }
@@ -421,10 +421,10 @@ async fn whoever_leaves_before_the_answer_makes_no_questions_come_faster() {
     let orders = Namespace::define("orders".parse().unwrap(), &Definition::default()).unwrap();
     let unused = Registered { namespace: orders, state: NameState::Unused, proof: None };
     master.with(|records| records.registered.push(unused.clone()));
-    minter.names.hear_unused([], vec![unused]);
+    minter.names().hear_unused([], vec![unused]);
     let _ = futures::poll!(Box::pin(names.look_up("orders", |_| Ok(()))));
     let within = tokio::time::timeout(Duration::from_secs(5), async {
-        while minter.generator(Kind::Uniq64, "orders").is_err() {
+        while minter.names().generator(Kind::Uniq64, "orders").is_err() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     });
@@ -451,5 +451,5 @@ async fn a_name_that_no_request_fits_as_it_was_heard_is_asked_about_and_not_used
     assert_eq!(master.with(|records| records.uses), 0);
     master.with(|records| records.registered = vec![unused(r#"{"kind":"sequence"}"#)]);
     names.look_up("orders", fits).await.unwrap();
-    assert!(minter.keyed("orders").is_ok());
+    assert!(minter.names().keyed("orders").is_ok());
 }

@@ -152,7 +152,7 @@ impl Blocks {
 
     #[cold]
     fn cut(&self, series: &Series, written: WallMs, minter: &Arc<Minter>) -> Option<u128> {
-        let wall = minter.wall();
+        let wall = minter.time().wall();
         let now = if matches!(series, Series::Ticks(_)) { wall } else { written };
         let used_up = self.left() == 0 && now < self.over(self.kind);
         let length = if used_up { (self.length.get() * 2).min(self.longest) } else { self.shortest };

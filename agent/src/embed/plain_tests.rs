@@ -17,7 +17,7 @@ fn plain(minter: &Arc<Minter>, json: &str) -> Shared {
 }
 
 fn counted(minter: &Minter) -> u64 {
-    minter.minted().find(|(kind, _)| *kind == GeneratorKind::Segment).map_or(0, |(_, n)| n)
+    minter.names().minted().find(|(kind, _)| *kind == GeneratorKind::Segment).map_or(0, |(_, n)| n)
 }
 
 #[test]
@@ -123,6 +123,6 @@ async fn numbers_of_keys_end_with_the_name_for_who_has_had_them() {
     let keys = super::Sequence { sequences, name, runtime, process };
     let next = || tokio::task::block_in_place(|| keys.get_next("5"));
     assert_eq!(next().unwrap(), 1);
-    agent.minter.retire(&agent.minter.keyed("orders").unwrap());
+    agent.minter.retire(&agent.minter.names().keyed("orders").unwrap());
     assert_eq!(code(next()), MintCode::UnknownGenerator);
 }

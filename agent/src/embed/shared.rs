@@ -61,9 +61,9 @@ impl Shared {
     /// what it takes to notice a fork, or a thread to write down the time.
     pub fn new(minter: &Arc<Minter>, name: &str) -> Result<Self, Refusal> {
         let process = Process::this().map_err(|_| Refusal::Overloaded("forks cannot be noticed"))?;
-        let time = minter.cached_clock().map_err(|_| Refusal::Overloaded("no thread can be started"))?;
-        let of = |kind| minter.generator(kind, name).cloned();
-        let kind = minter.kind_of(name).filter(|kind| *kind != Kind::Sequence);
+        let time = CachedClock::of(minter).map_err(|_| Refusal::Overloaded("no thread can be started"))?;
+        let of = |kind| minter.names().generator(kind, name).cloned();
+        let kind = minter.names().kind_of(name).filter(|kind| *kind != Kind::Sequence);
         let (generator, strings) = (of(kind.unwrap_or_default())?, of(Kind::String).ok());
         let (id, minter, name) = (generator.number(), Arc::clone(minter), name.into());
         Ok(Self { minter, process, time, generator, id, strings, name, caller: None })
@@ -92,7 +92,7 @@ impl Shared {
 
     fn of_kind(&self, kind: Kind) -> Result<&Arc<Generator>, Refusal> {
         let mut known = std::iter::once(&self.generator).chain(&self.strings);
-        known.find(|known| known.kind() == kind).map_or_else(|| self.minter.generator(kind, &self.name), Ok)
+        known.find(|known| known.kind() == kind).map_or_else(|| self.minter.names().generator(kind, &self.name), Ok)
     }
 
     /// Gives `n` IDs of that kind, at least 1, after asking the name's plugins.

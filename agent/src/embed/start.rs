@@ -173,7 +173,7 @@ impl Embedded {
         let process = Process::this().map_err(StartError::Settings)?;
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(1).thread_name("uniq-embedded").enable_all().build()?;
-        minter.reserve_on(runtime.handle().clone());
+        minter.driver().reserve_on(runtime.handle().clone());
         parts.masters.live_on(runtime.handle());
         let stop = CancellationToken::new();
         let (learning, until) = (Arc::clone(&names), stop.clone());
@@ -199,17 +199,17 @@ impl Embedded {
 
     /// Who is told of calls that get no IDs: a line of the log, until [`Refusals::set`] says otherwise.
     pub fn refusals(&self) -> &Refusals {
-        self.minter.refusals()
+        self.minter.calls().refusals()
     }
 
     /// The plugins, and what `stats` and `history` say.
     pub fn plugins(&self) -> &Plugins {
-        self.minter.plugins()
+        self.minter.extras().plugins()
     }
 
     /// All metrics in Prometheus' text format: those of an agent's `/metrics`, without the ones of its log and its listeners.
     pub fn metrics(&self) -> String {
-        let uptime = self.minter.clock().link_now().boot - self.started;
+        let uptime = self.minter.time().clock().link_now().boot - self.started;
         metrics::page(&self.minter, Some(&self.sequences), uptime.0 / SECOND_MS)
     }
 
@@ -348,7 +348,7 @@ impl Drop for Embedded {
         if let Ok(ending) = ending {
             let _ = ending.join();
         }
-        if let Some(history) = self.minter.plugins().history() {
+        if let Some(history) = self.minter.extras().plugins().history() {
             history.end();
         }
     }

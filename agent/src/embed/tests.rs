@@ -1,6 +1,6 @@
 use super::*;
-use crate::minter::Minter;
 use crate::minter::kit::{Kit, held, set_wall};
+use crate::minter::{CachedClock, Minter};
 use common::encoding::EncodingForm;
 use common::kind::{UNIQ64, UNIQ64_SERIALS_PER_HOUR};
 use common::rpc::mint::MintCode;
@@ -95,10 +95,10 @@ fn a_thread_that_slept_past_the_end_of_the_hour_cannot_use_its_rest() {
     let block = generator.per_thread();
     let ways: [&dyn UniqGenerator; 2] = [&generator, &block];
     let before = ways.map(|from| UNIQ64.layout().parts(cut_a_block(&minter, from).into()).unwrap());
-    let next_hour = minter.wall() + SpanMs(HOUR_MS);
+    let next_hour = minter.time().wall() + SpanMs(HOUR_MS);
     set_wall(&minter, next_hour);
     // The time is written down every few milliseconds; whoever slept past an hour finds it done.
-    let passing = minter.cached_clock().unwrap();
+    let passing = CachedClock::of(&minter).unwrap();
     while passing.wall() < next_hour {
         std::thread::yield_now();
     }
@@ -113,7 +113,7 @@ fn after_a_rest_a_thread_gives_later_ids_than_all_that_others_gave_before() {
     let kit = Kit::new();
     let minter = kit.start();
     let generator = shared(&minter);
-    let time = minter.cached_clock().unwrap();
+    let time = CachedClock::of(&minter).unwrap();
     let mut last = 0;
     for _ in 0..20 {
         let many = |generator: &Shared| (0..2_000).map(|_| generator.get_uniq64().unwrap()).max().unwrap();
@@ -136,9 +136,9 @@ fn after_a_rest_ids_are_later_also_where_their_ticks_lie_ahead_of_the_clock() {
     let kit = Kit::new();
     let minter = kit.start();
     let generator = shared(&minter);
-    let time = minter.cached_clock().unwrap();
+    let time = CachedClock::of(&minter).unwrap();
     generator.get_uniq96().unwrap();
-    let behind = WallMs(minter.wall().0 - 100_000);
+    let behind = WallMs(minter.time().wall().0 - 100_000);
     set_wall(&minter, behind);
     while time.wall() > behind + SpanMs(50_000) {
         std::thread::yield_now();
@@ -220,7 +220,7 @@ fn what_leaves_is_counted_on_every_way_and_a_block_as_a_whole_until_it_ends() {
 
 /// Uniq64, Uniq96 and strings.
 fn minted(minter: &Minter) -> [u64; 3] {
-    let counted: Vec<u64> = minter.minted().map(|(_, n)| n).take(3).collect();
+    let counted: Vec<u64> = minter.names().minted().map(|(_, n)| n).take(3).collect();
     counted.try_into().unwrap()
 }
 
@@ -233,7 +233,7 @@ fn the_reserve_is_made_without_a_runtime_too() {
     for _ in 0..step * 3 {
         generator.get_uniq64().unwrap();
     }
-    let writes = minter.counters().writes();
+    let writes = minter.disk().writes();
     assert!((3..=8).contains(&writes), "{writes} writes for three steps and a lease");
 }
 
@@ -250,7 +250,7 @@ fn layout(minter: &Arc<Minter>, name: &str, serials: u32) -> Shared {
 }
 
 fn numbers_counted(minter: &Minter) -> u64 {
-    minter.minted().find(|(kind, _)| *kind == GeneratorKind::Layout).map_or(0, |(_, n)| n)
+    minter.names().minted().find(|(kind, _)| *kind == GeneratorKind::Layout).map_or(0, |(_, n)| n)
 }
 
 #[test]
@@ -299,9 +299,9 @@ fn a_block_of_a_tick_ends_with_its_tick_its_window_and_its_name() {
     let block = generator.per_thread();
     // The first opens the window, the second cuts a block.
     let first = [block.get_number().unwrap(), block.get_number().unwrap()];
-    let later = minter.wall() + SpanMs(1_000);
+    let later = minter.time().wall() + SpanMs(1_000);
     set_wall(&minter, later);
-    let passing = minter.cached_clock().unwrap();
+    let passing = CachedClock::of(&minter).unwrap();
     while passing.wall() < later {
         std::thread::yield_now();
     }
@@ -370,7 +370,7 @@ fn a_block_goes_on_where_the_serial_begins_again() {
     const LEFT: u64 = 500;
     let kit = Kit::new();
     let minter = kit.start();
-    let noon = WallMs(minter.wall().0.div_euclid(DAY_MS) * DAY_MS + DAY_MS + 12 * HOUR_MS);
+    let noon = WallMs(minter.time().wall().0.div_euclid(DAY_MS) * DAY_MS + DAY_MS + 12 * HOUR_MS);
     drop(minter);
     let start = UNIQ64_SERIALS_PER_HOUR - LEFT;
     kit.preset_hour(noon, start, 0);

@@ -84,7 +84,7 @@ impl Heartbeat {
             () = task.run(&jumped) => {}
         }
         // Who ends of a fault is to be looked for.
-        if !task.minter.is_gone() {
+        if !task.minter.driver().is_gone() {
             let _ = tokio::time::timeout(LEAVE_TIMEOUT, task.take_leave()).await;
         }
     }
@@ -97,11 +97,11 @@ impl Heartbeat {
             turn,
             held: None,
             holder,
-            jumps: minter.jumps(),
+            jumps: minter.time().jumps(),
             tell_at: tokio::time::Instant::now(),
             warned: None,
             used: Used::default(),
-            started: minter.clock().link_now().boot,
+            started: minter.time().clock().link_now().boot,
             minter,
             report: Arc::clone(&masters.report),
             masters,
@@ -117,7 +117,7 @@ async fn watch(minter: Arc<Minter>, jumped: Arc<Notify>) {
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let Some(step) = minter.watch_clock() else { continue };
+        let Some(step) = minter.time().watch() else { continue };
         tracing::warn!(step_ms = step.0, "the clock was stepped; minting stops until the leases are renewed");
         // If it cannot be done in time, the next renewal does it: the jump is counted.
         if let Err(refusal) = minter.in_turn(Minter::suspend).await.and_then(|done| done) {
@@ -131,21 +131,21 @@ impl Task {
     async fn run(&mut self, jumped: &Notify) {
         loop {
             self.hear_of_jumps().await;
-            if self.minter.wrong_cluster().is_some() {
+            if self.minter.grants().wrong_cluster().is_some() {
                 self.stand_still().await;
                 continue;
             }
-            for token_type in self.minter.demanded() {
-                self.holder.want(token_type, self.minter.now());
+            for token_type in self.minter.grants().demand().types() {
+                self.holder.want(token_type, self.minter.time().now());
             }
-            match self.holder.next(self.minter.now(), rand::random()) {
+            match self.holder.next(self.minter.time().now(), rand::random()) {
                 Next::Wait(due) => {
-                    let wait = self.minter.clock().real((due - self.minter.now().boot).to_std());
+                    let wait = self.minter.time().clock().real((due - self.minter.time().now().boot).to_std());
                     tokio::select! {
                         () = tokio::time::sleep(wait.max(Duration::from_millis(1))) => {}
                         () = jumped.notified() => {}
-                        () = self.minter.stranger_heard() => {}
-                        () = self.minter.demand_heard() => {}
+                        () = self.minter.masters().stranger_heard() => {}
+                        () = self.minter.grants().demand().heard() => {}
                         () = tokio::time::sleep_until(self.tell_at) => {
                             self.warn_of_ends();
                             self.tell().await;
@@ -164,9 +164,9 @@ impl Task {
     }
 
     async fn hear_of_jumps(&mut self) {
-        if self.minter.jumps() != self.jumps {
-            self.jumps = self.minter.jumps();
-            self.holder.handle(self.minter.now(), rand::random(), &Event::ClockJumped);
+        if self.minter.time().jumps() != self.jumps {
+            self.jumps = self.minter.time().jumps();
+            self.holder.handle(self.minter.time().now(), rand::random(), &Event::ClockJumped);
             self.publish().await;
         }
     }
@@ -185,7 +185,7 @@ impl Task {
                     if event.is_some() {
                         // A heartbeat alone does not answer why there is no lease.
                         self.said.clear();
-                        self.minter.explain(None);
+                        self.minter.grants().explain(None);
                     }
                     self.logged.clear();
                     return match event {
@@ -210,7 +210,7 @@ impl Task {
             Command::Request(token_type) => Event::NotGranted { token_type, patient },
             Command::Renew { key, g, .. } => Event::NotRenewed { key, g },
         };
-        self.holder.handle(self.minter.now(), rand::random(), &event);
+        self.holder.handle(self.minter.time().now(), rand::random(), &event);
         false
     }
 
@@ -227,10 +227,10 @@ impl Task {
             self.held = None;
             self.report.set_master(None);
         }
-        self.report.set_refusal(self.minter.wall(), text.clone());
+        self.report.set_refusal(self.minter.time().wall(), text.clone());
         self.said.insert(address.to_owned(), text.clone());
         let all: Vec<&str> = self.said.values().map(String::as_str).collect();
-        self.minter.explain(Some(all.join("; ")));
+        self.minter.grants().explain(Some(all.join("; ")));
         if self.is_news(text) {
             tracing::warn!(%address, %error, "a master did not do as asked");
         }
@@ -259,7 +259,7 @@ impl Task {
         }
         self.greeted(&line, greeting).await;
         // These masters may have been put back to before they promised what is held here: show it soon.
-        self.holder.handle(self.minter.now(), rand::random(), &Event::Connected);
+        self.holder.handle(self.minter.time().now(), rand::random(), &Event::Connected);
         self.report.has_connected();
         Ok((line, true))
     }
@@ -277,7 +277,7 @@ impl Task {
     /// Takes in what the master at the end of that line says, which is the one that is gone by from now on.
     async fn greeted(&mut self, line: &Line, greeting: Greeting) {
         let Greeting { reply, answer } = greeting;
-        let (heard, regate) = self.minter.hear(&answer);
+        let (heard, regate) = self.minter.time().hear(&answer);
         if let Heard::Moved(by) = heard
             && by.0 != 0
         {
@@ -286,12 +286,13 @@ impl Task {
         if regate && let Err(refusal) = self.minter.in_turn(Minter::regate).await.and_then(|done| done) {
             tracing::error!(%refusal, "the windows could not be closed after a change of the time");
         }
-        let (address, id, mode, heard) = (line.address().to_owned(), reply.master, reply.mode, self.minter.wall());
+        let (address, id, mode, heard) =
+            (line.address().to_owned(), reply.master, reply.mode, self.minter.time().wall());
         self.report.set_master(Some(MasterInUse { address, id, mode, heard }));
         (self.held, self.turn) = (Some(line.clone()), line.at);
-        self.holder.handle(self.minter.now(), rand::random(), &Event::HeartbeatAnswered);
-        if self.minter.is_skewed() {
-            self.holder.handle(self.minter.now(), rand::random(), &Event::ClockSkewed);
+        self.holder.handle(self.minter.time().now(), rand::random(), &Event::HeartbeatAnswered);
+        if self.minter.time().skew().is_some() {
+            self.holder.handle(self.minter.time().now(), rand::random(), &Event::ClockSkewed);
         }
         self.denied(&reply.denied).await;
     }
@@ -315,11 +316,11 @@ impl Task {
     async fn request(&mut self, at: usize, token_type: common::token::TokenType) -> Result<Event, CallError> {
         let (line, _) = self.line(at).await?;
         self.greet_others(line.at).await;
-        if let Some(wrong) = self.minter.wrong_cluster() {
+        if let Some(wrong) = self.minter.grants().wrong_cluster() {
             return Err(CallError::Failed { address: String::new(), why: wrong.to_string() });
         }
         // Without them the masters grant as well, as long as there is room.
-        let former = self.minter.in_turn(Minter::former).await.unwrap_or_default();
+        let former = self.minter.in_turn(|minter| minter.driver().former()).await.unwrap_or_default();
         let grant = line.request_token(token_type, former).await?;
         check_grant(&grant, token_type, line.parameters())
             .map_err(|why| line.failed(format!("it granted what cannot be used: {why}")))?;
@@ -349,7 +350,7 @@ impl Task {
     /// Tells the holder and makes what it gained durable; if that fails, the holder has not heard of it.
     async fn take_in(&mut self, event: Event) -> bool {
         let mut holder = self.holder.clone();
-        holder.handle(self.minter.now(), rand::random(), &event);
+        holder.handle(self.minter.time().now(), rand::random(), &event);
         let (leases, jumps) = (holder.leases(), self.jumps);
         let set = self.minter.in_turn(move |minter| minter.set_leases(leases, jumps)).await.and_then(|done| done);
         let lost = matches!(event, Event::Ended { .. });
@@ -368,7 +369,7 @@ impl Task {
                         Event::Renewed { key, g, .. } => Event::NotRenewed { key, g },
                         other => other,
                     };
-                    self.holder.handle(self.minter.now(), rand::random(), &failed);
+                    self.holder.handle(self.minter.time().now(), rand::random(), &failed);
                     return false;
                 }
             }
@@ -380,7 +381,7 @@ impl Task {
     /// Shows minting what the holder has.
     async fn publish(&mut self) {
         let (leases, jumps) = (self.holder.leases(), self.jumps);
-        if leases == self.minter.leases() {
+        if leases == self.minter.grants().leases() {
             return;
         }
         let set = self.minter.in_turn(move |minter| minter.set_leases(leases, jumps)).await;

@@ -22,15 +22,15 @@ const END_WARNING: SpanMs = SpanMs(DAY_MS);
 impl Task {
     /// Warns, once a day, of what will not fit into an ID any more.
     pub(super) fn warn_of_ends(&mut self) {
-        let now = self.minter.now();
+        let now = self.minter.time().now();
         let due = self.warned.is_none_or(|at| now.boot - at >= END_WARNING);
-        let Some(parameters) = self.minter.membership().parameters.filter(|_| due) else { return };
+        let Some(parameters) = self.minter.grants().membership().parameters.filter(|_| due) else { return };
         self.warned = Some(now.boot);
         for end in ending(parameters.utc_offset(), now.wall) {
             let (kind, at) = (end.kind, end.at);
             tracing::warn!(%kind, %at, "this layout's last year ends then, and from then on there are no such IDs");
         }
-        for (name, at) in self.minter.layouts_ending(now.wall) {
+        for (name, at) in self.minter.names().layouts_ending(parameters.utc_offset(), now.wall) {
             tracing::warn!(
                 %name, %at,
                 "the layout of this name has no bits for times from then on: let applications take a name with a later epoch or \
@@ -65,7 +65,7 @@ impl Task {
                 if error.ends_connection() {
                     self.move_on(at);
                     self.report.set_master(None);
-                    self.holder.handle(self.minter.now(), rand::random(), &Event::HeartbeatFailed);
+                    self.holder.handle(self.minter.time().now(), rand::random(), &Event::HeartbeatFailed);
                 }
                 None
             }
@@ -83,22 +83,22 @@ impl Task {
     async fn own_report(&mut self) -> AgentReport {
         let names = self.used.since(&self.minter);
         let minter = &self.minter;
-        let uptime = minter.clock().link_now().boot - self.started;
+        let uptime = minter.time().clock().link_now().boot - self.started;
         AgentReport {
             cluster: None,
             agent_id: self.masters.agent_id.clone(),
-            session: minter.session(),
+            session: minter.session().id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            fresh_because: match minter.start() {
+            fresh_because: match minter.session().start() {
                 StartKind::Resumed => None,
                 StartKind::Fresh(reason) => Some(cut(&reason.to_string())),
             },
             uptime_ms: u64::try_from(uptime.0).unwrap_or(0),
-            clock_offset_ms: minter.clock_offset_ms(),
+            clock_offset_ms: minter.time().offset_ms(),
             alarm: minter.alarm().map(|text| cut(&text)),
             not_ready: minter.ready().err().map(|refusal| cut(&refusal.to_string())),
             stops: false,
-            minted: minter.minted().map(|(_, n)| n).sum(),
+            minted: minter.names().minted().map(|(_, n)| n).sum(),
             // A disk that does not answer must not silence the rest.
             scarcest: scarcest(&minter.view().await.unwrap_or_default()),
             names,
@@ -116,8 +116,9 @@ pub(super) struct Used {
 impl Used {
     /// The names that were used most since the last time, busiest first.
     fn since(&mut self, minter: &Minter) -> Vec<NameUse> {
-        let now = minter.clock().link_now().boot;
-        let before = std::mem::replace(&mut self.minted, minter.minted_by_name());
+        let now = minter.time().clock().link_now().boot;
+        let stats = minter.extras().plugins().stats(minter.time().now().boot);
+        let before = std::mem::replace(&mut self.minted, minter.names().minted_by_name(stats));
         let span = self.at.replace(now).map_or(0, |at| (now - at).0);
         let span = u64::try_from(span).unwrap_or(0).max(1);
         let used = |(key, total): (&(Kind, GeneratorName), &NameTotal)| {

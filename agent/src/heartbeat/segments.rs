@@ -54,7 +54,7 @@ impl Segments {
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
-                wanted = this.minter.wanted() => {
+                wanted = this.minter.segments().wanted() => {
                     for wanted in wanted {
                         fetching.spawn(fetch(Arc::clone(&this), wanted));
                     }
@@ -72,14 +72,14 @@ impl Segments {
 
     /// Asks all masters, until one grants a segment.
     async fn round(&self, wanted: &Wanted) -> Result<SegmentOutcome, String> {
-        if let Some(wrong) = self.minter.wrong_cluster() {
+        if let Some(wrong) = self.minter.grants().wrong_cluster() {
             return Err(wrong.to_string());
         }
         let Ok(_call) = self.calls.acquire().await else { return Err("this agent is ending".to_owned()) };
         let ask = Ask { reach: REACH, limit: LIMIT, ..Ask::new(Lane::Calls, First::Last(&self.last)) };
         let asked = self.masters.ask(ask, |line| async move {
-            let Wanted { name, ask, .. } = wanted;
-            line.request_segment(name.clone(), ask.wanted, ask.seen).await.map(Some)
+            let ask = wanted.ask;
+            line.request_segment(wanted.name().clone(), ask.wanted, ask.seen).await.map(Some)
         });
         let mut none = match asked.await {
             Ok(grant) => return Ok(SegmentOutcome::Granted(grant)),
@@ -98,7 +98,7 @@ impl Segments {
     async fn show_all(&self, shown: &mut BTreeSet<GeneratorName>) -> Result<(), CallError> {
         let at = self.masters.in_use().unwrap_or(0);
         let mut all = Ok(());
-        for (name, seen) in self.minter.segments_seen() {
+        for (name, seen) in self.minter.names().segments_seen(self.minter.driver()) {
             if shown.contains(&name) {
                 continue;
             }
@@ -131,12 +131,12 @@ async fn show(this: Arc<Segments>) {
 /// Asks again and again, until there is an answer or nobody wants one any more.
 async fn fetch(this: Arc<Segments>, wanted: Wanted) {
     let mut pause = PAUSE_MIN;
-    while !this.minter.has_ended(&wanted) {
+    while !wanted.has_ended() {
         match this.round(&wanted).await {
             Ok(answer) => return this.minter.heard(&wanted, answer),
             Err(why) => {
-                tracing::debug!(name = %wanted.name, %why, "no segment came");
-                this.minter.heard_nothing(&wanted, why);
+                tracing::debug!(name = %wanted.name(), %why, "no segment came");
+                this.minter.segments().heard_nothing(&wanted, why);
             }
         }
         // Not all names at the same time.

@@ -36,7 +36,7 @@ impl Task {
         }
         tokio::select! {
             () = tokio::time::sleep(LOOK_AGAIN) => {}
-            () = self.minter.stranger_heard() => {}
+            () = self.minter.masters().stranger_heard() => {}
         }
     }
 

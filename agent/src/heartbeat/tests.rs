@@ -59,7 +59,7 @@ impl Drop for Running {
 /// An agent that wants `uint2`, with the leases it has, renewing every 50 ms.
 fn start(minter: Arc<Minter>, masters: Vec<String>, has: &[Grant]) -> Running {
     let wanted = [TokenType::Uint2].into();
-    let holder = Holder::new(&wanted, has, 0, SpanMs(50), minter.now());
+    let holder = Holder::new(&wanted, has, 0, SpanMs(50), minter.time().now());
     let (masters, stop) = (masters_at(&masters, &minter), CancellationToken::new());
     let report = Arc::clone(&masters.report);
     tokio::spawn(Heartbeat { masters, holder }.run(stop.clone()));
@@ -76,7 +76,7 @@ async fn until(what: &str, holds: impl Fn() -> bool) {
 }
 
 fn token(minter: &Minter) -> Option<u32> {
-    match minter.leases().remove(&TokenType::Uint2) {
+    match minter.grants().leases().remove(&TokenType::Uint2) {
         Some(LeaseView::Held(grant)) => Some(grant.key.value.0),
         _ => None,
     }
@@ -99,7 +99,7 @@ async fn when_one_master_is_away_or_cannot_the_other_is_asked() {
     let masters = vec![nobody().await, cannot.listen().await, can.listen().await];
     let running = start(kit.start_bare(), masters, &[]);
     until("a token", || token(&running.minter) == Some(9)).await;
-    assert_eq!(running.minter.membership().cluster, Some(ClusterId(1)));
+    assert_eq!(running.minter.grants().membership().cluster, Some(ClusterId(1)));
     assert_eq!(running.report.master().unwrap().id, MasterId::One);
 }
 
@@ -155,7 +155,7 @@ async fn renewals_go_on_with_growing_numbers() {
     until("three renewals", || master.with(|records| records.rents.len()) >= 3).await;
     let rseqs: Vec<_> = master.with(|records| records.rents.iter().map(|rent| rent.rseq).collect());
     assert!(rseqs.windows(2).all(|pair| pair[0] < pair[1]), "{rseqs:?}");
-    let until_end = |minter: &Minter| match minter.leases().remove(&TokenType::Uint2) {
+    let until_end = |minter: &Minter| match minter.grants().leases().remove(&TokenType::Uint2) {
         Some(LeaseView::Held(grant)) => grant.until,
         other => panic!("{other:?}"),
     };
@@ -173,7 +173,7 @@ async fn a_lease_that_is_over_is_replaced_by_another_token() {
     let running = start(minter, vec![master.listen().await], &has);
     until("the other token", || token(&running.minter) == Some(12)).await;
     let request = master.with(|records| records.requests.first().cloned()).unwrap();
-    assert_eq!(request.session, running.minter.session(), "the same session");
+    assert_eq!(request.session, running.minter.session().id(), "the same session");
 }
 
 #[tokio::test]
@@ -206,9 +206,11 @@ async fn after_a_jump_of_the_clock_a_renewal_restores_minting() {
     minter.set_leases(leases, 0).unwrap();
     let running = start(minter, vec![master.listen().await], &has);
     until("a renewal that fails", || master.with(|records| !records.rents.is_empty())).await;
-    running.minter.pretend_jump();
-    until("suspension", || matches!(running.minter.leases().get(&TokenType::Uint2), Some(LeaseView::Suspended(_))))
-        .await;
+    running.minter.time().pretend_jump();
+    until("suspension", || {
+        matches!(running.minter.grants().leases().get(&TokenType::Uint2), Some(LeaseView::Suspended(_)))
+    })
+    .await;
     master.with(|records| records.rent = Ok(success));
     until("minting", || token(&running.minter) == Some(7)).await;
 }
@@ -219,7 +221,7 @@ async fn a_report_says_how_the_agent_fares_and_a_master_that_does_not_take_it_is
     let (first, second) = (Master::new(Ok(1)), Master::new(Ok(1)));
     let minter = kit.start();
     let addresses = [first.listen().await, second.listen().await];
-    let holder = Holder::new(&[TokenType::Uint2].into(), &[], 0, SpanMs(50), minter.now());
+    let holder = Holder::new(&[TokenType::Uint2].into(), &[], 0, SpanMs(50), minter.time().now());
     let heartbeat = Heartbeat { masters: masters_at(&addresses, &minter), holder };
     let mut task = Heartbeat::task(heartbeat);
     task.turn = 0;
@@ -227,7 +229,7 @@ async fn a_report_says_how_the_agent_fares_and_a_master_that_does_not_take_it_is
     task.tell().await;
     let reports = first.with(|records| records.reports.clone());
     let [report] = reports.as_slice() else { panic!("one report, not {reports:?}") };
-    assert_eq!((report.session, report.minted), (minter.session(), 0));
+    assert_eq!((report.session, report.minted), (minter.session().id(), 0));
     assert!(report.not_ready.is_none(), "it has its leases: {report:?}");
     assert!(report.fresh_because.is_some() && report.scarcest.as_ref().is_some_and(|scarcest| scarcest.left > 0));
 
@@ -285,7 +287,7 @@ async fn task_at(kit: &Kit, masters: &[&Master]) -> Task {
     }
     // One more than there are, which is away.
     addresses.push(nobody().await);
-    let holder = Holder::new(&[TokenType::Uint2].into(), &has, 0, HOUR, minter.now());
+    let holder = Holder::new(&[TokenType::Uint2].into(), &has, 0, HOUR, minter.time().now());
     let mut task = Heartbeat::task(Heartbeat { masters: masters_at(&addresses, &minter), holder });
     task.turn = 0;
     task
@@ -302,10 +304,10 @@ async fn who_is_asked_only_for_its_cluster_is_asked_by_a_connection_that_is_not_
     let _used = task.masters.reach(1, Lane::Calls, OPEN_LIMIT, CALL_LIMIT).await.unwrap();
     lead.send_replace(foreign.listen().await);
     task.greet_others(0).await;
-    assert!(minter.wrong_cluster().is_none(), "the one there is leads to ours");
+    assert!(minter.grants().wrong_cluster().is_none(), "the one there is leads to ours");
     pass(AGE_MAX).await;
     task.greet_others(0).await;
-    assert!(minter.wrong_cluster().is_some());
+    assert!(minter.grants().wrong_cluster().is_some());
 }
 
 #[tokio::test]
@@ -316,7 +318,7 @@ async fn one_masters_wrong_calendar_stops_nobody_as_long_as_the_other_says_so() 
     let mut task = task_at(&kit, &[&wrong, &right]).await;
     task.heartbeat(task.turn).await.unwrap();
     assert_eq!(task.minter.ready(), Ok(()));
-    assert!(task.minter.clock_offset_ms().abs() < 60_000, "nor is its time gone by");
+    assert!(task.minter.time().offset_ms().abs() < 60_000, "nor is its time gone by");
     assert_eq!(task.report.master().map(|master| master.id), Some(MasterId::Two));
 
     // A calendar that goes wrong later, on a connection that stays.
@@ -372,13 +374,13 @@ fn resumed(kit: &Kit) -> (Arc<Minter>, Leases, Vec<Grant>) {
     let (leases, has) = numbers_only();
     let resumed = has.iter().map(|grant| (grant.token_type, LeaseView::Resumed(grant.clone()))).collect();
     let minter = kit.start_bare();
-    assert_eq!(minter.start().to_string(), "resumed");
+    assert_eq!(minter.session().start().to_string(), "resumed");
     minter.set_leases(resumed, 0).unwrap();
     (minter, leases, has)
 }
 
 fn start_resumed(minter: &Arc<Minter>, masters: Vec<String>, has: &[Grant]) -> CancellationToken {
-    let holder = Holder::new(&[TokenType::Uint2].into(), has, 0, HOUR, minter.now()).resumed();
+    let holder = Holder::new(&[TokenType::Uint2].into(), has, 0, HOUR, minter.time().now()).resumed();
     let stop = CancellationToken::new();
     let heartbeat = Heartbeat { masters: masters_at(&masters, minter), holder };
     tokio::spawn(heartbeat.run(stop.clone()));
@@ -393,7 +395,7 @@ async fn a_resumed_session_mints_nothing_before_the_masters_have_heard_of_it() {
     let master = Master::new(Ok(12));
     master.with(|records| records.rent = Ok(|_| Rent::Unrented));
     let stop = start_resumed(&minter, vec![master.listen().await], &has);
-    let source = minter.generator(Kind::Uniq64, "default").unwrap();
+    let source = minter.names().generator(Kind::Uniq64, "default").unwrap();
     let id = loop {
         match minter.mint(source, 1).await {
             Ok(runs) => break runs.numbers().next().and_then(|id| UNIQ64.layout().parts(id)).unwrap(),
@@ -410,7 +412,7 @@ async fn a_resumed_session_goes_on_when_its_lease_was_renewed() {
     let (minter, _, has) = resumed(&kit);
     let master = Master::new(Ok(12));
     let stop = start_resumed(&minter, vec![master.listen().await], &has);
-    let source = minter.generator(Kind::Uniq64, "default").unwrap();
+    let source = minter.names().generator(Kind::Uniq64, "default").unwrap();
     let id = minter.mint(source, 1).await.unwrap().numbers().next().and_then(|id| UNIQ64.layout().parts(id)).unwrap();
     assert_eq!(id.token, TokenValue(7));
     until("the lease is held", || token(&minter) == Some(7)).await;
@@ -429,12 +431,12 @@ async fn a_fresh_session_shows_the_former_ones_until_it_was_granted_a_lease() {
     let former =
         master.with(|records| records.requests.iter().map(|request| request.former.clone()).collect::<Vec<_>>());
     assert!(former.len() > 1 && former.iter().all(|former| former.iter().map(|s| s.0).eq([77, 78])), "{former:?}");
-    assert!(running.minter.former().is_empty(), "they were heard of");
+    assert!(running.minter.driver().former().is_empty(), "they were heard of");
 }
 
 /// What an agent says if it is asked for one Uniq64.
 async fn minted(minter: &Arc<Minter>) -> Result<u64, common::rpc::mint::MintCode> {
-    let source = minter.generator(Kind::Uniq64, "default").unwrap();
+    let source = minter.names().generator(Kind::Uniq64, "default").unwrap();
     let runs = minter.mint(source, 1).await.map_err(|refusal| refusal.code())?;
     Ok(runs.numbers().next().unwrap() as u64)
 }
@@ -473,9 +475,9 @@ async fn one_master_of_another_cluster_stops_minting_until_the_list_leads_to_our
     assert!(opened.holdings.leases.is_empty() && opened.holdings.cluster == Some(ClusterId(1)));
     drop(opened);
     let minter = kit.start_bare();
-    assert_eq!(minter.start().to_string(), "resumed");
+    assert_eq!(minter.session().start().to_string(), "resumed");
     let agent = start(Arc::clone(&minter), masters, &[]);
-    until("it is stopped again", || minter.wrong_cluster().is_some()).await;
+    until("it is stopped again", || minter.grants().wrong_cluster().is_some()).await;
     assert_eq!(minted(&minter).await, Err(MintCode::WrongCluster));
     assert_eq!(
         ours.with(|records| records.requests.len()),

@@ -328,7 +328,9 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
             _ => return false,
         };
         let Some(run) = run else { return false };
-        style.write_whole(&run, &mut self.out, |len, out| write_head(style.media, len, agent.minter.clock(), out));
+        style.write_whole(&run, &mut self.out, |len, out| {
+            write_head(style.media, len, agent.minter.time().clock(), out)
+        });
         true
     }
 
@@ -358,7 +360,7 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
                     Err(refusal) => refusal,
                 },
                 Ok((first, routes)) => {
-                    write_with_routes(key, first, &routes, agent.minter.clock(), out);
+                    write_with_routes(key, first, &routes, agent.minter.time().clock(), out);
                     return Ok(());
                 }
                 Err(problem) => {
@@ -483,7 +485,7 @@ async fn send(
     if len > OUT_KEPT && out.capacity() < OUT_LEN {
         enlarge(out);
     }
-    write_head(style.media, len, minter.clock(), out);
+    write_head(style.media, len, minter.time().clock(), out);
     style.start(out);
     let mut buffers = 0;
     loop {
@@ -551,7 +553,7 @@ fn refuse(agent: &Agent, plan: &Plan, from: IpAddr, refusal: &Refusal, out: &mut
 fn write_problem(agent: &Agent, problem: &Problem, out: &mut Vec<u8>) {
     problem.write_start(out);
     let document = problem.document();
-    end_head(document.len(), agent.minter.clock(), out);
+    end_head(document.len(), agent.minter.time().clock(), out);
     out.extend_from_slice(document.as_bytes());
 }
 
@@ -570,7 +572,7 @@ pub(super) async fn turn_away(mut io: impl ByteStream, agent: &Agent) {
     let problem = agent.overloaded("there are too many connections; close some, or ask another agent");
     let mut out = Vec::new();
     if let Some(code) = problem.code {
-        agent.minter.counters().refuse(code);
+        agent.minter.calls().refuse(code);
     }
     write_problem(agent, &problem, &mut out);
     if io.write_all(&out).await.is_ok() && io.shutdown().await.is_ok() {

@@ -70,7 +70,7 @@ async fn who_asks_for_a_name_first_stays_on_the_short_way() {
     assert!(master.with(|records| records.registered.iter().any(is_unused)));
     // Nobody is asked twice, and the answers are the router's: about a name that needs the other master while that is away,
     let away = Registered { namespace: define("away"), state: NameState::Unused, proof: None };
-    site.agent.minter.names.hear_unused([], vec![away.clone()]);
+    site.agent.minter.names().hear_unused([], vec![away.clone()]);
     master.with(|records| (records.uses, records.restore) = (0, Err(Said::PeerAway)));
     master.with(|records| records.registered.push(away));
     let (answers, handed_on) = ask(&site, &["/uniq64/away?n=2", "/uniq64/used"]).await;

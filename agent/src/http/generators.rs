@@ -54,17 +54,18 @@ pub(super) async fn define(
              {{serial:6}}\"}}"
         ))
     })?;
-    let known = agent.minter.definition(definition.kind(), &name);
-    let definition = definition.completed(agent.minter.secrets(), agent.minter.strategies(), known.as_ref());
+    let known = agent.minter.names().definition(definition.kind(), &name);
+    let definition =
+        definition.completed(agent.minter.extras().secrets(), agent.minter.extras().strategies(), known.as_ref());
     let namespace = Namespace::define(name, &definition).map_err(|e| Problem::bad_parameter(e.to_string()))?;
     let Some(names) = &agent.names else {
         return Err(agent.refused(&Refusal::MastersUnavailable("this agent asks no masters about names".to_owned())));
     };
-    let known = agent.minter.definition(namespace.kind(), namespace.name());
+    let known = agent.minter.names().definition(namespace.kind(), namespace.name());
     // A misspelt strategy would be registered for ever, and gives IDs nowhere.
     if known.is_none_or(|known| !namespace.is_met_by(&known))
         && namespace.encoding().is_some_and(|encoding| encoding.form() == EncodingForm::Strategy)
-        && let Err(refusal) = agent.minter.can_write(&namespace)
+        && let Err(refusal) = agent.minter.extras().can_write(&namespace)
     {
         return Err(Problem::bad_parameter(refusal.to_string()));
     }
@@ -120,7 +121,7 @@ mod tests {
         }
         let name: GeneratorName = "orders".parse().unwrap();
         names.look_up(name.as_str(), |_| Ok(())).await.unwrap();
-        assert_eq!(site.agent.minter.definition(common::kind::Kind::Uniq64, &name), None);
+        assert_eq!(site.agent.minter.names().definition(common::kind::Kind::Uniq64, &name), None);
         assert!(master.with(|records| records.registered.is_empty()));
 
         let (_, would) = put(&site, "orders?dry_run=true", &orders).await;

@@ -65,9 +65,9 @@ impl KeyPlan {
 /// The reason why there is no plan for so many numbers of a key of a name that is not served here.
 fn unserved(agent: &Agent, name: &str, n: u32) -> NoPlan {
     // Of another cluster nobody is asked.
-    let names = agent.names.as_ref().filter(|_| agent.minter.wrong_cluster().is_none());
+    let names = agent.names.as_ref().filter(|_| agent.minter.grants().wrong_cluster().is_none());
     let unserved = names.and_then(|names| names.unserved(name, |heard| admits(heard, n)));
-    match (unserved, agent.minter.keyed(name)) {
+    match (unserved, agent.minter.names().keyed(name)) {
         (Some(name), Err(refusal)) => Unplanned::of(name, Some(Kind::Sequence), n, refusal),
         _ => NoPlan::NotForUs,
     }

@@ -27,7 +27,7 @@ use crate::catalog::Catalog;
 use crate::masters::Report;
 use crate::mint::MintService;
 use crate::minter::Minter;
-use crate::plugin::Caller;
+use crate::plugin::{Call, Caller};
 use crate::refusal::Refusal;
 use crate::sequences::Sequences;
 use axum::Router;
@@ -107,7 +107,7 @@ pub struct Agent {
 impl Agent {
     /// An agent of that name that gives up to `batch_max` IDs at once.
     pub fn new(minter: Arc<Minter>, report: Arc<Report>, agent_id: AgentId, batch_max: u32) -> Self {
-        let started = minter.clock().link_now().boot;
+        let started = minter.time().clock().link_now().boot;
         let body_memory = Budget::new(BODY_MEMORY_MAX);
         let large = Large::default();
         Self { minter, report, agent_id, batch_max, names: None, sequences: None, body_memory, large, started }
@@ -131,14 +131,15 @@ impl Agent {
     }
 
     fn refused(&self, refusal: &Refusal) -> Problem {
-        Problem::refused(refusal, self.minter.clock())
+        Problem::refused(refusal, self.minter.time().clock())
     }
 
     /// Tells of a request for numbers of keys that gets none, and counts it.
     #[cold]
     fn tell(&self, kind: Kind, name: &str, n: u32, caller: Caller<'_>, problem: &Problem) {
         if let Some(failure) = problem.failure() {
-            self.minter.tell_failure(kind, name, n, caller, &failure);
+            let now = self.minter.time().now();
+            self.minter.calls().tell_failure(&Call { kind, name, n, caller, now }, &failure);
         }
     }
 

@@ -45,7 +45,7 @@ impl Server {
     pub(super) async fn start(plugins: Plugins) -> Self {
         let kit = Kit::new();
         let minter = kit.start();
-        assert!(minter.set_plugins(plugins));
+        assert!(minter.extras().set_plugins(plugins));
         let app = App::over(kit, Arc::clone(&minter));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
@@ -373,7 +373,7 @@ async fn a_handler_is_told_of_each_refusal_once() {
     let server = Server::start(Plugins::new()).await;
     server.define("alias", Definition::default(), ONE);
     let (tell, told) = std::sync::mpsc::channel();
-    server.minter.refusals().set(move |call, failure| {
+    server.minter.calls().refusals().set(move |call, failure| {
         let plugin = failure.plugin.map(str::to_owned);
         let _ = tell.send((call.name.to_owned(), call.n, call.caller.to_string(), failure.code, failure.stage, plugin));
     });

@@ -252,7 +252,7 @@ impl Agent {
     fn sequences(&self, name: &str) -> Result<&Arc<Sequences>, Problem> {
         let none = || {
             self.refused(
-                &self.minter.keyed(name).err().unwrap_or(crate::refusal::Refusal::SectionPending { why: None }),
+                &self.minter.names().keyed(name).err().unwrap_or(crate::refusal::Refusal::SectionPending { why: None }),
             )
         };
         self.sequences.as_ref().ok_or_else(none)
@@ -344,7 +344,7 @@ impl Agent {
         let sequences = self.sequences(name)?;
         sequences.same_cluster(cluster).map_err(|e| self.refused(&e))?;
         // Before there is memory for its keys, if it is known here that the name gives no numbers of keys.
-        if self.minter.kind_of(name).is_some() {
+        if self.minter.names().kind_of(name).is_some() {
             sequences.name(name, 0).await.map_err(|e| self.refused(&e))?;
         }
         let (keys, _keys) = self.keys(head, sent).await?;

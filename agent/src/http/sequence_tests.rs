@@ -256,7 +256,7 @@ async fn keys_that_get_nothing_are_told_one_by_one() {
 #[tokio::test]
 async fn callers_of_another_cluster_are_given_nothing() {
     let site = site().await;
-    let ours = site.agent.minter.membership().cluster.unwrap().to_string();
+    let ours = site.agent.minter.grants().membership().cluster.unwrap().to_string();
     let another = "2".repeat(32);
     assert_eq!(site.get("/sequences/orders/routes").await.json()["cluster"], json!(ours));
     for path in ["/sequence/orders/5?", "/sequence/orders/5/current?", "/sequence/orders?"] {
@@ -610,7 +610,7 @@ async fn the_short_way_and_the_router_answer_alike() {
         assert_eq!(short.len(), long.len(), "{odd}: {short} {long}");
     }
     // A name that ends while a connection asks for it again and again.
-    let namespace = one.agent.minter.keyed("orders").unwrap();
+    let namespace = one.agent.minter.names().keyed("orders").unwrap();
     let plan = super::key::KeyPlan::of(&one.site.agent, &"/sequence/orders/5".parse().unwrap(), None, CALLER).unwrap();
     assert!(plan.still_stands(&one.site.agent));
     one.agent.minter.retire(&namespace);

@@ -37,8 +37,8 @@ pub(super) async fn healthz() -> Response {
 /// Tells whether IDs of every wanted type can be minted.
 #[utoipa::path(get, path = "/readyz", tag = "program", responses((status = 200, description = "They can"), (status = 503, description = "The reason", body = ProblemBody, content_type = "application/problem+json")))]
 pub(super) async fn readyz(State(agent): State<Arc<Agent>>) -> Result<Response, Problem> {
-    agent.minter.ready().map_err(|e| Problem::refused(&e, agent.minter.clock()).unavailable())?;
-    let but = agent.minter.outside_whitelist().map(|why| format!("as long as its leases last: {why}\n"));
+    agent.minter.ready().map_err(|e| Problem::refused(&e, agent.minter.time().clock()).unavailable())?;
+    let but = agent.minter.masters().outside_whitelist().map(|why| format!("as long as its leases last: {why}\n"));
     Ok(body(StatusCode::OK, TEXT, format!("ready\n{}", but.unwrap_or_default()).into()))
 }
 
@@ -49,13 +49,18 @@ pub(super) async fn explained(
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Response, Problem> {
     let Path(id) = id.map_err(|_| Problem::bad_parameter("the ID is not text"))?;
-    let names = agent.minter.namespaces();
+    let names = agent.minter.names().namespaces();
     let names: Vec<_> = names.iter().map(Arc::as_ref).collect();
     // Whoever asks has not shown who they are: what is encrypted stays so.
     let secrets = Secrets::NONE;
-    let known = Known { names: &names, secrets, strategies: agent.minter.strategies(), now: agent.minter.wall() };
+    let known = Known {
+        names: &names,
+        secrets,
+        strategies: agent.minter.extras().strategies(),
+        now: agent.minter.time().wall(),
+    };
     let explained = explain(&id, &known).map_err(|e| Problem::bad_parameter(e.to_string()))?;
-    let explained = explained.leased_first(|reading| agent.minter.leases_token_of(reading));
+    let explained = explained.leased_first(|reading| agent.minter.grants().leases_token_of(reading));
     Ok(body(StatusCode::OK, JSON, serde_json::to_vec(&explained).unwrap_or_default().into()))
 }
 
@@ -91,7 +96,7 @@ fn all_generators(agent: &Agent, views: &[GeneratorView]) -> Vec<Value> {
     let shown = |name: &Entry| {
         (name.is_unused() || name.place() == Some(NumberSource::Keys)).then(|| Arc::clone(&name.namespace))
     };
-    let names = agent.minter.names.all(shown);
+    let names = agent.minter.names().all(shown);
     let plain = names.iter().filter(|name| name.sequences().is_none()).map(|name| GeneratorView::of_unused(name));
     let minted = views.iter().cloned().chain(plain).filter_map(|view| serde_json::to_value(view).ok());
     minted.chain(names.iter().filter_map(sequence)).collect()
@@ -101,8 +106,8 @@ fn all_generators(agent: &Agent, views: &[GeneratorView]) -> Vec<Value> {
 #[utoipa::path(get, path = "/status", tag = "program", responses((status = 200, description = "What there is to tell")))]
 pub(super) async fn status(State(agent): State<Arc<Agent>>) -> Response {
     let minter = &agent.minter;
-    let membership = minter.membership();
-    let reason = match minter.start() {
+    let membership = minter.grants().membership();
+    let reason = match minter.session().start() {
         StartKind::Resumed => None,
         StartKind::Fresh(reason) => Some(reason),
     };
@@ -119,26 +124,26 @@ pub(super) async fn status(State(agent): State<Arc<Agent>>) -> Response {
     let status = json!({
         "agent_id": agent.agent_id,
         "version": env!("CARGO_PKG_VERSION"),
-        "dev": minter.own_masters().map(|own| own.about()),
-        "session": minter.session().shown(),
+        "dev": minter.masters().own().map(|own| own.about()),
+        "session": minter.session().id().shown(),
         "start": if reason.is_none() { "resumed" } else { "fresh" },
         "start_reason": reason.map(ToString::to_string),
         "uptime_s": agent.uptime_s(),
         "ready": ready.is_ok(),
         "not_ready": ready.err(),
-        "outside_whitelist": minter.outside_whitelist(),
+        "outside_whitelist": minter.masters().outside_whitelist(),
         "cluster": membership.cluster.map(|cluster| cluster.to_string()),
         "terms": membership.parameters.map(|parameters| parameters.to_string()),
-        "leases": minter.leases().values().filter_map(lease).collect::<Vec<_>>(),
+        "leases": minter.grants().leases().values().filter_map(lease).collect::<Vec<_>>(),
         "master": master,
-        "clock_offset_ms": minter.clock_offset_ms(),
+        "clock_offset_ms": minter.time().offset_ms(),
         "layouts_end": layouts_end(membership.parameters),
         "uniq64_signed_until":
             membership.parameters.and_then(|parameters| signed_end(parameters.utc_offset())).map(|at| at.to_string()),
         "last_refusal": refusal.as_ref().map(|refusal| &refusal.text),
         "last_refusal_at": refusal.as_ref().map(|refusal| refusal.at.to_string()),
         "sequences": agent.sequences.as_ref().map(|sequences| sequences.view()),
-        "test_clock": minter.clock().test_clock().map(|test| test.to_string()),
+        "test_clock": minter.time().clock().test_clock().map(|test| test.to_string()),
         // Whoever asks for the status wants to see it even while the disk does not answer.
         "generators": all_generators(&agent, &minter.view().await.unwrap_or_default()),
     });
@@ -183,6 +188,6 @@ pub(super) async fn metrics(State(agent): State<Arc<Agent>>) -> Response {
 
 impl Agent {
     fn uptime_s(&self) -> i64 {
-        (self.minter.clock().link_now().boot - self.started).0 / SECOND_MS
+        (self.minter.time().clock().link_now().boot - self.started).0 / SECOND_MS
     }
 }

@@ -74,7 +74,7 @@ async fn start(plugins: &str) -> (Server, Arc<AtomicU8>) {
     let (server, does) = (Server::start(Plugins::new()).await, Arc::new(AtomicU8::new(RIGHT)));
     let mut strategies = Strategies::default();
     strategies.register("orders", Orders(Arc::clone(&does))).unwrap();
-    server.minter.keep_strategies(strategies);
+    server.minter.extras().keep_strategies(strategies);
     server.define("orders", by_strategy("orders", Some("A")), plugins);
     (server, does)
 }
@@ -95,7 +95,7 @@ async fn texts_leave_on_every_way_and_numbers_on_none() {
     let json: serde_json::Value = serde_json::from_str(&answers[2].text()).unwrap();
     json["ids"].as_array().unwrap().iter().for_each(|id| see(id.as_str().unwrap()));
 
-    let minted = || server.minter.minted().map(|(_, n)| n).sum::<u64>();
+    let minted = || server.minter.names().minted().map(|(_, n)| n).sum::<u64>();
     let before = minted();
     for (path, accept) in [("/id/orders", PACKED), ("/id/orders?format=hex", TEXT), ("/layout/orders?n=2", PACKED)] {
         let refused = server.get(path, accept).await;
@@ -200,7 +200,7 @@ async fn an_agent_without_the_strategy_says_so_and_serves_all_else() {
 async fn uniq64_leave_as_their_names_encoding_writes_them() {
     let server = Server::start(Plugins::new()).await;
     let secret = "1f".repeat(32);
-    server.minter.keep_secrets(secret.parse().unwrap());
+    server.minter.extras().keep_secrets(secret.parse().unwrap());
     let secrets: Secrets = secret.parse().unwrap();
     let uniq64 = |encoding: &str, scope| {
         let encoding = Some(serde_json::from_str(encoding).unwrap());
@@ -247,7 +247,13 @@ async fn uniq64_leave_as_their_names_encoding_writes_them() {
         assert!(is_uniq64 || name == "coupons", "{name} {id}: {explained}");
     }
     // One series for all names whose scope is the kind.
-    let hidden: HashSet<_> =
-        server.minter.namespaces().iter().filter(|it| it.written().is_some()).map(|it| it.name().to_string()).collect();
+    let hidden: HashSet<_> = server
+        .minter
+        .names()
+        .namespaces()
+        .iter()
+        .filter(|it| it.written().is_some())
+        .map(|it| it.name().to_string())
+        .collect();
     assert_eq!(hidden.len(), 5);
 }

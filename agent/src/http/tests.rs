@@ -156,7 +156,7 @@ async fn a_hundred_thousand_in_one_answer_are_all_different() {
     let packed = app.send(Method::GET, "/uniq64?n=100000", Some("application/octet-stream")).await;
     seen.extend(packed.body.chunks(8).map(|id| u64::from_be_bytes(id.try_into().unwrap()).to_string()));
     assert_eq!(seen.len(), 700_000);
-    assert_eq!(app.minter.minted().map(|(_, n)| n).sum::<u64>(), 700_000);
+    assert_eq!(app.minter.names().minted().map(|(_, n)| n).sum::<u64>(), 700_000);
 }
 
 #[tokio::test]
@@ -188,9 +188,9 @@ async fn what_is_not_understood_is_refused_and_named() {
     assert_eq!(packed.problem(), bad_parameter());
     let both = app.send(Method::GET, "/uniq64?format=hex", Some("application/octet-stream")).await;
     assert_eq!(both.problem(), bad_parameter());
-    let minted: u64 = app.minter.minted().map(|(_, n)| n).sum();
+    let minted: u64 = app.minter.names().minted().map(|(_, n)| n).sum();
     assert_eq!(minted, 0, "a refusal costs no ID");
-    assert_eq!(app.minter.counters().refused().next(), Some((MintCode::BadParameter, 17)));
+    assert_eq!(app.minter.calls().refused().next(), Some((MintCode::BadParameter, 17)));
 }
 
 /// What Java's `HttpURLConnection` sent until 17.0.12, and sends in 8.
@@ -225,7 +225,7 @@ async fn unknown_names_paths_and_methods_are_problems_too() {
 #[tokio::test]
 async fn without_a_lease_nothing_comes_but_the_reason() {
     let app = App::bare();
-    app.minter.explain(Some("master a:1: the other master is silent".to_owned()));
+    app.minter.grants().explain(Some("master a:1: the other master is silent".to_owned()));
     for path in ["/uniq64", "/uniq96", STRING, "/readyz"] {
         let answer = app.get(path).await;
         assert_eq!(answer.problem(), (503, "no_lease".to_owned()));
@@ -246,7 +246,7 @@ async fn the_codes_of_the_clock_the_token_and_the_end_of_serials() {
     assert_eq!(app.problem("/uniq96").await, (503, "clock_skew".to_owned()));
     let retry = common::time::SpanMs(90_000);
     let exhausted = Refusal::SerialExhausted { unit: "hour", capacity: 1, left: 0, retry };
-    let problem = Problem::refused(&exhausted, app.minter.clock());
+    let problem = Problem::refused(&exhausted, app.minter.time().clock());
     let response = axum::response::IntoResponse::into_response(problem);
     assert_eq!((response.status().as_u16(), &response.headers()["retry-after"]), (429, &HeaderValue::from(90)));
     for code in MintCode::ALL {
@@ -313,7 +313,7 @@ async fn the_agent_tells_about_itself() {
     {
         assert!(metrics.text().contains(name), "{name}");
     }
-    assert_eq!(app.minter.leases().get(&TokenType::Uint2), held(7).get(&TokenType::Uint2));
+    assert_eq!(app.minter.grants().leases().get(&TokenType::Uint2), held(7).get(&TokenType::Uint2));
 }
 
 async fn listen(app: &App) -> (std::net::SocketAddr, CancellationToken, tokio::task::JoinHandle<()>) {
@@ -431,7 +431,7 @@ async fn the_last_five_hundred_serials_of_an_hour_and_then_the_next_hour() {
     let minter = kit.start();
     set_wall(&minter, noon + SpanMs::seconds(3_000));
     // One caller may have all of it.
-    minter.reserve_last(0).unwrap();
+    minter.driver().reserve_last(0).unwrap();
     let app = App::over(kit, minter);
     let (address, stop, _server) = listen(&app).await;
     let _stop = stop.drop_guard();

@@ -96,7 +96,7 @@ impl Line {
         let call = async |request| self.within(self.link.client.heartbeat(self.context(), request)).await;
         let greeting = greet(&self.masters, self.address(), membership, call).await;
         match &greeting {
-            Ok(_) => self.masters.minter.hear_whitelist(self.address(), true),
+            Ok(_) => self.masters.minter.masters().hear_whitelist(self.address(), true),
             Err(why) => self.ended(why).await,
         }
         greeting
@@ -201,7 +201,7 @@ impl Line {
     }
 
     fn caller(&self) -> (AgentId, SessionId) {
-        (self.masters.agent_id.clone(), self.masters.minter.session())
+        (self.masters.agent_id.clone(), self.masters.minter.session().id())
     }
 
     fn context(&self) -> Context {

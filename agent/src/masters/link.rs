@@ -112,7 +112,7 @@ pub(crate) struct Greeting {
 impl Link {
     /// Connects and exchanges the first heartbeat. The masters' cluster is joined if this agent was in none.
     pub(super) async fn open(masters: &Masters, address: &str) -> Result<(Self, Greeting), CallError> {
-        let membership = masters.minter.membership();
+        let membership = masters.minter.grants().membership();
         let opened = timeout(masters.open_limit(), Self::introduced(masters, address, membership)).await;
         let (link, greeting) = opened.unwrap_or_else(|_| Err(failed(address, "no answer in time")))?;
         let (cluster, parameters) = (link.cluster, link.parameters);
@@ -129,7 +129,7 @@ impl Link {
         address: &str,
         membership: Membership,
     ) -> Result<(Self, Greeting), CallError> {
-        let (client, dispatch) = match masters.minter.own_masters() {
+        let (client, dispatch) = match masters.minter.masters().own() {
             Some(own) => start(own.connect()),
             None => {
                 let connected = transport::connect(address).await;
@@ -200,12 +200,12 @@ pub(super) async fn greet(
     membership: Membership,
     call: impl AsyncFnOnce(HeartbeatRequest) -> Result<HeartbeatReply, CallError>,
 ) -> Result<Greeting, CallError> {
-    let clock = masters.minter.clock();
+    let clock = masters.minter.time().clock();
     let (sent, began) = clocks(clock);
     let request = HeartbeatRequest {
         protocol: PROTOCOL,
         agent_id: masters.agent_id.clone(),
-        session: masters.minter.session(),
+        session: masters.minter.session().id(),
         cluster: membership.cluster,
         test_clock: clock.test_clock(),
         version: env!("CARGO_PKG_VERSION").to_owned(),

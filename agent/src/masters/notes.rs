@@ -11,8 +11,8 @@ pub(super) async fn note(address: &str, minter: &Arc<Minter>, outcome: Result<()
     let of = address.to_owned();
     match outcome {
         Ok(()) => {
-            minter.hear_whitelist(address, true);
-            if !minter.is_stranger(address) {
+            minter.masters().hear_whitelist(address, true);
+            if !minter.grants().is_stranger(address) {
                 return;
             }
             let heard = minter.in_turn(move |minter| minter.hear_own(&of)).await;
@@ -20,7 +20,7 @@ pub(super) async fn note(address: &str, minter: &Arc<Minter>, outcome: Result<()
                 tracing::error!(%refusal, %address, "this master is one of our cluster, but that could not be written down yet; trying again");
             }
         }
-        Err(CallError::Refused { refusal: Refusal::NotAllowed, .. }) => minter.hear_whitelist(address, false),
+        Err(CallError::Refused { refusal: Refusal::NotAllowed, .. }) => minter.masters().hear_whitelist(address, false),
         Err(CallError::Refused { refusal: Refusal::ForeignCluster { here }, .. }) => {
             let there = *here;
             let heard = minter.in_turn(move |minter| minter.hear_stranger(&of, there)).await;
@@ -51,6 +51,6 @@ mod tests {
         let heard = Ok(());
         tokio::join!(note("there", &minter, heard), async { answered.send(()).unwrap() });
         assert!(disk.join().unwrap(), "the thread was blocked until the disk gave up");
-        assert!(!minter.is_stranger("there") && minter.wrong_cluster().is_none());
+        assert!(!minter.grants().is_stranger("there") && minter.grants().wrong_cluster().is_none());
     }
 }

@@ -173,8 +173,8 @@ async fn who_leaves_sections_and_hears_nothing_cuts_the_connection_and_who_keeps
     let line = masters.reach(0, Lane::Lists, OPEN_LIMIT, SOON).await.unwrap();
     let keep = |leaves| KeepRequest {
         agent_id: masters.agent_id.clone(),
-        session: masters.minter.session(),
-        holder: masters.minter.session(),
+        session: masters.minter.session().id(),
+        holder: masters.minter.session().id(),
         cluster: None,
         address: ServedAt { http: String::new(), rpc: String::new() },
         sets: Vec::new(),
@@ -260,20 +260,20 @@ async fn a_master_of_another_cluster_is_noticed_by_whatever_it_says_next() {
     let masters = masters_at(&[master.listen().await], &minter);
     for lane in [Lane::Calls, Lane::Lists] {
         let line = line(&masters, 0, lane).await.unwrap();
-        assert!(minter.wrong_cluster().is_none());
+        assert!(minter.grants().wrong_cluster().is_none());
         master.with(|records| records.cluster = ClusterId(2));
         assert!(line.heartbeat().await.is_err());
-        assert!(minter.wrong_cluster().is_some());
+        assert!(minter.grants().wrong_cluster().is_some());
         master.with(|records| records.cluster = ClusterId(1));
     }
     // By a refusal, too, and by the next greeting that it is ours again.
     let foreign = common::rpc::lease::Refusal::ForeignCluster { here: ClusterId(2) };
     let line_to_it = line(&masters, 0, Lane::Calls).await.unwrap();
-    assert!(minter.wrong_cluster().is_none());
+    assert!(minter.grants().wrong_cluster().is_none());
     master.with(|records| records.no_segment = Some(foreign));
-    assert!(segment(&line_to_it).await.is_err() && minter.wrong_cluster().is_some());
+    assert!(segment(&line_to_it).await.is_err() && minter.grants().wrong_cluster().is_some());
     assert!(!line(&masters, 0, Lane::Calls).await.unwrap().is_same(&line_to_it));
-    assert!(minter.wrong_cluster().is_none());
+    assert!(minter.grants().wrong_cluster().is_none());
 }
 
 /// An address whose new connections lead to where it is told; those that are there stay.
@@ -302,18 +302,18 @@ async fn an_address_that_leads_to_another_cluster_by_now_is_not_taken_for_ours_b
     for (older, newer) in [(Lane::Calls, Lane::Lists), (Lane::Lists, Lane::Calls)] {
         lead.send_replace(own.clone());
         let old = line(&masters, 0, older).await.unwrap();
-        assert!(minter.wrong_cluster().is_none());
+        assert!(minter.grants().wrong_cluster().is_none());
         lead.send_replace(foreign.clone());
-        assert!(line(&masters, 0, newer).await.is_err() && minter.wrong_cluster().is_some());
+        assert!(line(&masters, 0, newer).await.is_err() && minter.grants().wrong_cluster().is_some());
         old.heartbeat().await.unwrap();
-        assert!(minter.wrong_cluster().is_some(), "it says nothing of where the address leads by now");
+        assert!(minter.grants().wrong_cluster().is_some(), "it says nothing of where the address leads by now");
         assert!(line(&masters, 0, older).await.is_err(), "the older one is given to nobody");
-        assert!(minter.wrong_cluster().is_some());
+        assert!(minter.grants().wrong_cluster().is_some());
         tokio::time::sleep(AGAIN).await;
     }
     lead.send_replace(own);
     line(&masters, 0, Lane::Calls).await.unwrap();
-    assert!(minter.wrong_cluster().is_none());
+    assert!(minter.grants().wrong_cluster().is_none());
 }
 
 #[tokio::test]
@@ -344,15 +344,15 @@ async fn an_attempt_that_began_before_its_address_led_elsewhere_forgives_nothing
     let masters = masters_at(&[address], &minter);
     let slow = async {
         let opened = line(&masters, 0, Lane::Calls).await;
-        assert!(opened.is_err() && minter.wrong_cluster().is_some());
+        assert!(opened.is_err() && minter.grants().wrong_cluster().is_some());
     };
     let moved = async {
         is_accepted.await.unwrap();
-        assert!(line(&masters, 0, Lane::Lists).await.is_err() && minter.wrong_cluster().is_some());
+        assert!(line(&masters, 0, Lane::Lists).await.is_err() && minter.grants().wrong_cluster().is_some());
         go.send(()).unwrap();
     };
     tokio::join!(slow, moved);
-    assert!(minter.wrong_cluster().is_some());
+    assert!(minter.grants().wrong_cluster().is_some());
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@
 mod fits;
 
 use crate::minter::{Generator, Leaves, Minted, Minter};
-use crate::plugin::Caller;
+use crate::plugin::{Call, Caller};
 use crate::refusal::Refusal;
 use common::kind::{Kind, TextForm};
 use common::template::CallerParts;
@@ -76,7 +76,8 @@ pub(crate) fn ask_blocking(
     let minted = asked
         .and_then(|asked| minter.give_blocking(asked.generator, request.n, asked.leaves(request.form), request.caller));
     minted.inspect_err(|refusal| {
-        minter.tell(request.kind.unwrap_or_default(), request.name, request.n.max(1), request.caller, refusal);
+        let (kind, n, now) = (request.kind.unwrap_or_default(), request.n.max(1), minter.time().now());
+        minter.calls().tell(&Call { kind, name: request.name, n, caller: request.caller, now }, refusal);
     })
 }
 
@@ -86,7 +87,7 @@ mod service {
     use crate::mint::fits::{fits, within, without_keys};
     use crate::mint::{Asked, MintRequest};
     use crate::minter::{Minted, Minter};
-    use crate::plugin::Caller;
+    use crate::plugin::{Call, Caller};
     use crate::refusal::Refusal;
     use common::kind::Kind;
     use common::namespace::Namespace;
@@ -111,10 +112,10 @@ mod service {
 
         /// The request as it fits what is known here.
         pub(crate) fn known(self, request: &MintRequest<'_>) -> Result<Asked<'a>, Refusal> {
-            let any = || self.minter.kind_of(request.name).ok_or_else(|| Refusal::unknown_name(request.name));
+            let any = || self.minter.names().kind_of(request.name).ok_or_else(|| Refusal::unknown_name(request.name));
             let kind = request.kind.map_or_else(any, Ok)?;
             without_keys(kind)?;
-            Asked::of(request, self.minter.generator(kind, request.name)?)
+            Asked::of(request, self.minter.names().generator(kind, request.name)?)
         }
 
         /// The name, if it is unknown here and the masters may be asked about it.
@@ -156,8 +157,9 @@ mod service {
         /// Tells of a call that gets no IDs, and counts it.
         #[cold]
         pub(crate) fn tell(self, kind: Option<Kind>, name: &str, n: u32, caller: Caller<'_>, refusal: &Refusal) {
-            let kind = kind.or_else(|| self.minter.kind_of(name)).unwrap_or_default();
-            self.minter.tell(kind, name, n.max(1), caller, refusal);
+            let kind = kind.or_else(|| self.minter.names().kind_of(name)).unwrap_or_default();
+            let (n, now) = (n.max(1), self.minter.time().now());
+            self.minter.calls().tell(&Call { kind, name, n, caller, now }, refusal);
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use super::kit::{Kit, set_wall};
 use super::*;
-use common::kind::UNIQ64;
+use common::kind::{Kind, UNIQ64};
 use common::layout::Parts;
 use common::namespace::{Definition, Scope, Uniq64Spec};
-use common::time::{DAY_MS, HOUR_MS, SpanMs};
+use common::time::{DAY_MS, HOUR_MS, SpanMs, WallMs};
 
 fn own(name: &str) -> Namespace {
     let definition = Definition::Uniq64(Uniq64Spec { scope: Some(Scope::Own), ..Uniq64Spec::default() });
@@ -13,13 +13,13 @@ fn own(name: &str) -> Namespace {
 }
 
 async fn one(minter: &Arc<Minter>, name: &str) -> Result<Parts, Refusal> {
-    let runs = minter.mint(minter.generator(Kind::Uniq64, name)?, 1).await?;
+    let runs = minter.mint(minter.names().generator(Kind::Uniq64, name)?, 1).await?;
     Ok(runs.numbers().next().and_then(|id| UNIQ64.layout().parts(id)).unwrap())
 }
 
 /// Of the file as it is durable: how many blocks it has, and the names of those that are used.
 fn blocks(minter: &Minter) -> (usize, Vec<String>) {
-    let state = minter.state.lock().unwrap();
+    let state = minter.driver.state();
     let blocks = &state.engine.contents().blocks;
     (blocks.len(), blocks.iter().flatten().map(|block| block.name.to_string()).collect())
 }
@@ -40,7 +40,7 @@ async fn more_names_than_the_file_had_blocks_are_served_and_default_needs_none_o
     drop(minter);
 
     let minter = kit.start();
-    assert_eq!(minter.start().to_string(), "resumed");
+    assert_eq!(minter.session().start().to_string(), "resumed");
     minter.define(own("n119")).unwrap();
     let next = one(&minter, "n119").await.unwrap();
     assert!((next.tick, next.serial) > (last.tick, last.serial), "{next:?} after {last:?}");
@@ -50,7 +50,7 @@ async fn more_names_than_the_file_had_blocks_are_served_and_default_needs_none_o
 async fn the_block_of_a_retired_name_returns_when_its_hour_is_over_and_whoever_goes_on_by_it_repeats_nothing() {
     let kit = Kit::new();
     let minter = kit.start();
-    let noon = WallMs(minter.wall().0 / DAY_MS * DAY_MS + DAY_MS + 12 * HOUR_MS);
+    let noon = WallMs(minter.time().wall().0 / DAY_MS * DAY_MS + DAY_MS + 12 * HOUR_MS);
     set_wall(&minter, noon + SpanMs(60_000));
     for name in ["a", "b", "c", "d", "e", "f", "g", "h"] {
         minter.define(own(name)).unwrap();

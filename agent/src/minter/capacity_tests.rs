@@ -37,7 +37,7 @@ fn small(kit: &Kit) -> (Arc<Minter>, Arc<Generator>) {
         }
     }
     minter.set_leases(leases, 0).unwrap();
-    let generator = Arc::clone(minter.generator(Kind::String, "small").unwrap());
+    let generator = Arc::clone(minter.names().generator(Kind::String, "small").unwrap());
     assert_eq!(generator.namespace().token_type(), Some(TokenType::String2IncludeLetter));
     (minter, generator)
 }
@@ -91,7 +91,7 @@ fn mint_until_told(minter: &Arc<Minter>, generator: &Arc<Generator>, got: &Got, 
 fn a_day_of_ten_thousand_has_exactly_those_over_a_hundred_midnights_with_the_clock_set_back_at_each() {
     let kit = Kit::in_memory();
     let (minter, generator) = small(&kit);
-    let first = WallMs(minter.wall().0 / DAY_MS * DAY_MS + DAY_MS);
+    let first = WallMs(minter.time().wall().0 / DAY_MS * DAY_MS + DAY_MS);
     set_wall(&minter, first);
     let got = Got::default();
     std::thread::scope(|scope| {
@@ -134,7 +134,7 @@ fn a_day_of_ten_thousand_has_exactly_those_over_a_hundred_midnights_with_the_clo
 fn serials_of_a_request_that_came_to_nothing_are_given_to_others() {
     let kit = Kit::in_memory();
     let (minter, generator) = small(&kit);
-    set_wall(&minter, WallMs(minter.wall().0 / DAY_MS * DAY_MS + DAY_MS));
+    set_wall(&minter, WallMs(minter.time().wall().0 / DAY_MS * DAY_MS + DAY_MS));
     let mut count = minter.mint_blocking(&generator, 1).unwrap().len();
     // One asks for more than the window holds, takes all of it, and is held up; others use up the day. The window may grow
     // in the background between a look at it and the asking: then once more.
@@ -194,7 +194,7 @@ async fn a_call_for_more_numbers_than_a_window_has_takes_none_of_them() {
     minter.join(ClusterId(1), parameters()).unwrap();
     minter.set_leases(held(7), 0).unwrap();
     minter.feed_segments();
-    let orders = || minter.generator(Kind::Segment, "orders").unwrap();
+    let orders = || minter.names().generator(Kind::Segment, "orders").unwrap();
     let mut given = Vec::new();
     for _ in 0..3 {
         minter.mint(orders(), 1).await.unwrap().narrow_into(&mut given);

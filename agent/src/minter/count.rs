@@ -9,8 +9,9 @@
 //! beside the window, as they are taken.
 
 use super::series::SerialSeries;
-use super::{Generator, Minter};
+use super::{Generator, Names};
 use crate::gate::Prefix;
+use crate::plugin::StatsSnapshot;
 use crate::window::Window;
 use common::kind::Kind;
 use common::namespace::GeneratorName;
@@ -70,23 +71,23 @@ pub struct NameTotal {
     pub calls: Option<CallsServed>,
 }
 
-impl Minter {
+impl Names {
     /// IDs minted since the start, by kind: all that left, on whichever way, in a request or within an application. A
     /// thread's block counts when it is cut, so up to 2,047 a thread and name are counted that were not given out, or not yet.
     pub fn minted(&self) -> impl Iterator<Item = (Kind, u64)> {
         Kind::ALL.into_iter().map(|kind| {
-            let of_kind = self.generators.iter().filter(|it| it.kind() == kind);
+            let of_kind = self.generators().iter().filter(|it| it.kind() == kind);
             (kind, of_kind.map(|it| it.series.minted()).sum())
         })
     }
 
-    /// The same by name, with how calls fared where the plugin `stats` counts them. Names that share the series of `default` are
+    /// The same by name, with how calls fared where the plugin `stats` counts them, as it says. Names that share the series of `default` are
     /// counted together, as that, unless they have `stats`: what those count is taken off `default`.
-    pub fn minted_by_name(&self) -> BTreeMap<(Kind, GeneratorName), NameTotal> {
+    pub fn minted_by_name(&self, stats: Vec<StatsSnapshot>) -> BTreeMap<(Kind, GeneratorName), NameTotal> {
         let total = |minted| NameTotal { minted, calls: None };
         let of = |it: &Arc<Generator>| ((it.kind(), it.namespace().name().clone()), total(it.series.minted()));
-        let mut all: BTreeMap<_, NameTotal> = self.generators.iter().filter(|it| it.has_name()).map(of).collect();
-        for it in self.plugins().stats(self.now().boot) {
+        let mut all: BTreeMap<_, NameTotal> = self.generators().iter().filter(|it| it.has_name()).map(of).collect();
+        for it in stats {
             // What callers did wrong, and what their own quota refused, is not a failure.
             let failed = it.refused.iter().filter(|(code, _)| code.http_status() >= 500).map(|(_, n)| n).sum();
             let p99_us = u32::try_from(it.p99.as_micros()).unwrap_or(u32::MAX);

@@ -3,7 +3,7 @@
 
 use super::{Generator, Minter};
 use crate::engine::broken;
-use crate::plugin::{Call, Caller, IdRange, Needs, Outgoing, Passed, PluginRefusal, Plugins, Refusals};
+use crate::plugin::{Call, Caller, IdRange, Needs, Outgoing, Passed, PluginRefusal};
 use crate::refusal::Refusal;
 use crate::run::{Run, Runs};
 use common::kind::Kind;
@@ -42,46 +42,6 @@ fn by_plugin(refusal: &PluginRefusal, taken: bool) -> Refusal {
 }
 
 impl Minter {
-    /// With these plugins from now on: names that were learned before keep what they have. Without a call of this there are
-    /// `quota` and `stats`. `false` if there are plugins already, because somebody said so or a name needed them.
-    pub fn set_plugins(&self, plugins: Plugins) -> bool {
-        self.plugins.set(plugins).is_ok()
-    }
-
-    /// The plugins that names can have here.
-    pub fn plugins(&self) -> &Plugins {
-        self.plugins.get_or_init(Plugins::new)
-    }
-
-    /// The handler that is told of calls that get no IDs.
-    pub fn refusals(&self) -> &Refusals {
-        &self.refusals
-    }
-
-    /// Tells of a call that gets no IDs, and counts it.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn tell(&self, kind: Kind, name: &str, n: u32, caller: Caller<'_>, refusal: &Refusal) {
-        self.counters.refuse(refusal.code());
-        self.refusals.tell_refusal(&Call { kind, name, n, caller, now: self.now() }, refusal);
-    }
-
-    /// The same of one that HTTP refused in its own words.
-    #[cfg(feature = "server")]
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn tell_failure(
-        &self,
-        kind: Kind,
-        name: &str,
-        n: u32,
-        caller: Caller<'_>,
-        failure: &crate::plugin::Failure<'_>,
-    ) {
-        self.counters.refuse(failure.code);
-        self.refusals.tell(&Call { kind, name, n, caller, now: self.now() }, failure);
-    }
-
     /// `n` IDs, at least 1, for this process; Uniq96 are all of one millisecond.
     ///
     /// # Errors
@@ -163,9 +123,9 @@ impl Minter {
     /// Asks the plugins, before any ID is taken.
     fn begin<'a>(&self, generator: &'a Generator, n: u32, caller: Caller<'a>) -> Result<Option<Passed<'a>>, Refusal> {
         if generator.has_ended() {
-            return Err(self.why_ended(generator));
+            return Err(self.names.why_ended(generator));
         }
-        let now = self.now();
+        let now = self.time.now();
         let call = Call { kind: generator.kind(), name: generator.namespace().name().as_str(), n, caller, now };
         let passed = generator.chain.as_ref().map(|chain| chain.before(call)).transpose();
         let passed = passed.map_err(|refusal| by_plugin(&refusal, false))?;

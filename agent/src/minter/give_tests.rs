@@ -4,9 +4,11 @@ use super::kit::Kit;
 use super::*;
 use crate::embed::{MintError, Shared, UniqGenerator};
 use crate::plugin::{Call, Caller, Needs, Outgoing, Plugin, PluginRefusal, Plugins};
+use common::kind::Kind;
 use common::namespace::{Definition, Uniq64Spec};
 use common::rpc::mint::MintCode;
 use std::collections::BTreeSet;
+use std::sync::Mutex;
 
 fn with(definition: Definition, plugins: &str) -> Definition {
     definition.with_plugins(serde_json::from_str(plugins).unwrap())
@@ -65,7 +67,7 @@ fn a_quota_of_one_refuses_the_second_on_every_way_within_a_process() {
         }
         let block = generator.per_thread();
         assert!(block.get_uniq64().is_err() && block.get_uniq64().is_err());
-        let refused: u64 = minter.counters().refused().map(|(_, n)| n).sum();
+        let refused: u64 = minter.calls().refused().map(|(_, n)| n).sum();
         assert_eq!(refused, 5, "each refusal is counted once");
     }
 }
@@ -76,7 +78,7 @@ async fn there_is_no_way_round_the_plugins_of_a_name() {
     for (kind, name) in
         [(Kind::Uniq64, "alias"), (Kind::Uniq64, "own"), (Kind::String, "text"), (Kind::Layout, "layout")]
     {
-        let generator = minter.generator(kind, name).unwrap();
+        let generator = minter.names().generator(kind, name).unwrap();
         assert!(minter.try_one(generator).is_none() && generator.unguarded().is_none(), "{name}");
         minter.mint(generator, 1).await.unwrap();
         assert!(minter.try_one(generator).is_none() && generator.unguarded().is_none(), "{name}");
@@ -109,8 +111,8 @@ async fn a_name_with_plugins_that_is_retired_gives_no_more_ids() {
         [(Kind::Uniq64, "alias"), (Kind::Uniq64, "own"), (Kind::String, "text"), (Kind::Layout, "layout")]
     {
         let generator = Shared::new(&minter, name).unwrap();
-        let known = minter.generator(kind, name).unwrap();
-        minter.retire(&minter.definition(kind, &name.parse().unwrap()).unwrap());
+        let known = minter.names().generator(kind, name).unwrap();
+        minter.retire(&minter.names().definition(kind, &name.parse().unwrap()).unwrap());
         let refused = minter.mint(known, 1).await.unwrap_err();
         assert!(matches!(refused, Refusal::GeneratorRetired { .. }), "{name}: {refused:?}");
         assert!(generator.get_uniq64().is_err() && generator.get_number().is_err());
@@ -148,13 +150,13 @@ fn what_a_plugin_refuses_after_it_was_taken_is_a_gap_and_comes_to_nobody() {
     let (picky, mut plugins) = (Arc::new(Picky(Mutex::default())), Plugins::new());
     let one = Arc::clone(&picky);
     plugins.register("picky", move |_| Ok(Arc::clone(&one) as Arc<dyn Plugin>)).unwrap();
-    assert!(minter.set_plugins(plugins));
+    assert!(minter.extras().set_plugins(plugins));
     let picky_only = r#"[{"plugin":"picky"}]"#;
     define(&minter, "alias", with(Definition::default(), picky_only));
     define(&minter, "text", with(Definition::string("A{date:%Y%m%d}{token}{serial:6}"), picky_only));
     define(&minter, "layout", with(Definition::layout("sonyflake"), picky_only));
     let (told, heard) = std::sync::mpsc::channel();
-    minter.refusals().set(move |call, failure| {
+    minter.calls().refusals().set(move |call, failure| {
         let _ = told.send((call.name.to_owned(), call.n, call.caller.to_string(), failure.stage, failure.code));
     });
     let mut left = BTreeSet::new();
@@ -199,9 +201,9 @@ async fn a_retired_name_of_the_shared_series_gives_no_more_on_any_way() {
             assert!(seen.insert(from.get_uniq64().unwrap()));
         }
     }
-    let alias = minter.generator(Kind::Uniq64, "alias").unwrap();
-    let writes = minter.counters().writes();
-    minter.retire(&minter.definition(Kind::Uniq64, &"alias".parse().unwrap()).unwrap());
+    let alias = minter.names().generator(Kind::Uniq64, "alias").unwrap();
+    let writes = minter.disk().writes();
+    minter.retire(&minter.names().definition(Kind::Uniq64, &"alias".parse().unwrap()).unwrap());
     for from in [&shared as &dyn UniqGenerator, &block] {
         for _ in 0..3 {
             let refused = from.get_uniq64().unwrap_err();
@@ -217,10 +219,10 @@ async fn a_retired_name_of_the_shared_series_gives_no_more_on_any_way() {
             assert!(seen.insert(from.get_uniq64().unwrap()));
         }
     }
-    assert_eq!(minter.counters().writes(), writes);
+    assert_eq!(minter.disk().writes(), writes);
     // Who asks by the retired name on uses up nothing of theirs, now that their window is open.
-    let series = minter.generator(Kind::Uniq64, "default").unwrap();
-    let used = || (minter.minted().collect::<Vec<_>>(), format!("{:?}", series.unguarded()));
+    let series = minter.names().generator(Kind::Uniq64, "default").unwrap();
+    let used = || (minter.names().minted().collect::<Vec<_>>(), format!("{:?}", series.unguarded()));
     let before = used();
     for _ in 0..100 {
         for from in [&shared as &dyn UniqGenerator, &block] {

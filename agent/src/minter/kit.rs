@@ -13,11 +13,10 @@ use common::parameters::{ClusterId, ClusterParameters, SessionId};
 use common::rpc::lease::{NameState, Registered};
 use common::rpc::ranges::SegmentGrant;
 use common::segment::Span;
-use common::time::{DAY_MS, Now, SpanMs, WallMs};
+use common::time::{DAY_MS, SpanMs, WallMs};
 use common::token::{TokenType, TokenValue};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -170,12 +169,6 @@ pub(crate) fn held(value: u32) -> Leases {
 }
 
 impl Minter {
-    /// The operating system's clock seems to have been stepped by an hour since it was last looked at.
-    pub(crate) fn pretend_jump(&self) {
-        let now = self.clock.now();
-        self.time.lock().unwrap().look(Now { wall: now.wall + SpanMs(3_600_000), ..now }, 1);
-    }
-
     /// Grants every segment that is asked for, as a master that is alone would, from the beginning of each axis on.
     pub(crate) fn feed_segments(self: &Arc<Self>) {
         let minter = Arc::downgrade(self);
@@ -183,10 +176,11 @@ impl Minter {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             let mut places: BTreeMap<GeneratorName, u64> = BTreeMap::new();
             while let Some(minter) = minter.upgrade() {
-                let wanted =
-                    runtime.block_on(async { tokio::time::timeout(Duration::from_millis(20), minter.wanted()).await });
+                let wanted = runtime.block_on(async {
+                    tokio::time::timeout(Duration::from_millis(20), minter.segments.wanted()).await
+                });
                 for wanted in wanted.unwrap_or_default() {
-                    let place = places.entry(wanted.name.clone()).or_insert(minter.segment_first(&wanted));
+                    let place = places.entry(wanted.name().clone()).or_insert(minter.segment_first(&wanted));
                     let from = *place;
                     *place += u64::from(wanted.ask.wanted);
                     let _inside = runtime.enter();
@@ -200,7 +194,7 @@ impl Minter {
     }
 
     fn segment_first(&self, wanted: &Wanted) -> u64 {
-        let generator = self.generator(Kind::Segment, wanted.name.as_str()).unwrap();
+        let generator = self.names.generator(Kind::Segment, wanted.name().as_str()).unwrap();
         generator.namespace().segments().unwrap().axis().from
     }
 
@@ -208,7 +202,7 @@ impl Minter {
     pub(crate) fn hold_the_disk(self: &Arc<Self>, answer: mpsc::Receiver<()>) -> JoinHandle<bool> {
         let (minter, (begins, has_begun)) = (Arc::clone(self), mpsc::channel());
         let disk = std::thread::spawn(move || {
-            let _write = minter.state.lock().unwrap();
+            let _write = minter.driver.state();
             begins.send(()).unwrap();
             answer.recv_timeout(Duration::from_secs(10)).is_ok()
         });
@@ -218,17 +212,16 @@ impl Minter {
 
     /// The leases as they are durable.
     pub(crate) fn lease_grants(&self) -> Vec<Grant> {
-        self.state.lock().unwrap().engine.holdings().leases.clone()
+        self.driver.state().engine.holdings().leases.clone()
     }
 
     /// The durable number of the newest renewal.
     pub(crate) fn rseq(&self) -> u64 {
-        self.state.lock().unwrap().engine.holdings().rseq
+        self.driver.state().engine.holdings().rseq
     }
 }
 
-/// Lets the minter believe that it is `wall`, or up to a tick of the kernel's timer later: the short way to an ID looks at
-/// the time as of the last tick, and shall not be behind.
+/// Lets the minter believe that it is `wall`.
 pub(crate) fn set_wall(minter: &Minter, wall: WallMs) {
-    minter.offset.store(wall.0 - minter.clock.boot_coarse().0, Ordering::Relaxed);
+    minter.time.set_wall(wall);
 }

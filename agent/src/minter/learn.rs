@@ -8,7 +8,6 @@ use super::writer::Writer;
 use super::{Minter, broken};
 use crate::gate::Layout;
 use crate::refusal::Refusal;
-use common::kind::Kind;
 use common::namespace::Namespace;
 use common::rpc::lease::Registered;
 use std::sync::Arc;
@@ -24,8 +23,8 @@ impl Minter {
         let (namespace, name) = (&word.namespace, word.namespace.name());
         // Before the lock, for which all names wait: a strategy of an application may take its time to get ready.
         let is_new = self.names.step(word) == Step::Serve;
-        let writer = is_new.then(|| Writer::of(namespace, self.secrets(), self.strategies()));
-        let mut state = self.lock()?;
+        let writer = is_new.then(|| Writer::of(namespace, self.extras.secrets(), self.extras.strategies()));
+        let mut state = self.driver.lock()?;
         match self.names.step(word) {
             Step::Nothing | Step::Unused => {}
             Step::Note => {
@@ -41,11 +40,7 @@ impl Minter {
                     Err(Refusal::GeneratorConflict { .. }) => LocalState::Ended(Ended::Contradicted, None),
                     Err(why) => LocalState::Unservable(why),
                 };
-                let is_keyed = local == LocalState::Served(NumberSource::Keys);
-                self.note(Entry::new(word, local));
-                if is_keyed {
-                    self.keyed_learned.notify_waiters();
-                }
+                self.names.note(Entry::new(word, local));
             }
         }
         Ok(())
@@ -57,28 +52,19 @@ impl Minter {
     /// # Errors
     /// If minting has ended.
     pub(crate) fn contradicted(&self, word: &Registered) -> Result<(), Refusal> {
-        let mut state = self.lock()?;
+        let mut state = self.driver.lock()?;
         if self.names.look(word.namespace.name().as_str(), |known| known.is_served()) == Some(true) {
             self.end_name(&mut state, word, Ended::Contradicted);
         }
         Ok(())
     }
 
-    /// Notes how a name stands from now on; what is wrong with it is said once, and not each time that masters say the name again.
-    fn note(&self, entry: Entry) {
-        let (name, why) = (entry.name().clone(), entry.refusal());
-        let is_news = self.names.change(&name, |_| Some(entry));
-        if let Some(why) = why.filter(|why| is_news && !matches!(why, Refusal::GeneratorRetired { .. })) {
-            tracing::error!(%name, %why, "this generator is not served");
-        }
-    }
-
     /// Has a place made that a name's numbers come from.
     fn serve(&self, state: &mut State, namespace: &Namespace, writer: Option<Writer>) -> Result<NumberSource, Refusal> {
-        let (kind, name) = (namespace.kind(), namespace.name());
+        let (kind, name, generators) = (namespace.kind(), namespace.name(), self.names.generators());
         let shares = namespace.shares_serials();
         let is_new = self.names.look(name.as_str(), |_| ()).is_none();
-        if is_new && !self.names.has_room() || !shares && !self.generators.has_room() {
+        if is_new && !self.names.has_room() || !shares && !generators.has_room() {
             return Err(FULL);
         }
         if namespace.sequences().is_some() {
@@ -94,14 +80,14 @@ impl Minter {
         let chain = match namespace.plugins() {
             [] => None,
             // A name whose plugins cannot be attached shall not be served.
-            plugins => Some(self.plugins().chain_or_refuse(kind, name, plugins).ok_or(FULL)?),
+            plugins => Some(self.extras.plugins().chain_or_refuse(kind, name, plugins).ok_or(FULL)?),
         };
         let namespace = namespace.clone();
         let slot = if shares {
-            let series = self.generators.default(kind).ok_or(FULL)?.series.clone();
-            self.generators.share(Generator::new(namespace, series, chain, writer)).ok_or(FULL)?
+            let series = generators.default(kind).ok_or(FULL)?.series.clone();
+            generators.share(Generator::new(namespace, series, chain, writer)).ok_or(FULL)?
         } else {
-            let added = self.generators.add(&mut state.engine, &self.axes, namespace, chain, writer);
+            let added = generators.add(&mut state.engine, namespace, chain, writer);
             added.map_err(|_| Refusal::GeneratorConflict { name: name.clone() })?
         };
         Ok(NumberSource::Generator(slot))
@@ -125,9 +111,9 @@ impl Minter {
         }
         // The reason before the flag, for whoever sees the flag; and that before the window closes: whoever takes something of a window
         // that was opened after it sees it.
-        self.note(entry);
+        self.names.note(entry);
         if let Some(NumberSource::Generator(at)) = served
-            && let Some(generator) = self.generators.at(at)
+            && let Some(generator) = self.names.generators().at(at)
         {
             self.end_generator(state, generator);
         }
@@ -136,7 +122,7 @@ impl Minter {
                 tracing::info!(%name, "this name was retired: no more IDs by it");
             }
             state.engine.retire(namespace);
-            self.plugins().forget(namespace.kind(), name);
+            self.extras.plugins().forget(namespace.kind(), name);
         }
     }
 
@@ -154,32 +140,9 @@ impl Minter {
                 let _ = engine.take_back(&mut hands, series.id);
                 if series.is_segment() {
                     engine.end_segments(series.id);
-                    self.tell_of([series.id].into());
+                    self.names.generators().tell_of([series.id].into());
                 }
             }
         }
-    }
-
-    /// The reason why nothing is minted by that name any more.
-    pub(super) fn why_ended(&self, generator: &Generator) -> Refusal {
-        self.names.look(generator.namespace().name().as_str(), |known| known.refusal()).flatten().unwrap_or_else(broken)
-    }
-
-    /// The sequence of that name.
-    ///
-    /// # Errors
-    /// [`Refusal::UnknownGenerator`], [`Refusal::GeneratorConflict`], [`Refusal::GeneratorRetired`].
-    pub fn keyed(&self, name: &str) -> Result<Arc<Namespace>, Refusal> {
-        let of = |known: &Arc<Entry>| match known.source()? {
-            Some(NumberSource::Keys) => Ok(Some(Arc::clone(&known.namespace))),
-            Some(NumberSource::Generator(_)) | None => Ok(None),
-        };
-        let found = self.names.look(name, of).transpose()?.flatten();
-        found.ok_or_else(|| Refusal::unknown(Kind::Sequence, name))
-    }
-
-    /// Resolves when a further sequence becomes known.
-    pub(crate) async fn keyed_learned(&self) {
-        self.keyed_learned.notified().await;
     }
 }

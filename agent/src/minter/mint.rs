@@ -3,8 +3,9 @@
 //! Only the blocks of an application's threads ([`crate::embed`]) give IDs without coming here; they are counted when they are cut
 //! ([`super::count`]).
 
+use super::driver::Turn;
 use super::segments::LOOK;
-use super::{Generator, Minter, PATIENCE, SerialSeries, Series, TickSeries, Turn};
+use super::{Driver, Generator, Minter, PATIENCE, SegmentOutcome, SerialSeries, Series, TickSeries, Wanted};
 use crate::engine::{Part, RESTART_WAIT_MAX, Refilled, TakenSerials, TakenTicks, broken, take, take_ticks};
 use crate::plugin::{By, Caller, Holder};
 use crate::refusal::Refusal;
@@ -12,8 +13,8 @@ use crate::run::{Run, Runs};
 use crate::window::One;
 use common::time::SpanMs;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 /// The number of times that the fast path looks again while another thread replaces a window.
@@ -55,7 +56,7 @@ impl Minter {
         if window.is_shared() {
             return None;
         }
-        let One { serial, half_used } = window.take_one(self.wall_coarse())?;
+        let One { serial, half_used } = window.take_one(self.time.wall_coarse())?;
         if half_used {
             self.reserve_soon(series);
         }
@@ -90,7 +91,7 @@ impl Minter {
         let (mut waited, mut waits) = (Duration::ZERO, None);
         let serials = generator.series.serials();
         loop {
-            serials.into_iter().for_each(|series| self.is_due(series));
+            serials.into_iter().for_each(|series| self.segments.is_due(series));
             let turn = self.queue_up(generator.namespace().token_type()).await?;
             if part.is_none() {
                 // Whoever was before us may have opened a window.
@@ -110,9 +111,9 @@ impl Minter {
                 Refilled::Pending(rest) => {
                     part = rest;
                     let (Some(series), Some(changed)) = (serials, changed) else { return Err(broken()) };
-                    let call = waits.take().map_or_else(|| self.waits(), Ok)?;
+                    let call = waits.take().map_or_else(|| self.segments.waits(), Ok)?;
                     // Whichever of both it was is looked at again.
-                    let _ = tokio::time::timeout(self.segment_left(series, &call)?, changed).await;
+                    let _ = tokio::time::timeout(series.segment_left(&call)?, changed).await;
                     waits = Some(call);
                 }
             }
@@ -131,21 +132,21 @@ impl Minter {
                     Fast::Some(part) => Some(part),
                     Fast::None => {
                         if let Some(token_type) = generator.namespace().token_type() {
-                            self.resumed_blocking(token_type);
+                            self.grants.settle_blocking(token_type, &self.time);
                         }
                         None
                     }
                 },
             };
-            serials.into_iter().for_each(|series| self.is_due(series));
+            serials.into_iter().for_each(|series| self.segments.is_due(series));
             match self.refill(None, generator, part, n)? {
                 Refilled::Runs(runs) => return Ok(runs),
                 Refilled::WaitFor(span) => std::thread::sleep(self.wait(generator, span, &mut waited)?),
                 Refilled::Pending(rest) => {
                     kept = rest;
                     let series = serials.ok_or_else(broken)?;
-                    let call = waits.take().map_or_else(|| self.waits(), Ok)?;
-                    std::thread::sleep(self.segment_left(series, &call)?.min(LOOK));
+                    let call = waits.take().map_or_else(|| self.segments.waits(), Ok)?;
+                    std::thread::sleep(series.segment_left(&call)?.min(LOOK));
                     waits = Some(call);
                 }
             }
@@ -158,11 +159,12 @@ impl Minter {
     /// If that, and what was `waited` before, is longer than a caller waits: [`Refusal::ClockBehind`], or
     /// [`Refusal::SerialExhausted`] where others take what ticks of a layout have.
     fn wait(&self, generator: &Generator, span: SpanMs, waited: &mut Duration) -> Result<Duration, Refusal> {
-        let wait = self.clock.real(span.to_std()) + Duration::from_millis(1);
+        let wait = self.time.clock().real(span.to_std()) + Duration::from_millis(1);
         if *waited + wait > RESTART_WAIT_MAX.to_std() + PATIENCE {
             let namespace = generator.namespace();
             return Err(if namespace.segments().is_some() {
-                let why = format!("this session was resumed, and a master has to know of it first: {}", self.why());
+                let why =
+                    format!("this session was resumed, and a master has to know of it first: {}", self.grants.why());
                 Refusal::SegmentPending { why }
             } else if namespace.layout().is_some() {
                 let (unit, capacity) = (namespace.kind().spec().unit.name(), namespace.capacity());
@@ -183,7 +185,7 @@ impl Minter {
         n: u32,
     ) -> Result<Fast, Refusal> {
         if generator.has_ended() {
-            return Err(self.why_ended(generator));
+            return Err(self.names.why_ended(generator));
         }
         match &generator.series {
             Series::Serials(series) => {
@@ -193,7 +195,7 @@ impl Minter {
                     if let Fast::All(run) = &taken {
                         series.take_off(run.len.into());
                     }
-                    return Err(self.why_ended(generator));
+                    return Err(self.names.why_ended(generator));
                 }
                 Ok(taken)
             }
@@ -216,11 +218,11 @@ impl Minter {
             }
             if uncounted.is_some()
                 && let Some(left) = window.left_to_share()
-                && window.valid_until() > self.wall_coarse()
+                && window.valid_until() > self.time.wall_coarse()
             {
                 self.count_share(uncounted, series, (window.bucket, left), n)?;
             }
-            match take(&window, n, self.wall_coarse()) {
+            match take(&window, n, self.time.wall_coarse()) {
                 TakenSerials::All { run, half_used } => {
                     if half_used {
                         self.reserve_soon(series);
@@ -249,25 +251,12 @@ impl Minter {
         n: u32,
     ) -> Result<(), Refusal> {
         let Some(caller) = uncounted.take() else { return Ok(()) };
-        let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
-        if shares.take((series.id, bucket), &caller, n, left) {
+        if self.calls.take_share((series.id, bucket), &caller, n, left) {
             return Ok(());
         }
-        let offset = self.membership().parameters.map(|parameters| parameters.utc_offset()).unwrap_or_default();
-        let retry = series.layout.end(offset, bucket) - self.wall();
+        let offset = self.grants.utc_offset();
+        let retry = series.layout.end(offset, bucket) - self.time.wall();
         Err(Refusal::ShareUsedUp { unit: series.layout.unit().name(), retry })
-    }
-
-    /// Keeps this part of each hour's and day's IDs, the last ones, for callers to have in shares: a percentage, [`RESERVED_PERCENT`]
-    /// unless it is said.
-    ///
-    /// # Errors
-    /// If nothing is minted any more.
-    ///
-    /// [`RESERVED_PERCENT`]: crate::engine::RESERVED_PERCENT
-    pub fn reserve_last(&self, percent: u8) -> Result<(), Refusal> {
-        self.lock()?.engine.reserve_last(percent);
-        Ok(())
     }
 
     /// Out of line: within the loops that give one serial after another its code costs them a tenth.
@@ -283,7 +272,7 @@ impl Minter {
         }
         for _ in 0..SPINS {
             let window = series.window().load();
-            match take_ticks(&window, n, self.wall(), series.reach()) {
+            match take_ticks(&window, n, self.time.wall(), series.reach()) {
                 TakenTicks::All { run, half_used, .. } => {
                     if half_used {
                         self.extend_soon(series);
@@ -306,7 +295,47 @@ impl Minter {
     #[cold]
     pub(crate) fn extend_soon(self: &Arc<Self>, series: &TickSeries) {
         let (minter, axis) = (Arc::clone(self), series.axis);
-        self.in_background(move || minter.extend_ticks(axis));
+        self.driver.in_background(move || minter.extend_ticks(axis));
+    }
+
+    /// Makes the next step of serials durable, in the background.
+    #[cold]
+    pub(crate) fn reserve_soon(self: &Arc<Self>, series: &Arc<SerialSeries>) {
+        if series.is_segment() {
+            self.segments.is_due(series);
+            return self.tend_soon();
+        }
+        let (minter, series) = (Arc::clone(self), Arc::clone(series));
+        self.driver.in_background(move || minter.reserve(&series));
+    }
+
+    /// Takes the outcome of a call for a segment, or of one round of such calls.
+    pub(crate) fn heard(self: &Arc<Self>, wanted: &Wanted, answer: SegmentOutcome) {
+        self.segments.note(wanted, answer);
+        self.tend_soon();
+    }
+
+    /// Does what is due for segments, in the background.
+    fn tend_soon(self: &Arc<Self>) {
+        if self.segments.begin() {
+            let minter = Arc::clone(self);
+            self.driver.in_background(move || minter.tend());
+        }
+    }
+
+    fn tend(&self) {
+        let done = self.decide(|engine, hands| {
+            // First: what is noted from now on is done by somebody else.
+            self.segments.begun();
+            Ok(self.segments.do_what_is_due(engine, hands))
+        });
+        match done {
+            Ok(series) => self.names.generators().tell_of(series),
+            Err(refusal) => {
+                self.segments.begun();
+                tracing::debug!(%refusal, "segments are not tended any more");
+            }
+        }
     }
 
     async fn refill_on_a_thread(
@@ -317,8 +346,8 @@ impl Minter {
         part: Option<Part>,
         n: u32,
     ) -> Result<Refilled, Refusal> {
-        let generator = Arc::clone(generator);
-        self.on_a_thread(turn, move |minter| minter.refill(uncounted, &generator, part, n)).await?
+        let (minter, generator) = (Arc::clone(self), Arc::clone(generator));
+        Driver::on_a_thread(turn, move || minter.refill(uncounted, &generator, part, n)).await?
     }
 
     /// The engine's way, unless no more IDs leave by this generator's name.
@@ -331,31 +360,32 @@ impl Minter {
     ) -> Result<Refilled, Refusal> {
         let mut answered = BTreeSet::new();
         let refilled = self.decide(|engine, hands| match &generator.series {
-            _ if generator.has_ended() => Err(self.why_ended(generator)),
+            _ if generator.has_ended() => Err(self.names.why_ended(generator)),
             Series::Serials(series) if series.is_segment() => {
                 let part = engine.give_back(hands, series.id, part);
-                answered = self.do_what_is_due(engine, hands);
+                answered = self.segments.do_what_is_due(engine, hands);
                 engine.refill_segment(hands, series.id, part, n)
             }
             Series::Serials(series) => {
                 if uncounted.is_some()
-                    && let Some(left) = engine.left_to_share(series.id, self.wall(), series.window.load().left(), n)?
+                    && let Some(left) =
+                        engine.left_to_share(series.id, self.time.wall(), series.window.load().left(), n)?
                 {
                     self.count_share(&mut uncounted, series, left, n)
                         .inspect_err(|_| engine.keep_part(series.id, part.clone()))?;
                 }
                 let refilled = engine.refill(hands, series.id, part, n).map(Refilled::Runs);
                 if let Err(Refusal::SerialExhausted { retry, .. }) = &refilled {
-                    let left = engine.serial_view(series.id, self.wall(), series.window.load().left());
+                    let left = engine.serial_view(series.id, self.time.wall(), series.window.load().left());
                     if left.is_ok_and(|view| view.capacity_left == 0) {
-                        series.exhausted_until.store((self.wall() + *retry).0, Ordering::Relaxed);
+                        series.exhausted_until.store((self.time.wall() + *retry).0, Ordering::Relaxed);
                     }
                 }
                 refilled
             }
             Series::Ticks(series) => engine.refill_ticks(hands, series.id, n),
         });
-        self.tell_of(answered);
+        self.names.generators().tell_of(answered);
         let refilled = refilled?;
         if let Refilled::Runs(_) = &refilled {
             match &generator.series {

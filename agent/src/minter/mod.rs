@@ -5,126 +5,97 @@
 //! [`Engine`] lets it pass all gates again, makes durable what has to be, and only then opens a new window.
 //!
 //! What nobody does here: hand out a serial, a bucket, a millisecond or a token that the engine has not let through.
+//!
+//! The [`Minter`] is made of parts that know nothing of each other but what they are handed, and joins them where IDs leave (`mint.rs`,
+//! `give.rs`), where names are learned (`learn.rs`), and here, where the engine is asked:
+//!
+//! | part | what |
+//! |---|---|
+//! | [`Time`] | the machine's time with the masters' correction, and its jumps |
+//! | [`Session`] | as whom this process mints |
+//! | [`Driver`] | the engine under its lock, the queue before it, the threads that may wait for the disk, and the end of minting |
+//! | [`Disk`] | how writing fares |
+//! | [`Grants`] | leases and cluster, as all see them without a lock, and the [`Demand`] for further leases |
+//! | [`KnownMasters`] | what is known of the masters themselves |
+//! | [`Names`] | what names stand for, and the generators and series by which they are minted |
+//! | [`Extras`] | secrets, strategies and plugins that definitions may refer to |
+//! | [`Segments`] | segments of plain numbers: what masters are to be asked for, what came, who waits |
+//! | [`Calls`] | calls that get no IDs, and shares of the last ones |
 
-mod background;
+mod calls;
 mod count;
 mod demand;
+mod disk;
+mod driver;
+mod extras;
 mod generator;
 mod give;
+mod grants;
 mod learn;
-mod leases;
+mod masters;
 mod mint;
 mod names;
-mod ready;
 mod registry;
 mod segments;
 mod series;
+mod session;
 mod state;
-mod strangers;
+mod time;
 mod view;
 mod writer;
 
 pub(crate) use crate::engine::SegmentOutcome;
 pub use crate::engine::{Membership, RESERVED_PERCENT, RESERVED_PERCENTS};
 pub use crate::holder::Confirmation;
-pub use background::CachedClock;
+pub use calls::Calls;
 pub use count::NameTotal;
+pub use demand::Demand;
+pub use disk::Disk;
+pub use driver::Driver;
+pub use extras::Extras;
 pub use generator::Generator;
 pub(crate) use give::{Leaves, Minted};
-pub(crate) use names::{Entry, LocalState, Names, NumberSource, Step};
+pub use grants::Grants;
+pub use masters::KnownMasters;
+pub use names::Names;
+pub(crate) use names::{Entry, NumberSource, Step};
 pub(crate) use segments::Wanted;
-pub use segments::{SegmentCounters, SegmentInUse};
+pub use segments::{SegmentCounters, SegmentInUse, Segments};
 pub(crate) use series::{Block, SerialSeries, Series, TickSeries};
-pub use view::{Counters, GeneratorView};
+pub use session::Session;
+pub use time::{CachedClock, Time};
+pub use view::GeneratorView;
 
-use crate::dev::Masters;
-use crate::engine::{Engine, Published, RESUME_WAIT, broken};
+use crate::engine::{Engine, RESUME_WAIT, broken};
 use crate::holder::Leases;
-use crate::plugin::{Plugins, Refusals, Shares};
 use crate::refusal::Refusal;
-use crate::serial_file::{Opened, StartKind};
-use crate::timebase::Timebase;
-use arc_swap::{ArcSwap, ArcSwapOption};
+use crate::serial::caller_per_hour;
+use crate::serial_file::Opened;
 use common::clock::Clock;
 use common::encoding::Secrets;
-use common::kind::Kind;
 use common::layout::RandomBits;
-use common::lease::Generation;
-use common::namespace::{GeneratorName, Namespace};
-use common::parameters::SessionId;
+use common::namespace::{At, GeneratorName, Namespace, Preview};
+use common::parameters::{ClusterId, ClusterParameters};
 use common::strategy::Strategies;
-use common::time::{BootMs, Now, WallMs};
-use common::token::{TokenKey, TokenType};
-use registry::{Axes, Registry};
-use state::State;
-use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Duration;
-use tokio::sync::{Notify, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
-use tokio_util::sync::CancellationToken;
+use common::token::TokenType;
+use driver::{PATIENCE, Turn};
+use state::{Hands, State};
+use std::sync::Arc;
 use writer::Writer;
-
-/// Requests that wait for the slow path at once; one more is refused.
-const QUEUE_MAX: usize = 1_024;
-/// The time that a request waits for its turn, and then for the disk.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Everything that mints.
 pub struct Minter {
-    clock: Clock,
-    /// Calendar minus machine time, in milliseconds.
-    offset: AtomicI64,
-    time: Mutex<Timebase>,
-    /// The number of times that the clock has jumped since the start.
-    jumps: AtomicU64,
-    published: ArcSwap<Published>,
-    generators: Registry,
-    /// The table of what names stand for.
-    pub(crate) names: Names,
-    /// Told when a further sequence becomes known.
-    keyed_learned: Notify,
-    /// The windows of all axes of ticks.
-    axes: Axes,
-    state: Mutex<State>,
-    /// Whoever has it is the one in the slow path; those who wait for it wait without a thread.
-    turn: Arc<tokio::sync::Mutex<()>>,
-    queue: Arc<Semaphore>,
-    why: ArcSwapOption<String>,
-    stranger_heard: tokio::sync::Notify,
-    /// Masters of our list whose whitelist does not have our address.
-    refusing: Mutex<BTreeSet<String>>,
-    demand: demand::Demand,
-    refills: segments::RefillQueue,
-    /// What `ff1` writes by.
-    secrets: OnceLock<Secrets>,
-    /// What makes the texts of names whose encoding is a strategy.
-    strategies: OnceLock<Strategies>,
-    file_works: AtomicBool,
-    /// True if what was minted before lies ahead of the clock, as the operator was told.
-    ahead: AtomicBool,
-    /// The reason why bounds of sections cannot be written down.
-    bounds_unwritten: ArcSwapOption<String>,
-    counters: Counters,
-    /// The last IDs of hours and days that callers took.
-    shares: Mutex<Shares<usize>>,
-    session: SessionId,
-    start: StartKind,
-    /// The leases that the session had when it was resumed.
-    kept: Vec<(TokenKey, Generation)>,
-    /// Told when the leases have changed.
-    leases_changed: Notify,
-    background: background::Background,
-    gone: CancellationToken,
-    gone_why: OnceLock<String>,
-    /// Set once: before the first name that has plugins is learned.
-    plugins: OnceLock<Plugins>,
-    /// Those of a process that needs no others.
-    own_masters: OnceLock<Masters>,
-    refusals: Refusals,
+    time: Time,
+    session: Session,
+    driver: Driver,
+    disk: Disk,
+    grants: Grants,
+    masters: KnownMasters,
+    names: Names,
+    extras: Extras,
+    segments: Segments,
+    calls: Calls,
 }
-
-type Turn = (OwnedMutexGuard<()>, Option<OwnedSemaphorePermit>);
 
 impl Minter {
     /// Minting from an opened serial file with these namespaces, under `leases` until told otherwise.
@@ -133,153 +104,96 @@ impl Minter {
     /// A text for the operator, if a block of the file belongs to another definition of its name.
     pub fn new(opened: Opened, namespaces: Vec<Namespace>, leases: Leases, clock: Clock) -> Result<Arc<Self>, String> {
         let Opened { file, contents, holdings, start, renew_first } = opened;
-        let session = contents.header.session;
+        let session = Session::new(contents.header.session, start);
         let kept = holdings.leases.iter().map(|grant| (grant.key, grant.g)).collect();
         let resumed_until = (!renew_first).then(|| clock.link_now().boot + RESUME_WAIT);
         let engine = Engine::new(contents, holdings, leases, resumed_until);
         let mut engine = engine.with_random_bits(RandomBits::new(rand::random()));
-        let (generators, names, axes) = (Registry::new(), Names::new(), Axes::new(engine.contents().header.time_mark));
+        let names = Names::new(engine.contents().header.time_mark);
         for namespace in namespaces {
             if !namespace.plugins().is_empty() {
                 return Err(format!("'{}' has plugins: it is defined after the start", namespace.name()));
             }
             let writer = Writer::of(&namespace, Secrets::NONE, Strategies::NONE);
             let known = Arc::new(namespace.clone());
-            let at = generators.add(&mut engine, &axes, namespace, None, writer)?;
+            let at = names.generators().add(&mut engine, namespace, None, writer)?;
             names.serve(known, NumberSource::Generator(at));
         }
-        let time = Timebase::start(clock.now());
-        let published = engine.published().clone();
-        let state = State { engine, file };
+        let grants = Grants::new(engine.published().clone(), kept);
         Ok(Arc::new(Self {
-            clock,
-            offset: AtomicI64::new(time.offset()),
-            time: Mutex::new(time),
-            jumps: AtomicU64::new(0),
-            published: ArcSwap::from_pointee(published),
-            generators,
-            names,
-            keyed_learned: Notify::new(),
-            axes,
-            state: Mutex::new(state),
-            turn: Arc::default(),
-            queue: Arc::new(Semaphore::new(QUEUE_MAX)),
-            why: ArcSwapOption::empty(),
-            stranger_heard: tokio::sync::Notify::new(),
-            refusing: Mutex::default(),
-            demand: demand::Demand::default(),
-            refills: segments::RefillQueue::default(),
-            secrets: OnceLock::new(),
-            strategies: OnceLock::new(),
-            file_works: AtomicBool::new(true),
-            ahead: AtomicBool::new(false),
-            bounds_unwritten: ArcSwapOption::empty(),
-            counters: Counters::default(),
-            shares: Mutex::default(),
+            time: Time::new(clock),
             session,
-            start,
-            kept,
-            leases_changed: Notify::new(),
-            background: background::Background::default(),
-            gone: CancellationToken::new(),
-            gone_why: OnceLock::new(),
-            plugins: OnceLock::new(),
-            own_masters: OnceLock::new(),
-            refusals: Refusals::default(),
+            driver: Driver::new(State { engine, file }),
+            disk: Disk::default(),
+            grants,
+            masters: KnownMasters::default(),
+            names,
+            extras: Extras::default(),
+            segments: Segments::default(),
+            calls: Calls::default(),
         }))
     }
 
-    /// Writes names whose encoding needs a secret by these. Said once, before names are learned.
-    pub fn keep_secrets(&self, secrets: Secrets) {
-        // The first ones stay.
-        let _ = self.secrets.set(secrets);
+    /// The time that minting goes by.
+    #[inline]
+    pub fn time(&self) -> &Time {
+        &self.time
     }
 
-    /// What it was told to write by.
-    pub fn secrets(&self) -> &Secrets {
-        self.secrets.get().unwrap_or(Secrets::NONE)
+    /// As whom this process mints.
+    pub fn session(&self) -> &Session {
+        &self.session
     }
 
-    /// Writes names whose encoding is a strategy by these. Said once, before names are learned.
-    pub fn keep_strategies(&self, strategies: Strategies) {
-        // The first ones stay.
-        let _ = self.strategies.set(strategies);
+    /// The slow path, and the end of minting.
+    pub fn driver(&self) -> &Driver {
+        &self.driver
     }
 
-    /// What it was told to write by.
-    pub fn strategies(&self) -> &Strategies {
-        self.strategies.get().unwrap_or(Strategies::NONE)
+    /// How writing fares.
+    pub fn disk(&self) -> &Disk {
+        &self.disk
     }
 
-    /// Asks these, and no others. Said once, before anybody is asked.
-    pub(crate) fn keep_masters(&self, masters: Masters) {
-        let _ = self.own_masters.set(masters);
+    /// The leases and the cluster.
+    pub fn grants(&self) -> &Grants {
+        &self.grants
     }
 
-    /// The masters that this process is itself, if it is.
-    pub(crate) fn own_masters(&self) -> Option<&Masters> {
-        self.own_masters.get()
+    /// What is known of the masters themselves.
+    pub fn masters(&self) -> &KnownMasters {
+        &self.masters
     }
 
-    /// Tells whether the IDs of that name can be written here.
-    ///
-    /// # Errors
-    /// [`Refusal::CannotWrite`].
-    pub fn can_write(&self, namespace: &Namespace) -> Result<(), Refusal> {
-        namespace.written_by(self.secrets(), self.strategies()).map(drop).map_err(Refusal::CannotWrite)
+    /// What names stand for.
+    #[inline]
+    pub fn names(&self) -> &Names {
+        &self.names
     }
 
-    /// The generator of that kind and name; of a kind without names the one that there is.
-    ///
-    /// # Errors
-    /// [`Refusal::UnknownGenerator`], also for what could not be a name; [`Refusal::GeneratorConflict`],
-    /// [`Refusal::GeneratorRetired`].
-    pub fn generator(&self, kind: Kind, name: &str) -> Result<&Arc<Generator>, Refusal> {
-        let name = if kind.spec().definition.is_some() { name } else { GeneratorName::DEFAULT };
-        let found = match self.names.look(name, |known| known.source()).transpose()? {
-            Some(Some(NumberSource::Generator(slot))) => self.generators.at(slot).filter(|it| it.kind() == kind),
-            Some(Some(NumberSource::Keys) | None) => None,
-            None => self.generators.default(kind).filter(|_| name == GeneratorName::DEFAULT),
-        };
-        found.ok_or_else(|| Refusal::unknown(kind, name))
+    /// What definitions may refer to.
+    pub fn extras(&self) -> &Extras {
+        &self.extras
     }
 
-    /// The kind of the generator that has this name. `None` if there is none here.
-    pub fn kind_of(&self, name: &str) -> Option<Kind> {
-        let is_known = |known: &Arc<Entry>| matches!(known.local, LocalState::Served(_) | LocalState::Ended(..));
-        let known = self.names.look(name, |known| is_known(known).then(|| known.namespace.kind()));
-        known.unwrap_or_else(|| (name == GeneratorName::DEFAULT).then(Kind::default))
+    /// Segments of plain numbers.
+    pub fn segments(&self) -> &Segments {
+        &self.segments
+    }
+
+    /// Calls that get no IDs.
+    pub fn calls(&self) -> &Calls {
+        &self.calls
     }
 
     /// Waits for the slow path among other requests; before that, if IDs are wanted, for a lease that has to be asked for
     /// first, and for the renewal that a resumed session begins with.
     async fn queue_up(&self, wanted: Option<TokenType>) -> Result<Turn, Refusal> {
-        let place = Arc::clone(&self.queue).try_acquire_owned();
-        let place = place.map_err(|_| Refusal::Overloaded("too many requests wait for the serial file"))?;
+        let place = self.driver.place()?;
         if let Some(token_type) = wanted {
-            self.leased(token_type).await;
-            self.resumed(token_type).await;
+            self.grants.settle(token_type, &self.time).await;
         }
-        let turn = tokio::time::timeout(PATIENCE, Arc::clone(&self.turn).lock_owned()).await;
-        Ok((turn.map_err(|_| slow_disk())?, Some(place)))
-    }
-
-    /// Runs `work` on a thread that may block. Whoever waits for it gives up after a while; the work itself goes on.
-    async fn on_a_thread<T: Send + 'static>(
-        self: &Arc<Self>,
-        turn: Turn,
-        work: impl FnOnce(&Self) -> T + Send + 'static,
-    ) -> Result<T, Refusal> {
-        let minter = Arc::clone(self);
-        let work = tokio::task::spawn_blocking(move || {
-            let _until_done = turn;
-            work(&minter)
-        });
-        match tokio::time::timeout(PATIENCE, work).await {
-            Ok(Ok(done)) => Ok(done),
-            Ok(Err(_)) => Err(broken()),
-            Err(_) => Err(slow_disk()),
-        }
+        self.driver.turn(place).await
     }
 
     /// Runs `work` on a thread that may block, before any request that is not queued yet.
@@ -287,70 +201,196 @@ impl Minter {
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> Result<T, Refusal> {
-        let turn = Arc::clone(&self.turn).lock_owned().await;
-        self.on_a_thread((turn, None), work).await
+        let (turn, minter) = (self.driver.own_turn().await, Arc::clone(self));
+        Driver::on_a_thread(turn, move || work(&minter)).await
     }
 
-    /// What time it is: the machine's own time with the masters' correction.
-    #[inline]
-    pub fn wall(&self) -> WallMs {
-        WallMs(self.clock.boot().0.saturating_add(self.offset.load(Ordering::Relaxed)))
+    /// Lets the engine decide something.
+    fn decide<T>(
+        &self,
+        question: impl FnOnce(&mut Engine, &mut Hands<'_>) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        let mut state = self.driver.lock()?;
+        let (engine, mut hands) = state.parts(self);
+        question(engine, &mut hands)
     }
 
-    /// Calendar and machine time, as fast as the clock runs.
-    pub fn now(&self) -> Now {
-        let boot = self.clock.boot();
-        Now { wall: WallMs(boot.0.saturating_add(self.offset.load(Ordering::Relaxed))), boot }
+    /// Joins a cluster: durable, and for the life of the session.
+    ///
+    /// # Errors
+    /// If it cannot be written, or the session belongs to another cluster already.
+    pub fn join(&self, cluster: ClusterId, parameters: ClusterParameters) -> Result<(), Refusal> {
+        self.decide(|engine, hands| engine.join(hands, cluster, parameters))
     }
 
-    /// Machine time as it is, even by a test clock.
-    fn real_boot(&self) -> BootMs {
-        self.clock.link_now().boot
+    /// Makes durable that renewals up to this number may have been sent.
+    ///
+    /// # Errors
+    /// If it cannot be written; then the renewal must not be sent.
+    pub fn promise_rseq(&self, rseq: u64) -> Result<(), Refusal> {
+        self.decide(|engine, hands| engine.promise_rseq(hands, rseq))
     }
 
-    /// The number of times faster than real time the clock runs.
-    fn scale(&self) -> u32 {
-        self.clock.test_clock().map_or(1, |test| test.scale)
+    /// Takes over the holder's leases. What is lost is not used from this moment on, whatever else happens; what is
+    /// gained is used once it is durable. `jumps` is how many jumps of the clock the holder has heard of.
+    ///
+    /// # Errors
+    /// If it cannot be written; then what was gained is not used.
+    pub fn set_leases(&self, leases: Leases, jumps: u64) -> Result<(), Refusal> {
+        self.decide(|engine, hands| {
+            let jumped = self.time.jumps() != jumps;
+            engine.set_leases(hands, leases, jumped)
+        })?;
+        self.tell_if_ahead();
+        Ok(())
     }
 
-    /// The clock that everything goes by.
-    pub fn clock(&self) -> Clock {
-        self.clock
+    /// Suspends every lease after a jump.
+    ///
+    /// # Errors
+    /// If minting has ended.
+    pub(crate) fn suspend(&self) -> Result<(), Refusal> {
+        self.decide(|engine, hands| {
+            engine.suspend(hands);
+            Ok(())
+        })
     }
 
-    /// The unbroken line of the serial file.
-    pub fn session(&self) -> SessionId {
-        self.session
+    /// Lets every window pass the gates again, after the time changed.
+    ///
+    /// # Errors
+    /// If minting has ended.
+    pub(crate) fn regate(&self) -> Result<(), Refusal> {
+        self.decide(|engine, hands| {
+            let skew = self.time.skew();
+            engine.regate(hands, skew);
+            Ok(())
+        })?;
+        self.tell_if_ahead();
+        Ok(())
     }
 
-    /// Tells whether this start continued it.
-    pub fn start(&self) -> &StartKind {
-        &self.start
+    /// Ends minting and writes back what was reserved and not used, so that a clean stop leaves no gap.
+    ///
+    /// # Errors
+    /// If it cannot be written; then the next start begins at the durable marks, and the serials below are a gap.
+    pub fn end(&self) -> Result<(), Refusal> {
+        self.decide(|engine, hands| engine.end(hands))
     }
 
-    /// Tells whether minting has ended for good.
-    pub fn is_gone(&self) -> bool {
-        self.gone.is_cancelled()
+    /// A master of our list belongs to another cluster, which may grant our tokens to others. Nothing is minted from now
+    /// on, and the leases are given up durably, so that a restart does not mint with them either: our own masters give
+    /// them again once that address leads to one of them.
+    ///
+    /// # Errors
+    /// If minting has ended, or the leases could not be given up; nothing is minted then either. Say it again.
+    pub(crate) fn hear_stranger(&self, address: &str, there: ClusterId) -> Result<(), Refusal> {
+        let known = self.grants.stranger(address) == Some(there);
+        let given_up = self.decide(|engine, hands| engine.hear_stranger(hands, address, there));
+        if !known {
+            if let Some(wrong) = self.grants.wrong_cluster() {
+                tracing::error!(%wrong, "minting stops");
+            }
+            self.masters.tell_of_stranger();
+        }
+        given_up
     }
 
-    /// Resolves when minting has ended for good, because someone else has the serial file.
-    pub async fn gone(&self) -> String {
-        self.gone.cancelled().await;
-        self.gone_why.get().cloned().unwrap_or_default()
+    /// The master at that address is one of ours.
+    ///
+    /// # Errors
+    /// If minting has ended.
+    pub(crate) fn hear_own(&self, address: &str) -> Result<(), Refusal> {
+        self.decide(|engine, hands| {
+            engine.hear_own(hands, address);
+            Ok(())
+        })?;
+        tracing::info!(%address, "this address leads to a master of our cluster again");
+        Ok(())
     }
 
-    /// What the masters said last when they did not do as asked; it completes what callers are told.
-    pub fn explain(&self, why: Option<String>) {
-        self.why.store(why.map(Arc::new));
+    /// What an operator of the masters has to know at once: code and sentence.
+    pub(crate) fn alarm(&self) -> Option<String> {
+        let refusal = self.contradiction(|_| true)?;
+        Some(format!("{}: {refusal}", refusal.code()))
     }
 
-    fn why(&self) -> String {
-        self.why.load().as_deref().cloned().unwrap_or_else(|| "the masters have not granted one yet".to_owned())
+    /// Gives what the masters contradict: the cluster, or one `of` our names.
+    fn contradiction(&self, of: impl Fn(&Entry) -> bool) -> Option<Refusal> {
+        let conflict = || Some(Refusal::GeneratorConflict { name: self.names.contradicted(of)? });
+        self.grants.wrong_cluster().or_else(conflict)
+    }
+
+    /// Tells whether numbers of sections that masters list for this process can be given at all.
+    ///
+    /// # Errors
+    /// Why not. Its sections belong to somebody who can.
+    pub(crate) fn may_give_sections(&self) -> Result<(), Refusal> {
+        self.may_give(|name| name.place() == Some(NumberSource::Keys))
+    }
+
+    /// Tells whether anything of these names can be given, as far as that depends on more than a lease.
+    fn may_give(&self, of: impl Fn(&Entry) -> bool) -> Result<(), Refusal> {
+        self.contradiction(of).or_else(|| self.disk.bounds_unwritten()).map_or(Ok(()), Err)
+    }
+
+    /// Tells whether IDs of every wanted type can be minted now, by every name that this agent serves.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn ready(&self) -> Result<(), Refusal> {
+        self.driver.gone().or_else(|| self.disk.failed()).map_or(Ok(()), Err)?;
+        self.may_give(|_| true)?;
+        let wanted = self.grants.ready(&self.time)?;
+        self.names.generators().ready(&wanted, &self.grants, &self.time)
+    }
+
+    /// Tells the operator once if what was minted before lies ahead of the clock.
+    fn tell_if_ahead(&self) {
+        let ahead = self.ready().err().filter(|refusal| matches!(refusal, Refusal::ClockBehind { .. }));
+        if self.time.note_ahead(ahead.is_some()) {
+            return;
+        }
+        if let Some(refusal) = ahead {
+            tracing::error!(%refusal, "this agent is not ready: the times of its last IDs lie ahead of the clock");
+        }
+    }
+
+    /// All generators. Waits for the disk if it is being written.
+    ///
+    /// # Errors
+    /// If minting has ended or the disk does not answer.
+    pub async fn view(self: &Arc<Self>) -> Result<Vec<GeneratorView>, Refusal> {
+        let (turn, minter) = (self.queue_up(None).await?, Arc::clone(self));
+        let view = move || minter.names.view(&minter.driver.lock()?.engine, minter.time.wall());
+        Driver::on_a_thread(turn, view).await?
+    }
+
+    /// The result of a definition that was made here or tried, where sections of these sets are served; with a warning to whoever
+    /// registers that name here, if nobody, or not everybody, may get IDs by it.
+    pub(crate) fn preview(&self, sets: Option<&[GeneratorName]>, namespace: Namespace, is_new: bool) -> Preview {
+        // As it is served, which may be as it was registered long ago.
+        let namespace = self.names.definition(namespace.kind(), namespace.name()).unwrap_or(namespace);
+        let Self { time, grants, extras, .. } = self;
+        let (secrets, strategies) = (extras.secrets(), extras.strategies());
+        let at = At { now: time.wall(), offset: grants.utc_offset(), secrets, strategies };
+        let width = namespace.sequences().map(|definition| definition.width());
+        let no_tokens = namespace.token_type().and_then(|token_type| grants.never_leases(token_type));
+        let warning = no_tokens.or_else(|| other_set(sets, &namespace)).or_else(|| namespace.used_up_in_a_day());
+        let key_per_hour_by_caller = width.and_then(caller_per_hour);
+        Preview { is_new, warning, key_per_hour_by_caller, ..namespace.preview(&at) }
     }
 }
 
-fn slow_disk() -> Refusal {
-    Refusal::SerialFileIo(format!("the disk has not answered for {} s", PATIENCE.as_secs()))
+/// The reason why this agent gives no numbers of a sequence itself, if it does not. A misspelt set is served by nobody.
+fn other_set(sets: Option<&[GeneratorName]>, namespace: &Namespace) -> Option<String> {
+    let set = namespace.sequences()?.set();
+    let sets = sets.filter(|sets| !sets.contains(set))?;
+    let served = sets.iter().map(GeneratorName::as_str).collect::<Vec<_>>().join(", ");
+    Some(format!(
+        "this agent serves no sections of the set '{set}' (it serves: {served}): numbers come from agents that were started with it \
+         among their --sets, and while there is none, from nobody"
+    ))
 }
 
 #[cfg(test)]

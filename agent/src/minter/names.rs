@@ -1,13 +1,19 @@
 //! The meaning of names, as the masters say it, and how this agent stands to each: one entry a name, read without a lock. `default`, which is
 //! there for several kinds and which nobody registers, is none of them.
 
+use super::Generator;
+use super::registry::Registry;
+use crate::engine::broken;
 use crate::refusal::Refusal;
 use arc_swap::ArcSwap;
+use common::kind::Kind;
 use common::namespace::{GeneratorName, Namespace};
 use common::rpc::lease::{NameProof, NameState, Registered};
 use common::setting::NAMESPACES_MAX;
+use common::time::WallMs;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::Notify;
 
 /// Names at most, of which those that were never served here and are retired take no more than half: any of those may be asked about.
 const NAMES_MAX: usize = 4 * NAMESPACES_MAX;
@@ -161,7 +167,7 @@ impl Entry {
 type Part = Vec<Arc<Entry>>;
 
 /// The names that this agent has heard of.
-pub(crate) struct Names {
+pub struct Names {
     /// In their order, spread over [`PARTS`].
     parts: Box<[ArcSwap<Part>]>,
     /// Held by whoever changes something.
@@ -171,10 +177,15 @@ pub(crate) struct Names {
     changes: AtomicU64,
     /// Those of what is kept.
     kept_changes: AtomicU64,
+    /// The generators of those that are served, and of `default`.
+    generators: Registry,
+    /// Told when a further sequence becomes known.
+    keyed: Notify,
 }
 
 impl Names {
-    pub(super) fn new() -> Self {
+    /// None yet; the time mark that the former run left.
+    pub(super) fn new(mark: WallMs) -> Self {
         Self {
             parts: (0..PARTS).map(|_| ArcSwap::default()).collect(),
             changing: Mutex::default(),
@@ -182,7 +193,58 @@ impl Names {
             contradicted: AtomicUsize::new(0),
             changes: AtomicU64::new(0),
             kept_changes: AtomicU64::new(0),
+            generators: Registry::new(mark),
+            keyed: Notify::new(),
         }
+    }
+
+    pub(super) fn generators(&self) -> &Registry {
+        &self.generators
+    }
+
+    /// The generator of that kind and name; of a kind without names the one that there is.
+    ///
+    /// # Errors
+    /// [`Refusal::UnknownGenerator`], also for what could not be a name; [`Refusal::GeneratorConflict`],
+    /// [`Refusal::GeneratorRetired`].
+    pub fn generator(&self, kind: Kind, name: &str) -> Result<&Arc<Generator>, Refusal> {
+        let name = if kind.spec().definition.is_some() { name } else { GeneratorName::DEFAULT };
+        let found = match self.look(name, |known| known.source()).transpose()? {
+            Some(Some(NumberSource::Generator(slot))) => self.generators.at(slot).filter(|it| it.kind() == kind),
+            Some(Some(NumberSource::Keys) | None) => None,
+            None => self.generators.default(kind).filter(|_| name == GeneratorName::DEFAULT),
+        };
+        found.ok_or_else(|| Refusal::unknown(kind, name))
+    }
+
+    /// The sequence of that name.
+    ///
+    /// # Errors
+    /// [`Refusal::UnknownGenerator`], [`Refusal::GeneratorConflict`], [`Refusal::GeneratorRetired`].
+    pub fn keyed(&self, name: &str) -> Result<Arc<Namespace>, Refusal> {
+        let of = |known: &Arc<Entry>| match known.source()? {
+            Some(NumberSource::Keys) => Ok(Some(Arc::clone(&known.namespace))),
+            Some(NumberSource::Generator(_)) | None => Ok(None),
+        };
+        let found = self.look(name, of).transpose()?.flatten();
+        found.ok_or_else(|| Refusal::unknown(Kind::Sequence, name))
+    }
+
+    /// Resolves when a further sequence becomes known.
+    pub(crate) async fn keyed_learned(&self) {
+        self.keyed.notified().await;
+    }
+
+    /// The kind of the generator that has this name. `None` if there is none here.
+    pub fn kind_of(&self, name: &str) -> Option<Kind> {
+        let is_known = |known: &Arc<Entry>| matches!(known.local, LocalState::Served(_) | LocalState::Ended(..));
+        let known = self.look(name, |known| is_known(known).then(|| known.namespace.kind()));
+        known.unwrap_or_else(|| (name == GeneratorName::DEFAULT).then(Kind::default))
+    }
+
+    /// The reason why nothing is minted by that name any more.
+    pub(super) fn why_ended(&self, generator: &Generator) -> Refusal {
+        self.look(generator.namespace().name().as_str(), |known| known.refusal()).flatten().unwrap_or_else(broken)
     }
 
     #[inline]
@@ -258,6 +320,18 @@ impl Names {
     /// Notes the mark by which a retired name is shown to masters that have forgotten that; `None`: it is not.
     pub(crate) fn show(&self, name: &GeneratorName, proof: Option<NameProof>) {
         self.change(name, |known| known.map(|known| Entry { proof, ..known.clone() }));
+    }
+
+    /// Notes how a name stands from now on; what is wrong with it is said once, and not each time that masters say the name again.
+    pub(super) fn note(&self, entry: Entry) {
+        let (name, why, place) = (entry.name().clone(), entry.refusal(), entry.place().filter(|_| entry.is_served()));
+        let is_news = self.change(&name, |_| Some(entry));
+        if let Some(why) = why.filter(|why| is_news && !matches!(why, Refusal::GeneratorRetired { .. })) {
+            tracing::error!(%name, %why, "this generator is not served");
+        }
+        if place == Some(NumberSource::Keys) {
+            self.keyed.notify_waiters();
+        }
     }
 
     /// Notes a name that is served before masters say anything.
@@ -358,7 +432,7 @@ mod tests {
 
     #[test]
     fn names_are_found_listed_in_order_counted_and_taken_away() {
-        let names = Names::new();
+        let names = Names::new(WallMs(0));
         let of = |n: usize| word(&format!("n{n:04}"), r#"{"kind":"uniq64"}"#, NameState::Unused, 1);
         names.hear_unused([], (0..1_000).rev().map(of).collect());
         let all = |names: &Names| names.all(|known| Some(known.name().to_string()));
@@ -396,7 +470,7 @@ mod tests {
 
     #[test]
     fn retired_names_that_were_never_served_take_no_more_than_half_of_the_room() {
-        let names = Names::new();
+        let names = Names::new(WallMs(0));
         names.len.store(NAMES_MAX / 2, Ordering::Relaxed);
         let of = |state| word("a", r#"{"kind":"uniq64"}"#, state, 1);
         assert_eq!(names.step(&of(NameState::Retired)), Step::Nothing);

@@ -3,15 +3,16 @@ use super::*;
 use crate::serial_file::forget_clock;
 use common::kind::{Kind, UNIQ64, UNIQ64_SERIALS_PER_HOUR};
 use common::namespace::Definition;
+use common::parameters::SessionId;
 use common::rpc::mint::MintCode;
-use common::time::{DAY_MS, HOUR_MS, SpanMs};
+use common::time::{DAY_MS, HOUR_MS, SpanMs, WallMs};
 
 fn noon(minter: &Minter) -> WallMs {
-    WallMs(minter.wall().0 / DAY_MS * DAY_MS + DAY_MS + 12 * HOUR_MS)
+    WallMs(minter.time().wall().0 / DAY_MS * DAY_MS + DAY_MS + 12 * HOUR_MS)
 }
 
 fn uniq64(minter: &Minter) -> &Arc<Generator> {
-    minter.generator(Kind::Uniq64, "default").unwrap()
+    minter.names().generator(Kind::Uniq64, "default").unwrap()
 }
 
 fn layout() -> Namespace {
@@ -51,8 +52,8 @@ async fn who_minted_while_the_clock_was_ahead_is_not_ready_and_says_what_to_do()
         minter.define(layout()).unwrap();
         minter.mint(uniq64(&minter), 1).await.unwrap();
         match of_layout {
-            true => minter.mint(minter.generator(Kind::Layout, "flake").unwrap(), 1).await.unwrap(),
-            false => minter.mint(minter.generator(Kind::Uniq96, "default").unwrap(), 1).await.unwrap(),
+            true => minter.mint(minter.names().generator(Kind::Layout, "flake").unwrap(), 1).await.unwrap(),
+            false => minter.mint(minter.names().generator(Kind::Uniq96, "default").unwrap(), 1).await.unwrap(),
         };
         assert_eq!(minter.ready(), Ok(()));
         // In one process, whose windows are open still, and in the next one.
@@ -67,24 +68,24 @@ async fn who_minted_while_the_clock_was_ahead_is_not_ready_and_says_what_to_do()
         set_wall(&minter, noon);
         minter.mint(uniq64(&minter), 1).await.unwrap();
         assert_eq!(
-            minter.mint(minter.generator(Kind::Uniq96, "default").unwrap(), 1).await.unwrap_err().code(),
+            minter.mint(minter.names().generator(Kind::Uniq96, "default").unwrap(), 1).await.unwrap_err().code(),
             MintCode::ClockBehind
         );
         assert_eq!(minter.ready().unwrap_err().code(), MintCode::ClockBehind, "{of_layout}");
-        let session = minter.session();
+        let session = minter.session().id();
         drop(minter);
 
         forget_clock(&kit.path(), noon, SessionId(77)).unwrap();
         let minter = kit.start();
         assert_eq!(
-            (minter.session(), minter.former()),
+            (minter.session().id(), minter.driver().former()),
             (SessionId(77), Vec::new()),
             "the masters have granted it a token"
         );
         assert_ne!(session, SessionId(77));
         set_wall(&minter, noon);
         assert_eq!(minter.ready(), Ok(()));
-        minter.mint(minter.generator(Kind::Uniq96, "default").unwrap(), 1).await.unwrap();
+        minter.mint(minter.names().generator(Kind::Uniq96, "default").unwrap(), 1).await.unwrap();
         let id = minter
             .mint(uniq64(&minter), 1)
             .await
@@ -101,12 +102,12 @@ async fn who_minted_while_the_clock_was_ahead_is_not_ready_and_says_what_to_do()
 async fn nothing_is_forgotten_where_no_time_is_ahead() {
     let kit = Kit::new();
     let minter = kit.start();
-    minter.mint(minter.generator(Kind::Uniq96, "default").unwrap(), 1).await.unwrap();
-    let (session, wall) = (minter.session(), minter.wall());
+    minter.mint(minter.names().generator(Kind::Uniq96, "default").unwrap(), 1).await.unwrap();
+    let (session, wall) = (minter.session().id(), minter.time().wall());
     drop(minter);
     let refused = forget_clock(&kit.path(), wall, SessionId(77)).unwrap_err().to_string();
     assert!(refused.contains("nothing to forget"), "{refused}");
-    assert_eq!(kit.start().session(), session);
+    assert_eq!(kit.start().session().id(), session);
 }
 
 #[tokio::test]

@@ -1,17 +1,21 @@
 //! The generators of this agent: they are found without a lock, further ones are added, none is ever taken away.
 
-use super::Generator;
 use super::series::{SerialSeries, Series};
 use super::writer::Writer;
-use crate::engine::Engine;
+use super::{Generator, Grants, Time};
+use crate::engine::{Engine, TICK_WAIT_MAX};
+use crate::gate::gate_ticks;
 use crate::plugin::Chain;
+use crate::refusal::Refusal;
 use crate::ticks::{Place, TickWindow};
 use crate::window::Ends;
 use arc_swap::{ArcSwap, Guard};
 use common::kind::Kind;
 use common::namespace::Namespace;
 use common::setting::NAMESPACES_MAX;
-use common::time::WallMs;
+use common::time::{SpanMs, WallMs};
+use common::token::TokenType;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -102,7 +106,7 @@ pub(super) struct Axes {
 }
 
 impl Axes {
-    pub(super) fn new(mark: WallMs) -> Self {
+    fn new(mark: WallMs) -> Self {
         Self { windows: Slots::new(GENERATORS_MAX), mark }
     }
 
@@ -111,14 +115,12 @@ impl Axes {
         let slot = self.windows.slot(at)?;
         Some(Arc::clone(slot.get_or_init(|| Arc::new(AxisWindow::new(self.mark)))))
     }
-
-    /// That axis' window, if there is one.
-    pub(super) fn known(&self, at: usize) -> Option<&AxisWindow> {
-        self.windows.get(at).map(Arc::as_ref)
-    }
 }
 
-pub(super) struct Registry {
+/// See the module.
+pub(crate) struct Registry {
+    /// The windows of all axes of ticks.
+    axes: Axes,
     /// Generators by the engine's series.
     own: Slots<Generator>,
     /// Those whose series is another's.
@@ -127,8 +129,14 @@ pub(super) struct Registry {
 }
 
 impl Registry {
-    pub(super) fn new() -> Self {
-        Self { own: Slots::new(GENERATORS_MAX), sharing: Slots::new(GENERATORS_MAX), sharers: AtomicUsize::new(0) }
+    pub(super) fn new(mark: WallMs) -> Self {
+        let slots = || Slots::new(GENERATORS_MAX);
+        Self { axes: Axes::new(mark), own: slots(), sharing: slots(), sharers: AtomicUsize::new(0) }
+    }
+
+    /// The window of that axis of ticks, if there is one.
+    pub(super) fn axis(&self, at: usize) -> Option<&AxisWindow> {
+        self.axes.windows.get(at).map(Arc::as_ref)
     }
 
     /// The generator in that slot: one of those that share a series behind all others.
@@ -173,13 +181,13 @@ impl Registry {
     pub(super) fn add(
         &self,
         engine: &mut Engine,
-        axes: &Axes,
         namespace: Namespace,
         chain: Option<Arc<Chain>>,
         writer: Writer,
     ) -> Result<usize, String> {
         let id = engine.add(&namespace)?;
-        let generator = Generator::new(namespace.clone(), Series::of(engine, axes, id, &namespace)?, chain, writer);
+        let generator =
+            Generator::new(namespace.clone(), Series::of(engine, &self.axes, id, &namespace)?, chain, writer);
         let slot = self.own.slot(id).filter(|_| id < GENERATORS_MAX);
         let added = slot.and_then(|slot| slot.set(generator).ok());
         added.map(|()| id).ok_or_else(|| "there are more generators than there may be".to_owned())
@@ -191,5 +199,43 @@ impl Registry {
         self.sharing.slot(at).filter(|_| at < GENERATORS_MAX)?.set(generator).ok()?;
         self.sharers.store(at + 1, Ordering::Relaxed);
         Some(GENERATORS_MAX + at)
+    }
+
+    /// Wakes those who wait for a segment of these series.
+    pub(super) fn tell_of(&self, series: BTreeSet<usize>) {
+        let fetching = series.into_iter().filter_map(|at| self.serials(at)?.fetching.as_ref());
+        fetching.for_each(|fetching| fetching.changed.notify_waiters());
+    }
+
+    /// Tells whether the clock has come near enough to the time that the next ID of each name would carry, by tokens of the types that
+    /// are `wanted`, and whether names that always exist have IDs left.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(super) fn ready(&self, wanted: &BTreeSet<TokenType>, grants: &Grants, time: &Time) -> Result<(), Refusal> {
+        let wall = time.wall();
+        for generator in self.iter().filter(|generator| !generator.has_ended()) {
+            let Some(token_type) = generator.namespace().token_type().filter(|kind| wanted.contains(kind)) else {
+                continue;
+            };
+            let (lease, offset) = grants.lease(token_type, time)?;
+            match &generator.series {
+                Series::Ticks(series) => {
+                    let ticks = series.definition.layout().ticks(offset);
+                    let waits = if ticks.spanning { TICK_WAIT_MAX.0.saturating_mul(time.scale().into()) } else { 0 };
+                    let ahead_max = SpanMs(series.reach().ahead_max.0.saturating_add(waits));
+                    gate_ticks(&ticks, &lease, series.window().reached(), wall, ahead_max).map(drop)?;
+                }
+                Series::Serials(series) => {
+                    series.layout.gate(offset, &lease, series.last_bucket(), wall).map(drop)?;
+                }
+            }
+        }
+        let defaults = self.iter().filter(|generator| generator.namespace().name().is_default());
+        defaults.filter_map(|generator| generator.series.serials()).try_for_each(|series| {
+            let retry = WallMs(series.exhausted_until.load(Ordering::Relaxed)) - wall;
+            let (unit, capacity) = (series.layout.unit().name(), series.layout.rules(false).capacity);
+            if retry > SpanMs(0) { Err(Refusal::SerialExhausted { unit, capacity, left: 0, retry }) } else { Ok(()) }
+        })
     }
 }

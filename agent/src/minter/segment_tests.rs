@@ -2,6 +2,7 @@
 
 use super::kit::{Kit, held, parameters};
 use super::*;
+use common::kind::Kind;
 use common::namespace::{Definition, SegmentSpec};
 use common::parameters::ClusterId;
 use std::time::Duration;
@@ -17,7 +18,7 @@ fn start(kit: &Kit) -> Arc<Minter> {
 }
 
 async fn give(minter: &Arc<Minter>, n: u32) {
-    let runs = minter.mint(minter.generator(Kind::Segment, "orders").unwrap(), n).await.unwrap();
+    let runs = minter.mint(minter.names().generator(Kind::Segment, "orders").unwrap(), n).await.unwrap();
     assert_eq!(runs.len(), n as usize);
 }
 

@@ -5,13 +5,12 @@
 
 use super::series::SerialSeries;
 use super::state::Hands;
-use super::{Minter, PATIENCE};
+use super::{Generator, PATIENCE};
 use crate::engine::{Engine, SegmentOutcome, broken};
 use crate::refusal::Refusal;
 use crate::segments::Ask;
 use arc_swap::ArcSwapOption;
 use common::namespace::GeneratorName;
-use common::segment::Shown;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,7 +26,7 @@ pub(super) const LOOK: Duration = Duration::from_millis(1);
 
 /// What is to be done for which series, and what masters are to be asked for.
 #[derive(Debug, Default)]
-pub(super) struct RefillQueue {
+pub struct Segments {
     /// The series for which something is to be done, each with the answer to its call, if there is one: a name has one call under way.
     due: Mutex<BTreeMap<usize, Option<(u64, SegmentOutcome)>>>,
     /// At most one for each series.
@@ -46,9 +45,24 @@ pub(super) struct RefillQueue {
 /// What masters are to be asked for.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
+    generator: Arc<Generator>,
     series: usize,
-    pub(crate) name: GeneratorName,
     pub(crate) ask: Ask,
+}
+
+impl Wanted {
+    pub(crate) fn name(&self) -> &GeneratorName {
+        self.generator.namespace().name()
+    }
+
+    /// Tells whether nobody mints by that name any more.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.generator.has_ended()
+    }
+
+    fn fetching(&self) -> Option<&Fetching> {
+        self.generator.series.serials()?.fetching.as_deref()
+    }
 }
 
 /// The state that a series of plain numbers has beside its window.
@@ -91,15 +105,15 @@ pub struct SegmentInUse {
 
 /// A call that waits, as long as it lives.
 pub(super) struct Waiting<'a> {
-    refills: &'a RefillQueue,
+    segments: &'a Segments,
     since: Instant,
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.refills.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.segments.waiting.fetch_sub(1, Ordering::Relaxed);
         let waited = u64::try_from(self.since.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.refills.waited_us.fetch_add(waited, Ordering::Relaxed);
+        self.segments.waited_us.fetch_add(waited, Ordering::Relaxed);
     }
 }
 
@@ -132,23 +146,21 @@ impl SerialSeries {
     pub(super) fn segments_fetched(&self) -> u64 {
         self.fetching.as_ref().map_or(0, |fetching| fetching.fetched.load(Ordering::Relaxed))
     }
+
+    /// The time that a call which needs a segment of it may still wait for one. Where others take what comes, it does not wait
+    /// longer than where nothing comes.
+    pub(super) fn segment_left(&self, call: &Waiting<'_>) -> Result<Duration, Refusal> {
+        let fetching = self.fetching.as_ref().ok_or_else(broken)?;
+        let own = SEGMENT_WAIT.checked_sub(call.since.elapsed()).ok_or_else(|| fetching.pending())?;
+        Ok(fetching.left()?.min(own))
+    }
 }
 
-impl Minter {
-    /// Fetches no second segment while the first one is used: for comparisons only. Said before names
-    /// are learned.
-    ///
-    /// # Errors
-    /// If minting has ended.
-    pub fn fetch_one_segment(&self) -> Result<(), Refusal> {
-        self.lock()?.engine.fetch_one_segment();
-        Ok(())
-    }
-
+impl Segments {
     /// How segments fared since the start.
-    pub fn segment_counters(&self) -> SegmentCounters {
+    pub fn counters(&self) -> SegmentCounters {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let RefillQueue { fetched, numbers, failed, waits, waited_us, .. } = &self.refills;
+        let Self { fetched, numbers, failed, waits, waited_us, .. } = self;
         SegmentCounters {
             fetched: of(fetched),
             numbers: of(numbers),
@@ -158,115 +170,66 @@ impl Minter {
         }
     }
 
-    /// The names of which a segment is in use, in the order in which they were learned.
-    pub fn segments_in_use(&self) -> impl Iterator<Item = SegmentInUse> {
-        self.generators.iter().filter(|generator| !generator.has_ended()).filter_map(|generator| {
-            let window = generator.series.serials().filter(|series| series.is_segment())?.window();
-            let used = window.taken().saturating_mul(100).checked_div(window.len())?;
-            let (name, marked_left) = (generator.namespace().name().clone(), window.left());
-            Some(SegmentInUse { name, used_hundredths: used.min(99), marked_left })
-        })
-    }
-
-    /// How far numbers were ever granted by a name, of those by which some were: what masters must know of, if they have
-    /// forgotten nothing. Empty once minting has ended.
-    pub(crate) fn segments_seen(&self) -> Vec<(GeneratorName, Shown)> {
-        let seen = self.lock().map_or_else(|_| Vec::new(), |state| state.engine.segments_seen());
-        let name = |series| Some(self.generators.at(series)?.namespace().name().clone());
-        seen.into_iter().filter_map(|(series, seen)| Some((name(series)?, seen))).collect()
-    }
-
     /// Notes what masters are to be asked for.
-    pub(super) fn want(&self, series: usize, ask: Ask) {
-        if let Some(generator) = self.generators.at(series) {
-            locked(&self.refills.wanted).push(Wanted { series, name: generator.namespace().name().clone(), ask });
-            self.refills.asked.notify_one();
-        }
+    pub(super) fn want(&self, generator: &Arc<Generator>, series: usize, ask: Ask) {
+        locked(&self.wanted).push(Wanted { generator: Arc::clone(generator), series, ask });
+        self.asked.notify_one();
     }
 
     /// Waits until masters are to be asked for something.
     pub(crate) async fn wanted(&self) -> Vec<Wanted> {
         loop {
-            let wanted = std::mem::take(&mut *locked(&self.refills.wanted));
+            let wanted = std::mem::take(&mut *locked(&self.wanted));
             if !wanted.is_empty() {
                 return wanted;
             }
-            self.refills.asked.notified().await;
+            self.asked.notified().await;
         }
     }
 
-    /// Takes the outcome of a call for a segment, or of one round of such calls.
-    pub(crate) fn heard(self: &Arc<Self>, wanted: &Wanted, answer: SegmentOutcome) {
-        let Wanted { series, ask, .. } = wanted;
-        if let (SegmentOutcome::Granted(grant), Some(series)) = (answer, self.generators.serials(*series)) {
-            self.refills.fetched.fetch_add(1, Ordering::Relaxed);
-            self.refills.numbers.fetch_add(grant.span.len(), Ordering::Relaxed);
-            if let Some(fetching) = &series.fetching {
-                fetching.fetched.fetch_add(1, Ordering::Relaxed);
-                *locked(&fetching.pending) = None;
-                fetching.why.store(None);
-            }
+    /// Notes the outcome of a call for a segment, or of one round of such calls, as something to be done.
+    pub(super) fn note(&self, wanted: &Wanted, answer: SegmentOutcome) {
+        if let (SegmentOutcome::Granted(grant), Some(fetching)) = (answer, wanted.fetching()) {
+            self.fetched.fetch_add(1, Ordering::Relaxed);
+            self.numbers.fetch_add(grant.span.len(), Ordering::Relaxed);
+            fetching.fetched.fetch_add(1, Ordering::Relaxed);
+            *locked(&fetching.pending) = None;
+            fetching.why.store(None);
         }
-        let mut due = locked(&self.refills.due);
-        let its = due.entry(*series).or_default();
-        *its = Some(later(*its, (ask.call, answer)));
-        drop(due);
-        self.tend_soon();
+        let mut due = locked(&self.due);
+        let its = due.entry(wanted.series).or_default();
+        *its = Some(later(*its, (wanted.ask.call, answer)));
     }
 
     /// No master granted one yet; why. It is asked for again.
     pub(crate) fn heard_nothing(&self, wanted: &Wanted, why: String) {
-        self.refills.failed.fetch_add(1, Ordering::Relaxed);
-        if let Some(fetching) = self.generators.serials(wanted.series).and_then(|it| it.fetching.as_ref()) {
+        self.failed.fetch_add(1, Ordering::Relaxed);
+        if let Some(fetching) = wanted.fetching() {
             fetching.why.store(Some(Arc::new(why)));
         }
-    }
-
-    /// Tells whether nobody mints by that name any more.
-    pub(crate) fn has_ended(&self, wanted: &Wanted) -> bool {
-        self.generators.at(wanted.series).is_none_or(|generator| generator.has_ended())
-    }
-
-    /// Raises the marks of this series soon, and lengthens its window.
-    pub(super) fn tend_to(self: &Arc<Self>, series: &SerialSeries) {
-        self.is_due(series);
-        self.tend_soon();
     }
 
     /// Whoever is next to do what is due raises the marks of this series, too, so that names that wait for their turn share a write.
     pub(super) fn is_due(&self, series: &SerialSeries) {
         if series.is_segment() {
-            locked(&self.refills.due).entry(series.id).or_default();
+            locked(&self.due).entry(series.id).or_default();
         }
     }
 
-    fn tend_soon(self: &Arc<Self>) {
-        if !self.refills.queued.swap(true, Ordering::AcqRel) {
-            let minter = Arc::clone(self);
-            self.in_background(move || minter.tend());
-        }
+    /// Tells whether nobody is about to do all that is due: the caller is from now on.
+    pub(super) fn begin(&self) -> bool {
+        !self.queued.swap(true, Ordering::AcqRel)
     }
 
-    /// Does all that is due, in the background.
-    fn tend(&self) {
-        let done = self.decide(|engine, hands| {
-            // First: what is noted from now on is done by somebody else.
-            self.refills.queued.store(false, Ordering::Release);
-            Ok(self.do_what_is_due(engine, hands))
-        });
-        match done {
-            Ok(series) => self.tell_of(series),
-            Err(refusal) => {
-                self.refills.queued.store(false, Ordering::Release);
-                tracing::debug!(%refusal, "segments are not tended any more");
-            }
-        }
+    /// What is noted from now on is done by somebody else.
+    pub(super) fn begun(&self) {
+        self.queued.store(false, Ordering::Release);
     }
 
     /// Does all that is due, in one write, and gives those series for which there was an answer. Only who waits for those is to be told:
     /// others would look again, find what they found, and be told of that.
     pub(super) fn do_what_is_due(&self, engine: &mut Engine, hands: &mut Hands<'_>) -> BTreeSet<usize> {
-        let due = std::mem::take(&mut *locked(&self.refills.due));
+        let due = std::mem::take(&mut *locked(&self.due));
         let mut answered = BTreeSet::new();
         for (at, (call, answer)) in due.iter().filter_map(|(at, answer)| Some((*at, (*answer)?))) {
             engine.answered(at, call, answer);
@@ -278,27 +241,13 @@ impl Minter {
         answered
     }
 
-    /// Wakes those who wait for a segment of these series.
-    pub(super) fn tell_of(&self, series: BTreeSet<usize>) {
-        let fetching = series.into_iter().filter_map(|at| self.generators.serials(at)?.fetching.as_ref());
-        fetching.for_each(|fetching| fetching.changed.notify_waiters());
-    }
-
     /// A call begins to wait for a segment.
     pub(super) fn waits(&self) -> Result<Waiting<'_>, Refusal> {
-        if self.refills.waiting.fetch_add(1, Ordering::Relaxed) >= WAITING_MAX {
-            self.refills.waiting.fetch_sub(1, Ordering::Relaxed);
+        if self.waiting.fetch_add(1, Ordering::Relaxed) >= WAITING_MAX {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
             return Err(Refusal::Overloaded("too many requests wait for segments"));
         }
-        self.refills.waits.fetch_add(1, Ordering::Relaxed);
-        Ok(Waiting { refills: &self.refills, since: Instant::now() })
-    }
-
-    /// The time that a call which needs a segment of that series may still wait for one. Where others take what comes, it does not wait
-    /// longer than where nothing comes.
-    pub(super) fn segment_left(&self, series: &SerialSeries, call: &Waiting<'_>) -> Result<Duration, Refusal> {
-        let fetching = series.fetching.as_ref().ok_or_else(broken)?;
-        let own = SEGMENT_WAIT.checked_sub(call.since.elapsed()).ok_or_else(|| fetching.pending())?;
-        Ok(fetching.left()?.min(own))
+        self.waits.fetch_add(1, Ordering::Relaxed);
+        Ok(Waiting { segments: self, since: Instant::now() })
     }
 }

@@ -4,9 +4,9 @@ use super::kit::{Kit, set_wall};
 use super::*;
 use crate::engine::RESERVED_PERCENT;
 use crate::plugin::Caller;
-use common::kind::UNIQ64_SERIALS_PER_HOUR;
+use common::kind::{Kind, UNIQ64_SERIALS_PER_HOUR};
 use common::rpc::mint::MintCode;
-use common::time::{HOUR_MS, SpanMs};
+use common::time::{HOUR_MS, SpanMs, WallMs};
 
 const RESERVE: u64 = UNIQ64_SERIALS_PER_HOUR / 100 * RESERVED_PERCENT as u64;
 
@@ -14,7 +14,7 @@ const RESERVE: u64 = UNIQ64_SERIALS_PER_HOUR / 100 * RESERVED_PERCENT as u64;
 fn left(kit: &Kit, left: u64) -> Arc<Minter> {
     let noon = {
         let minter = kit.start();
-        let wall = minter.wall().0;
+        let wall = minter.time().wall().0;
         WallMs(wall - wall.rem_euclid(HOUR_MS) + HOUR_MS + HOUR_MS / 4)
     };
     kit.preset_hour(noon, 1_000, UNIQ64_SERIALS_PER_HOUR - left);
@@ -24,7 +24,7 @@ fn left(kit: &Kit, left: u64) -> Arc<Minter> {
 }
 
 fn uniq64(minter: &Minter) -> &Arc<Generator> {
-    minter.generator(Kind::Uniq64, "default").unwrap()
+    minter.names().generator(Kind::Uniq64, "default").unwrap()
 }
 
 async fn by(minter: &Arc<Minter>, caller: &str, n: u32) -> Result<usize, Refusal> {
@@ -56,7 +56,7 @@ async fn whoever_takes_all_of_an_hour_leaves_the_others_most_of_its_last_quarter
     assert_eq!(minter.ready(), Ok(()), "others are served");
     // The application's own process has nobody to leave anything to.
     assert_eq!(minter.mint(uniq64(&minter), 50_000_000).await.unwrap().len(), 50_000_000);
-    set_wall(&minter, minter.wall() + SpanMs(HOUR_MS));
+    set_wall(&minter, minter.time().wall() + SpanMs(HOUR_MS));
     assert_eq!(by(&minter, "10.0.0.1", 4_000_000).await, Ok(4_000_000), "the next hour");
     assert!(minter.try_one(uniq64(&minter)).is_some());
 }
@@ -95,7 +95,7 @@ async fn without_a_reserved_part_all_of_it_is_anybodys() {
     let kit = Kit::new();
     let minter = left(&kit, 12_000_000);
     assert!(by(&minter, "10.0.0.1", 4_000_000).await.is_err());
-    minter.reserve_last(0).unwrap();
+    minter.driver().reserve_last(0).unwrap();
     for _ in 0..3 {
         assert_eq!(by(&minter, "10.0.0.1", 4_000_000).await, Ok(4_000_000));
     }

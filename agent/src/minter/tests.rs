@@ -1,11 +1,12 @@
+use super::driver::QUEUE_MAX;
 use super::kit::{Kit, held, set_wall};
 use super::*;
 use crate::holder::LeaseView;
 use crate::run::Runs;
-use common::kind::{UNIQ64, UNIQ64_SERIALS_PER_HOUR, UNIQ96};
+use common::kind::{Kind, UNIQ64, UNIQ64_SERIALS_PER_HOUR, UNIQ96};
 use common::layout::Parts;
 use common::rpc::mint::MintCode;
-use common::time::{DAY_MS, HOUR_MS, SpanMs};
+use common::time::{DAY_MS, HOUR_MS, SpanMs, WallMs};
 use common::token::{TokenType, TokenValue};
 use proptest::prelude::*;
 use std::collections::HashSet;
@@ -14,18 +15,18 @@ use std::collections::HashSet;
 const STEP: u32 = Namespace::STEP_DEFAULT;
 
 async fn uniq64(minter: &Arc<Minter>, n: u32) -> Result<Vec<Parts>, Refusal> {
-    let runs = minter.mint(minter.generator(Kind::Uniq64, "default").unwrap(), n).await?;
+    let runs = minter.mint(minter.names().generator(Kind::Uniq64, "default").unwrap(), n).await?;
     assert_eq!(runs.len(), n as usize);
     Ok(runs.numbers().map(|id| UNIQ64.layout().parts(id).unwrap()).collect())
 }
 
 async fn bits(minter: &Arc<Minter>, n: u32) -> Vec<u64> {
-    let runs = minter.mint(minter.generator(Kind::Uniq64, "default").unwrap(), n).await;
+    let runs = minter.mint(minter.names().generator(Kind::Uniq64, "default").unwrap(), n).await;
     runs.iter().flat_map(|runs| runs.numbers().map(|id| id as u64).collect::<Vec<_>>()).collect()
 }
 
 async fn strings(minter: &Arc<Minter>, n: u32) -> Result<Vec<String>, Refusal> {
-    let generator = Arc::clone(minter.generator(Kind::String, "default").unwrap());
+    let generator = Arc::clone(minter.names().generator(Kind::String, "default").unwrap());
     let caller = generator.namespace().template().unwrap().check_caller(Some("TEST"), Some("00")).unwrap();
     Ok(minter.mint(&generator, n).await?.texts(&caller))
 }
@@ -38,7 +39,7 @@ fn code<T>(result: Result<T, Refusal>) -> MintCode {
 
 /// Tomorrow at noon: no test runs over the end of the hour, and no mark of a file just made lies ahead.
 fn a_noon(minter: &Minter) -> WallMs {
-    WallMs(minter.wall().0 / DAY_MS * DAY_MS + DAY_MS + 12 * HOUR_MS)
+    WallMs(minter.time().wall().0 / DAY_MS * DAY_MS + DAY_MS + 12 * HOUR_MS)
 }
 
 fn start_at_noon(kit: &Kit) -> (Arc<Minter>, WallMs) {
@@ -57,7 +58,7 @@ async fn ids_carry_the_token_the_hour_and_serials_in_order() {
     assert!(ids.iter().zip(0..).all(|(id, serial)| id.serial == serial), "a batch beyond the first step");
     let texts = strings(&minter, 2).await.unwrap();
     assert!(texts[0].ends_with("TEST070000000000") && texts[1].ends_with("TEST070000000100"), "{texts:?}");
-    let counted: Vec<_> = minter.minted().map(|(_, n)| n).collect();
+    let counted: Vec<_> = minter.names().minted().map(|(_, n)| n).collect();
     assert_eq!(counted, [2 * u64::from(STEP) + 1, 0, 2, 0, 0, 0]);
 }
 
@@ -72,7 +73,7 @@ async fn a_clean_stop_leaves_no_gap_and_a_crash_repeats_nothing() {
 
     let minter = kit.start();
     set_wall(&minter, noon);
-    assert_eq!(minter.start().to_string(), "resumed");
+    assert_eq!(minter.session().start().to_string(), "resumed");
     assert_eq!(uniq64(&minter, 1).await.unwrap()[0].serial, 3);
     drop(minter);
 
@@ -123,8 +124,11 @@ async fn what_the_lease_does_not_allow_is_refused_with_the_reason() {
     let kit = Kit::new();
     let minter = kit.start_bare();
     assert_eq!(code(uniq64(&minter, 1).await), MintCode::NoLease);
-    assert_eq!(code(minter.mint(minter.generator(Kind::Uniq96, "default").unwrap(), 1).await), MintCode::NoLease);
-    minter.explain(Some("the other master is silent".to_owned()));
+    assert_eq!(
+        code(minter.mint(minter.names().generator(Kind::Uniq96, "default").unwrap(), 1).await),
+        MintCode::NoLease
+    );
+    minter.grants().explain(Some("the other master is silent".to_owned()));
     assert!(minter.ready().unwrap_err().to_string().contains("the other master is silent"));
     drop(minter);
 
@@ -133,16 +137,16 @@ async fn what_the_lease_does_not_allow_is_refused_with_the_reason() {
     let (minter, _) = start_at_noon(&kit);
     minter.regate().unwrap();
     assert_eq!(minter.ready(), Ok(()));
-    let Some(LeaseView::Held(lease)) = minter.leases().remove(&TokenType::Uint2) else { panic!() };
+    let Some(LeaseView::Held(lease)) = minter.grants().leases().remove(&TokenType::Uint2) else { panic!() };
     uniq64(&minter, 1).await.unwrap();
-    minter.mint(minter.generator(Kind::Uniq96, "default").unwrap(), 1).await.unwrap();
+    minter.mint(minter.names().generator(Kind::Uniq96, "default").unwrap(), 1).await.unwrap();
     strings(&minter, 1).await.unwrap();
     for (wall, wanted) in [(lease.from + SpanMs(-60_000), MintCode::ClockBehind), (lease.until, MintCode::LeaseExpired)]
     {
         set_wall(&minter, wall);
         minter.regate().unwrap();
         assert_eq!(code(uniq64(&minter, 1).await), wanted);
-        assert_eq!(code(minter.mint(minter.generator(Kind::Uniq96, "default").unwrap(), 1).await), wanted);
+        assert_eq!(code(minter.mint(minter.names().generator(Kind::Uniq96, "default").unwrap(), 1).await), wanted);
         assert_eq!(code(strings(&minter, 1).await), wanted);
         assert_eq!(code(minter.ready()), wanted);
     }
@@ -168,10 +172,14 @@ async fn after_a_jump_only_a_renewal_that_the_holder_reports_later_counts() {
     let kit = Kit::new();
     let (minter, _) = start_at_noon(&kit);
     uniq64(&minter, 1).await.unwrap();
-    minter.jumps.fetch_add(1, Ordering::AcqRel);
+    minter.time().pretend_jump();
+    assert!(minter.time().watch().is_some());
     minter.suspend().unwrap();
     assert_eq!(code(uniq64(&minter, 1).await), MintCode::ClockSkew);
-    assert_eq!(code(minter.mint(minter.generator(Kind::Uniq96, "default").unwrap(), 1).await), MintCode::ClockSkew);
+    assert_eq!(
+        code(minter.mint(minter.names().generator(Kind::Uniq96, "default").unwrap(), 1).await),
+        MintCode::ClockSkew
+    );
     minter.set_leases(held(7), 0).unwrap();
     assert_eq!(code(uniq64(&minter, 1).await), MintCode::ClockSkew, "from before the jump");
     minter.set_leases(held(7), 1).unwrap();
@@ -184,9 +192,9 @@ async fn a_clock_that_differs_too_much_from_the_masters_is_refused_until_it_agre
     let minter = kit.start();
     uniq64(&minter, 1).await.unwrap();
     let hear = |off: i64| {
-        let now = minter.clock.now();
+        let now = minter.time().clock().now();
         let wall = now.wall + SpanMs(off);
-        let (_, regate) = minter.hear(&crate::timebase::ClockSample {
+        let (_, regate) = minter.time().hear(&crate::timebase::ClockSample {
             sent: now,
             received: now,
             round_trip: SpanMs(0),
@@ -208,7 +216,7 @@ async fn a_token_beyond_uniq64_serves_uniq96() {
     let minter = kit.start();
     minter.set_leases(held(4_096), 0).unwrap();
     assert_eq!(code(uniq64(&minter, 1).await), MintCode::TokenOutOfRange);
-    let ids = minter.mint(minter.generator(Kind::Uniq96, "default").unwrap(), 3).await.unwrap();
+    let ids = minter.mint(minter.names().generator(Kind::Uniq96, "default").unwrap(), 3).await.unwrap();
     assert!(ids.numbers().all(|id| UNIQ96.layout().parts(id).unwrap().token == TokenValue(4_096)));
 }
 
@@ -227,7 +235,7 @@ async fn a_failing_disk_stops_minting_at_the_bounds_and_not_before() {
     assert_eq!(last(999).await, Ok(STEP - 1), "the rest is still there");
     assert_eq!(code(uniq64(&minter, 1).await), MintCode::SerialFileIo);
     std::fs::remove_dir(&in_the_way).unwrap();
-    minter.state.lock().unwrap().engine.forget_failure();
+    minter.driver.state().engine.forget_failure();
     assert_eq!(last(1).await, Ok(STEP));
     assert_eq!(minter.ready(), Ok(()));
 }
@@ -237,13 +245,13 @@ async fn a_failing_disk_keeps_the_next_hour_and_the_next_mark_shut() {
     let kit = Kit::new();
     let (minter, noon) = start_at_noon(&kit);
     uniq64(&minter, 1).await.unwrap();
-    minter.mint(minter.generator(Kind::Uniq96, "default").unwrap(), 1).await.unwrap();
+    minter.mint(minter.names().generator(Kind::Uniq96, "default").unwrap(), 1).await.unwrap();
     std::fs::create_dir(kit.path().with_file_name("serial.new")).unwrap();
     set_wall(&minter, noon + SpanMs(HOUR_MS));
     for _ in 0..2 {
         assert_eq!(code(uniq64(&minter, 1).await), MintCode::SerialFileIo, "the hour is not durable");
         assert_eq!(
-            code(minter.mint(minter.generator(Kind::Uniq96, "default").unwrap(), 1).await),
+            code(minter.mint(minter.names().generator(Kind::Uniq96, "default").unwrap(), 1).await),
             MintCode::SerialFileIo,
             "the mark is passed"
         );
@@ -258,9 +266,12 @@ async fn a_file_that_someone_touched_ends_minting_for_good() {
     let bytes = std::fs::read(kit.path()).unwrap();
     std::fs::write(kit.path(), bytes).unwrap();
     assert_eq!(code(uniq64(&minter, STEP).await), MintCode::SerialFileIo);
-    assert!(minter.gone().await.contains("no longer ours"));
+    assert!(minter.driver().ended().await.contains("no longer ours"));
     assert_eq!(code(uniq64(&minter, 1).await), MintCode::SerialFileIo, "what was reserved is not used either");
-    assert_eq!(code(minter.mint(minter.generator(Kind::Uniq96, "default").unwrap(), 1).await), MintCode::SerialFileIo);
+    assert_eq!(
+        code(minter.mint(minter.names().generator(Kind::Uniq96, "default").unwrap(), 1).await),
+        MintCode::SerialFileIo
+    );
     assert_eq!(code(minter.ready()), MintCode::SerialFileIo);
 }
 
@@ -269,7 +280,7 @@ async fn more_is_reserved_before_the_window_is_used_up() {
     let kit = Kit::new();
     let (minter, _) = start_at_noon(&kit);
     uniq64(&minter, 1).await.unwrap();
-    let mark = |minter: &Minter| minter.state.lock().unwrap().engine.contents().blocks[0].as_ref().unwrap().serial;
+    let mark = |minter: &Minter| minter.driver.state().engine.contents().blocks[0].as_ref().unwrap().serial;
     let first = u64::from(STEP);
     assert_eq!(mark(&minter), first);
     uniq64(&minter, STEP / 2).await.unwrap();
@@ -287,23 +298,26 @@ async fn uniq96_follow_the_clock_and_wait_for_the_mark_after_a_crash() {
         let parts = UNIQ96.layout().parts(runs.numbers().last().unwrap()).unwrap();
         (parts.time, parts.serial)
     };
-    let before = minter.wall();
-    let first = place(&minter.mint(minter.generator(Kind::Uniq96, "default").unwrap(), 100_000).await.unwrap());
-    assert!(before <= first.0 && first.0 <= minter.wall() && first.1 == 99_999);
-    let mark = minter.state.lock().unwrap().engine.contents().header.time_mark;
+    let before = minter.time().wall();
+    let first = place(&minter.mint(minter.names().generator(Kind::Uniq96, "default").unwrap(), 100_000).await.unwrap());
+    assert!(before <= first.0 && first.0 <= minter.time().wall() && first.1 == 99_999);
+    let mark = minter.driver.state().engine.contents().header.time_mark;
     assert!(mark > first.0);
     drop(minter);
     let minter = kit.start();
-    let second = place(&minter.mint(minter.generator(Kind::Uniq96, "default").unwrap(), 1).await.unwrap());
+    let second = place(&minter.mint(minter.names().generator(Kind::Uniq96, "default").unwrap(), 1).await.unwrap());
     assert!(second.0 >= mark, "every millisecond below the mark may be in use");
-    assert!(second.0 <= minter.wall(), "it waited for the clock");
+    assert!(second.0 <= minter.time().wall(), "it waited for the clock");
     set_wall(&minter, second.0 + SpanMs(-500_000));
-    let third = place(&minter.mint(minter.generator(Kind::Uniq96, "default").unwrap(), 1).await.unwrap());
+    let third = place(&minter.mint(minter.names().generator(Kind::Uniq96, "default").unwrap(), 1).await.unwrap());
     assert_eq!(third, (second.0, second.1 + 1), "the clock went back, the time in the IDs does not");
     set_wall(&minter, second.0 + SpanMs(-700_000));
-    assert_eq!(code(minter.mint(minter.generator(Kind::Uniq96, "default").unwrap(), 1).await), MintCode::ClockBehind);
+    assert_eq!(
+        code(minter.mint(minter.names().generator(Kind::Uniq96, "default").unwrap(), 1).await),
+        MintCode::ClockBehind
+    );
     minter.end().unwrap();
-    assert_eq!(minter.state.lock().unwrap().engine.contents().header.time_mark, third.0 + SpanMs(1));
+    assert_eq!(minter.driver.state().engine.contents().header.time_mark, third.0 + SpanMs(1));
 }
 
 #[tokio::test]
@@ -339,14 +353,14 @@ async fn a_lease_counts_when_it_is_durable_and_a_loss_at_once() {
 async fn one_request_too_many_in_the_queue_is_refused() {
     let kit = Kit::new();
     let minter = kit.start();
-    let turn = Arc::clone(&minter.turn).lock_owned().await;
+    let turn = minter.driver.own_turn().await;
     let waiting: Vec<_> = (0..QUEUE_MAX)
         .map(|_| {
             let minter = Arc::clone(&minter);
             tokio::spawn(async move { uniq64(&minter, 1).await })
         })
         .collect();
-    while minter.queue.available_permits() > 0 {
+    while minter.driver.free_places() > 0 {
         tokio::task::yield_now().await;
     }
     assert_eq!(code(uniq64(&minter, 1).await), MintCode::Overloaded);
@@ -362,7 +376,7 @@ async fn one_request_too_many_in_the_queue_is_refused() {
 async fn under_load_and_change_no_id_comes_twice() {
     let kit = Kit::new();
     let (minter, noon) = start_at_noon(&kit);
-    let generator = Arc::clone(minter.generator(Kind::Uniq64, "default").unwrap());
+    let generator = Arc::clone(minter.names().generator(Kind::Uniq64, "default").unwrap());
     let clients: Vec<_> = (0..4u32)
         .map(|client| {
             let (minter, generator) = (Arc::clone(&minter), Arc::clone(&generator));
@@ -449,8 +463,8 @@ proptest! {
                     }
                     Step::Uniq96(n) => {
                         // Not waited for: a clock set back far would make the first one after a start wait.
-                        minter.state.lock().unwrap().engine.settle();
-                        for id in minter.mint(minter.generator(Kind::Uniq96, "default").unwrap(), n).await.unwrap_or_default().numbers() {
+                        minter.driver.state().engine.settle();
+                        for id in minter.mint(minter.names().generator(Kind::Uniq96, "default").unwrap(), n).await.unwrap_or_default().numbers() {
                             assert!(wide.insert(id), "{id:?} came twice");
                         }
                     }
@@ -459,7 +473,7 @@ proptest! {
                         set_wall(&minter, wall);
                     }
                     Step::Regate => minter.regate().unwrap(),
-                    Step::Reserve => minter.reserve(minter.generator(Kind::Uniq64, "default").unwrap().series.serials().unwrap()),
+                    Step::Reserve => minter.reserve(minter.names().generator(Kind::Uniq64, "default").unwrap().series.serials().unwrap()),
                     Step::Token(value) => {
                         token = value;
                         minter.set_leases(held(token), 0).unwrap();
@@ -491,12 +505,14 @@ async fn a_resumed_session_without_masters_waits_for_a_moment_and_writes_its_fil
         let kit = Kit::new();
         let began = std::time::Instant::now();
         let minter = kit.start_resumed(false);
-        let counter = || minter.state.lock().unwrap().engine.contents().header.write_counter;
+        let counter = || minter.driver.state().engine.contents().header.write_counter;
         let before = counter();
         assert_eq!(code(minter.ready()), MintCode::NoLease);
         match kind {
             Kind::Uniq64 => drop(uniq64(&minter, 1).await.unwrap()),
-            Kind::Uniq96 => drop(minter.mint(minter.generator(Kind::Uniq96, "default").unwrap(), 1).await.unwrap()),
+            Kind::Uniq96 => {
+                drop(minter.mint(minter.names().generator(Kind::Uniq96, "default").unwrap(), 1).await.unwrap())
+            }
             _ => drop(strings(&minter, 1).await.unwrap()),
         }
         assert!(began.elapsed() >= RESUME_WAIT.to_std(), "it came at once");
@@ -510,7 +526,7 @@ fn in_process_a_resumed_session_waits_too() {
     let kit = Kit::new();
     let began = std::time::Instant::now();
     let minter = kit.start_resumed(false);
-    let generator = Arc::clone(minter.generator(Kind::Uniq64, "default").unwrap());
+    let generator = Arc::clone(minter.names().generator(Kind::Uniq64, "default").unwrap());
     assert_eq!(minter.mint_blocking(&generator, 3).unwrap().len(), 3);
     assert!(began.elapsed() >= RESUME_WAIT.to_std(), "it came at once");
 }
@@ -536,7 +552,7 @@ async fn a_refusal_for_want_of_a_place_leaves_a_gap_and_no_duplicate() {
     let kit = Kit::new();
     let (minter, _) = start_at_noon(&kit);
     let first = uniq64(&minter, STEP - 10).await.unwrap();
-    let places = Arc::clone(&minter.queue).acquire_many_owned(u32::try_from(QUEUE_MAX).unwrap()).await.unwrap();
+    let places: Vec<_> = (0..QUEUE_MAX).map(|_| minter.driver.place().unwrap()).collect();
     assert_eq!(code(uniq64(&minter, 100).await), MintCode::Overloaded);
     drop(places);
     let after = uniq64(&minter, 100).await.unwrap();

@@ -1,54 +1,21 @@
-//! What the minter tells about itself.
+//! What is told of names.
 
 use super::series::Series;
-use super::{Generator, Minter};
+use super::{Driver, Generator, Names, SegmentInUse};
+use crate::engine::Engine;
 use crate::refusal::Refusal;
 use crate::segments::View;
-use crate::serial::caller_per_hour;
 use crate::years::WARN_AHEAD;
+use common::calendar::UtcOffset;
 use common::json::Whole;
 use common::kind::Kind;
 use common::layout::LayoutDefinition;
-use common::namespace::{At, GeneratorName, Namespace, Preview};
+use common::namespace::{GeneratorName, Namespace};
 use common::plugin::PluginSpec;
-use common::rpc::mint::MintCode;
-use common::segment::Span;
+use common::segment::{Shown, Span};
 use common::time::WallMs;
 use serde::Serialize;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// What happened since the start.
-#[derive(Debug, Default)]
-pub struct Counters {
-    refused: [AtomicU64; MintCode::ALL.len()],
-    pub(super) writes: AtomicU64,
-    pub(super) write_failures: AtomicU64,
-}
-
-impl Counters {
-    /// Counts a request for IDs that was refused, for whatever reason. Whoever answers it calls this.
-    pub fn refuse(&self, code: MintCode) {
-        if let Some(refused) = self.refused.get(code as usize) {
-            refused.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// Requests refused, by code.
-    pub fn refused(&self) -> impl Iterator<Item = (MintCode, u64)> {
-        MintCode::ALL.iter().copied().zip(self.refused.iter().map(|n| n.load(Ordering::Relaxed)))
-    }
-
-    /// Writes of the serial file and its lineage, failed ones included.
-    pub fn writes(&self) -> u64 {
-        self.writes.load(Ordering::Relaxed)
-    }
-
-    /// Writes that failed.
-    pub fn write_failures(&self) -> u64 {
-        self.write_failures.load(Ordering::Relaxed)
-    }
-}
 
 /// A generator as `GET /generators` shows it.
 #[derive(Clone, Debug, Serialize)]
@@ -157,65 +124,55 @@ impl SegmentsView {
     }
 }
 
-impl Minter {
-    /// What happened since the start.
-    pub fn counters(&self) -> &Counters {
-        &self.counters
-    }
-
+impl Names {
     /// The meaning of a name, whether IDs are given by it or not, as far as this agent has heard.
     pub fn definition(&self, kind: Kind, name: &GeneratorName) -> Option<Namespace> {
-        let default = || self.generators.default(kind).map(|generator| Arc::clone(generator.namespace()));
-        let known = self.names.look(name.as_str(), |known| Arc::clone(&known.namespace)).or_else(default);
+        let default = || self.generators().default(kind).map(|generator| Arc::clone(generator.namespace()));
+        let known = self.look(name.as_str(), |known| Arc::clone(&known.namespace)).or_else(default);
         known.filter(|known| known.kind() == kind && known.name() == name).map(|known| Namespace::clone(&known))
-    }
-
-    /// The result of a definition that was made here or tried, where sections of these sets are served.
-    pub(crate) fn preview(&self, sets: Option<&[GeneratorName]>, namespace: Namespace, is_new: bool) -> Preview {
-        // As it is served, which may be as it was registered long ago.
-        let namespace = self.definition(namespace.kind(), namespace.name()).unwrap_or(namespace);
-        let offset = self.membership().parameters.map(|parameters| parameters.utc_offset()).unwrap_or_default();
-        let at = At { now: self.wall(), offset, secrets: self.secrets(), strategies: self.strategies() };
-        let width = namespace.sequences().map(|definition| definition.width());
-        let (warning, key_per_hour_by_caller) = (self.warning(sets, &namespace), width.and_then(caller_per_hour));
-        Preview { is_new, warning, key_per_hour_by_caller, ..namespace.preview(&at) }
     }
 
     /// All names, with what they stand for.
     pub fn namespaces(&self) -> Vec<Arc<Namespace>> {
-        let defaults = Kind::NAMED.into_iter().filter_map(|kind| self.generators.default(kind));
-        let names = self.names.all(|known| Some(Arc::clone(&known.namespace)));
+        let defaults = Kind::NAMED.into_iter().filter_map(|kind| self.generators().default(kind));
+        let names = self.all(|known| Some(Arc::clone(&known.namespace)));
         defaults.map(|generator| Arc::clone(generator.namespace())).chain(names).collect()
     }
 
-    /// The names whose layout ends soon after `now`, or has ended, and when it does.
-    pub fn layouts_ending(&self, now: WallMs) -> Vec<(GeneratorName, WallMs)> {
-        let offset = self.membership().parameters.map(|parameters| parameters.utc_offset()).unwrap_or_default();
+    /// The names whose layout ends soon after `now`, or has ended, and when it does, where the cluster counts in that offset.
+    pub fn layouts_ending(&self, offset: UtcOffset, now: WallMs) -> Vec<(GeneratorName, WallMs)> {
         let ending = |generator: &Arc<Generator>| {
             let end = generator.namespace().layout()?.layout().ticks(offset).end;
             (end - now <= WARN_AHEAD).then(|| (generator.namespace().name().clone(), end))
         };
-        self.generators.iter().filter_map(ending).collect()
+        self.generators().iter().filter_map(ending).collect()
     }
 
-    /// All generators. Waits for the disk if it is being written.
-    ///
-    /// # Errors
-    /// If minting has ended or the disk does not answer.
-    pub async fn view(self: &Arc<Self>) -> Result<Vec<GeneratorView>, Refusal> {
-        let turn = self.queue_up(None).await?;
-        self.on_a_thread(turn, |minter| minter.view_now()).await?
+    /// The names of which a segment is in use, in the order in which they were learned.
+    pub fn segments_in_use(&self) -> impl Iterator<Item = SegmentInUse> {
+        self.generators().iter().filter(|generator| !generator.has_ended()).filter_map(|generator| {
+            let window = generator.series.serials().filter(|series| series.is_segment())?.window();
+            let used = window.taken().saturating_mul(100).checked_div(window.len())?;
+            let (name, marked_left) = (generator.namespace().name().clone(), window.left());
+            Some(SegmentInUse { name, used_hundredths: used.min(99), marked_left })
+        })
     }
 
-    fn view_now(&self) -> Result<Vec<GeneratorView>, Refusal> {
-        let state = self.lock()?;
-        let wall = self.wall();
+    /// How far numbers were ever granted by a name, of those by which some were: what masters must know of, if they have
+    /// forgotten nothing. Empty once minting has ended.
+    pub(crate) fn segments_seen(&self, driver: &Driver) -> Vec<(GeneratorName, Shown)> {
+        let name = |series| Some(self.generators().at(series)?.namespace().name().clone());
+        driver.segments_seen().into_iter().filter_map(|(series, seen)| Some((name(series)?, seen))).collect()
+    }
+
+    /// All generators, by what the engine knows of them.
+    pub(super) fn view(&self, engine: &Engine, wall: WallMs) -> Result<Vec<GeneratorView>, Refusal> {
         let view = |generator: &Arc<Generator>| {
             let (id, lent) = match &generator.series {
                 Series::Serials(series) => (series.id, series.window.load().left()),
                 Series::Ticks(series) => (series.id, 0),
             };
-            let serial = state.engine.serial_view(id, wall, lent)?;
+            let serial = engine.serial_view(id, wall, lent)?;
             Ok(GeneratorView {
                 serial: serial.segments.is_none().then_some(serial.next),
                 step: serial.step,
@@ -224,6 +181,6 @@ impl Minter {
                 ..GeneratorView::of_unused(generator.namespace())
             })
         };
-        self.generators.all().filter(|generator| generator.has_name()).map(view).collect()
+        self.generators().all().filter(|generator| generator.has_name()).map(view).collect()
     }
 }

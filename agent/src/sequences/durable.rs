@@ -55,7 +55,7 @@ impl Sequences {
     /// case.
     pub(super) async fn settle(&self) -> SessionId {
         let life = loop {
-            match self.durable.start.decide(self.minter.confirmation()) {
+            match self.durable.start.decide(self.minter.grants().confirmation()) {
                 Decision::Serves(life) => break life,
                 Decision::Begins(life) if self.begin_anew(life.session()).await => break life,
                 Decision::Begins(_) | Decision::Waits => tokio::time::sleep(LOOK).await,
@@ -124,11 +124,11 @@ impl Sequences {
         let noted = tokio::task::spawn_blocking(move || lock(&file).note(&bounds, now)).await;
         match noted {
             Ok(Ok(Noted::Durable | Noted::StillGivenUp)) => {
-                self.minter.note_bounds(None);
+                self.minter.disk().note_bounds(None);
                 true
             }
             Ok(Ok(Noted::GivenUp(error))) => {
-                self.minter.note_bounds(None);
+                self.minter.disk().note_bounds(None);
                 add(&self.counts.unwritten, 1);
                 tracing::warn!(%error, "bounds of sections cannot be written down; they are served on, but not by the next start of this agent");
                 true
@@ -136,12 +136,12 @@ impl Sequences {
             Ok(Err(error)) => {
                 add(&self.counts.unwritten, 1);
                 tracing::error!(%error, "bounds of sections can be neither written down nor removed; they are not raised");
-                self.minter.note_bounds(Some(error.to_string()));
+                self.minter.disk().note_bounds(Some(error.to_string()));
                 false
             }
             Err(error) => {
                 tracing::error!(%error, "bounds of sections were not written down");
-                self.minter.note_bounds(Some(error.to_string()));
+                self.minter.disk().note_bounds(Some(error.to_string()));
                 false
             }
         }

@@ -262,7 +262,7 @@ impl Sequences {
             name: name.name().to_string(),
             g: Some(Generation(u64::MAX)),
             passing: Passing::Back,
-            cluster: self.minter.membership().cluster.map(Box::new),
+            cluster: self.minter.grants().membership().cluster.map(Box::new),
         };
         let until = transport::deadline_in(end.saturating_duration_since(Instant::now()));
         let asked = async {

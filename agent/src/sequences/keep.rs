@@ -97,7 +97,7 @@ impl Sequences {
     async fn keep_due(&self, at: usize) {
         while !self.is_needed() {
             tokio::select! {
-                () = self.minter.keyed_learned() => {}
+                () = self.minter.names().keyed_learned() => {}
                 () = tokio::time::sleep(LOOK) => {}
             }
         }
@@ -265,7 +265,7 @@ impl Sequences {
         KeepRequest {
             agent_id: self.masters.agent_id.clone(),
             session,
-            holder: self.minter.session(),
+            holder: self.minter.session().id(),
             cluster: None,
             address: self.settings.address.clone(),
             sets: self.settings.sets.clone(),

@@ -125,7 +125,7 @@ impl Sequences {
     /// Of a program that starts now.
     pub(crate) fn new(settings: SequenceSettings, masters: Arc<Masters>, names: Option<Arc<Catalog>>) -> Self {
         let minter = Arc::clone(&masters.minter);
-        let clock = minter.clock();
+        let clock = minter.time().clock();
         let allocator = Allocator::new(masters.len(), clock.boot());
         Self {
             clock,
@@ -194,13 +194,13 @@ impl Sequences {
     /// # Errors
     /// [`Refusal::UnknownGenerator`], [`Refusal::BadParameter`], and all that asking may come to.
     pub(crate) async fn name(&self, name: &str, n: u32) -> Result<Arc<Name>, Refusal> {
-        if let Some(wrong) = self.minter.wrong_cluster() {
+        if let Some(wrong) = self.minter.grants().wrong_cluster() {
             return Err(wrong);
         }
-        let known = match (self.minter.keyed(name), &self.names) {
+        let known = match (self.minter.names().keyed(name), &self.names) {
             (Err(_), Some(names)) => {
                 Box::pin(names.look_up(name, |heard| admits(heard, n))).await?;
-                self.minter.keyed(name)?
+                self.minter.names().keyed(name)?
             }
             (known, _) => known?,
         };
@@ -215,7 +215,7 @@ impl Sequences {
     /// [`Refusal::CallOfAnotherCluster`]: an address that the caller knows from long ago leads here by now.
     #[cfg(feature = "server")]
     pub(crate) fn same_cluster(&self, caller: Option<ClusterId>) -> Result<(), Refusal> {
-        match (caller, self.minter.membership().cluster) {
+        match (caller, self.minter.grants().membership().cluster) {
             (Some(there), Some(here)) if there != here => Err(Refusal::CallOfAnotherCluster { here, there }),
             _ => Ok(()),
         }
@@ -224,16 +224,16 @@ impl Sequences {
     /// Whether what a caller says of its cluster is true now, and will be: this agent belongs to that one, or the caller says nothing.
     #[cfg(feature = "server")]
     pub(crate) fn is_of(&self, cluster: Option<ClusterId>) -> bool {
-        cluster.is_none() || cluster == self.minter.membership().cluster
+        cluster.is_none() || cluster == self.minter.grants().membership().cluster
     }
 
     /// The name as it is served here, if nobody has to be asked about it and its numbers may be given.
     #[cfg(feature = "server")]
     pub(crate) fn known(&self, name: &str) -> Option<Arc<Name>> {
-        if self.minter.wrong_cluster().is_some() {
+        if self.minter.grants().wrong_cluster().is_some() {
             return None;
         }
-        self.serve(&self.minter.keyed(name).ok()?).ok()
+        self.serve(&self.minter.names().keyed(name).ok()?).ok()
     }
 
     /// Looks again whether numbers of a name may be given, for a call that learned of the name before.
@@ -241,8 +241,8 @@ impl Sequences {
     /// # Errors
     /// The reason why not.
     pub(crate) fn gives(&self, name: &Name) -> Result<(), Refusal> {
-        self.minter.wrong_cluster().map_or(Ok(()), Err)?;
-        self.minter.keyed(name.name().as_str()).map(drop)
+        self.minter.grants().wrong_cluster().map_or(Ok(()), Err)?;
+        self.minter.names().keyed(name.name().as_str()).map(drop)
     }
 
     /// The name's sections, made when they are needed first.
@@ -278,14 +278,14 @@ impl Sequences {
     /// Tells whether there is a sequence that this agent serves.
     fn is_needed(&self) -> bool {
         let is_served = |one: &SequenceDefinition| self.serves_set(one.set());
-        let names = &self.minter.names;
+        let names = self.minter.names();
         names.any(|name| name.place() == Some(NumberSource::Keys) && name.namespace.sequences().is_some_and(is_served))
     }
 
     /// Sections are about to be served: others have to reach this agent then. Said once.
     fn look_at_address(&self) {
         self.address_looked_at.call_once(|| {
-            let alone = self.minter.own_masters().is_some();
+            let alone = self.minter.masters().own().is_some();
             if let Some(at) = self.settings.address_of_this_machine_only(self.masters.addresses()).filter(|_| !alone) {
                 tracing::warn!(
                     %at,

@@ -247,7 +247,7 @@ impl Sequences {
         reply.routes.truncate(ROUTES_MAX);
         lock(&name.routes).learn_from_master(&reply.routes);
         let keys_per_section = name.definition.keys_per_section();
-        let cluster = self.minter.membership().cluster;
+        let cluster = self.minter.grants().membership().cluster;
         Ok(SequenceRoutes { cluster, keys_per_section, routes: reply.routes, next: reply.next })
     }
 }

@@ -606,7 +606,7 @@ impl Sequences {
             MintCode::Overloaded => Refusal::Overloaded(
                 "too many calls wait for sections, or all memory for keys is in use (--sequence-memory); ask again",
             ),
-            _ => match (self.gives(name), self.minter.outside_whitelist()) {
+            _ => match (self.gives(name), self.minter.masters().outside_whitelist()) {
                 (Err(why), _) => why,
                 (Ok(()), Some(why)) => Refusal::OutsideWhitelist(why),
                 (Ok(()), None) => Refusal::SectionPending { why: lock(&name.routes).unserved() },

@@ -234,11 +234,12 @@ impl Agent {
     /// Which of them is needed before anything else: a cluster, a lease, a longer one.
     pub fn needs(&self) -> Option<Op> {
         let minter = self.minter.as_ref()?;
-        if minter.membership().cluster.is_none() {
+        if minter.grants().membership().cluster.is_none() {
             return Some(Op::Join);
         }
-        let long = |view: &LeaseView| matches!(view, LeaseView::Held(grant) if grant.until - minter.wall() > SHORT);
-        (!minter.leases().values().all(long)).then_some(Op::Lease)
+        let long =
+            |view: &LeaseView| matches!(view, LeaseView::Held(grant) if grant.until - minter.time().wall() > SHORT);
+        (!minter.grants().leases().values().all(long)).then_some(Op::Lease)
     }
 
     /// Does something, and looks at what came of it. Says how it ended, and what struck meanwhile.
@@ -265,7 +266,7 @@ impl Agent {
         }
         let ended = if self.disk.dead() { Ended::Killed } else { ended };
         if let Some(minter) = &self.minter {
-            self.time = self.time.max(minter.wall());
+            self.time = self.time.max(minter.time().wall());
         }
         if ended == Ended::Killed || op == Op::End {
             self.minter = None;
@@ -388,13 +389,13 @@ impl Agent {
     /// What the agent's heartbeat does when a master tells its time, which is that of the machine.
     fn set_time(&self, time: WallMs) {
         let Some(minter) = &self.minter else { return };
-        let now = Now { wall: time, boot: minter.clock().boot() };
-        minter.hear(&ClockSample { sent: now, received: now, round_trip: SpanMs(0), wall: time, ahead: None });
+        let now = Now { wall: time, boot: minter.time().clock().boot() };
+        minter.time().hear(&ClockSample { sent: now, received: now, round_trip: SpanMs(0), wall: time, ahead: None });
     }
 
     fn work(&mut self, op: Op) -> Ended {
         let Some(minter) = self.minter.clone() else { return Ended::Killed };
-        let (wall, before) = (minter.wall(), minter.leases());
+        let (wall, before) = (minter.time().wall(), minter.grants().leases());
         let done = match op {
             Op::Join => minter.join(ClusterId(1), parameters()),
             Op::Lease => self.lease(&minter, wall),
@@ -415,7 +416,7 @@ impl Agent {
             Op::Reserve => self.mint(&minter, Kind::Uniq64, (self.left() / 4 * 3).max(1)),
             Op::Mark | Op::Extend => {
                 self.set_time(wall + if op == Op::Mark { PAST_MARK } else { PAST_HALF });
-                let uniq96 = minter.generator(Kind::Uniq96, GeneratorName::DEFAULT);
+                let uniq96 = minter.names().generator(Kind::Uniq96, GeneratorName::DEFAULT);
                 let runs = uniq96.and_then(|uniq96| minter.mint_blocking(uniq96, FEW));
                 runs.map(|runs| self.received(&runs))
             }
@@ -461,7 +462,7 @@ impl Agent {
     }
 
     fn mint(&mut self, minter: &Arc<Minter>, kind: Kind, n: u32) -> Result<(), Refusal> {
-        let generator: &Arc<Generator> = minter.generator(kind, "default")?;
+        let generator: &Arc<Generator> = minter.names().generator(kind, "default")?;
         let runs = minter.mint_blocking(generator, n)?;
         self.received(&runs);
         Ok(())
@@ -469,7 +470,7 @@ impl Agent {
 
     /// A first lease, or a longer one.
     fn lease(&mut self, minter: &Minter, wall: WallMs) -> Result<(), Refusal> {
-        let held = minter.leases();
+        let held = minter.grants().leases();
         let mut leases = Leases::new();
         let (mut wall, mut granted) = (wall, None);
         for (token_type, view) in held {
@@ -498,7 +499,7 @@ impl Agent {
             Some(LeaseView::Held(grant)) => Some(grant.until),
             _ => None,
         };
-        if minter.leases().iter().any(|(token_type, now)| until(Some(now)) > until(before.get(token_type))) {
+        if minter.grants().leases().iter().any(|(token_type, now)| until(Some(now)) > until(before.get(token_type))) {
             self.violated(format!("a lease that is not durable is used, although {refusal}"));
         }
     }

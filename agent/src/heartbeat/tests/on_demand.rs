@@ -12,12 +12,12 @@ fn with_snowflake(kit: &Kit) -> Arc<Minter> {
 }
 
 async fn flake(minter: &Arc<Minter>) -> Result<u128, crate::refusal::Refusal> {
-    let runs = minter.mint(minter.generator(Kind::Layout, "flake").unwrap(), 1).await?;
+    let runs = minter.mint(minter.names().generator(Kind::Layout, "flake").unwrap(), 1).await?;
     Ok(runs.numbers().next().unwrap())
 }
 
 async fn uniq64(minter: &Arc<Minter>) -> Result<(), crate::refusal::Refusal> {
-    minter.mint(minter.generator(Kind::Uniq64, "default").unwrap(), 1).await.map(drop)
+    minter.mint(minter.names().generator(Kind::Uniq64, "default").unwrap(), 1).await.map(drop)
 }
 
 #[tokio::test]
@@ -31,7 +31,7 @@ async fn the_first_call_for_a_narrow_layout_has_a_small_token_leased_and_waits_f
     master.with(|records| records.grant = Ok(5));
     assert_eq!(flake(&minter).await.unwrap() >> 12 & 0x3ff, 5);
     assert_eq!(asked(), [TokenType::Uint2, TokenType::Uint10Bit]);
-    assert!(minter.leases().contains_key(&TokenType::Uint10Bit));
+    assert!(minter.grants().leases().contains_key(&TokenType::Uint10Bit));
     let holdings = minter.lease_grants();
     assert!(holdings.iter().any(|grant| grant.token_type == TokenType::Uint10Bit), "durable");
     // The next run goes on with it, without anybody telling it to.

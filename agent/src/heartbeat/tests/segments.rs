@@ -22,7 +22,7 @@ fn fetching(minter: &Arc<Minter>, masters: &[String]) -> CancellationToken {
 }
 
 async fn numbers(minter: &Arc<Minter>, name: &str, n: u32) -> Result<Vec<u64>, Refusal> {
-    let source = minter.generator(Kind::Segment, name)?;
+    let source = minter.names().generator(Kind::Segment, name)?;
     Ok(minter.mint(source, n).await?.numbers().map(|number| number as u64).collect())
 }
 
@@ -50,7 +50,7 @@ async fn the_first_call_of_a_name_waits_for_its_first_segment_and_the_next_one_c
         assert!(given.insert(number), "{number} came twice, the second time as call {nth}");
     }
     assert_eq!((given.first(), given.last()), (Some(&21), Some(&5_020)), "one master: no gap");
-    let counters = minter.segment_counters();
+    let counters = minter.segments().counters();
     assert!(counters.fetched >= 3 && counters.waits >= 1, "{counters:?}");
     assert_eq!(counters.fetched, master.with(|records| records.segments.len() as u64));
 }
@@ -61,7 +61,7 @@ async fn a_batch_is_served_across_segments_and_a_large_one_asks_for_as_many() {
     let minter = started(&kit);
     let _stop = fetching(&minter, &[master.listen().await]).drop_guard();
     assert_eq!(numbers(&minter, "orders", 90).await.unwrap(), (1..=90).collect::<Vec<_>>());
-    until("the second one", || minter.segment_counters().fetched == 2).await;
+    until("the second one", || minter.segments().counters().fetched == 2).await;
     assert_eq!(numbers(&minter, "orders", 30).await.unwrap(), (91..=120).collect::<Vec<_>>());
     assert_eq!(numbers(&minter, "orders", 100_000).await.unwrap(), (121..=100_120).collect::<Vec<_>>());
     // A master that has little left gives less than was asked for.
@@ -90,10 +90,10 @@ async fn with_the_masters_away_numbers_flow_until_both_segments_are_used_and_the
     let minter = started(&kit);
     let _stop = fetching(&minter, &[master.listen().await]).drop_guard();
     numbers(&minter, "orders", 50).await.unwrap();
-    until("the second one", || minter.segment_counters().fetched == 2).await;
+    until("the second one", || minter.segments().counters().fetched == 2).await;
     master.with(|records| records.no_segment = Some(Said::PeerAway));
     // Neither lease nor clock has a say.
-    minter.pretend_jump();
+    minter.time().pretend_jump();
     minter.in_turn(Minter::suspend).await.unwrap().unwrap();
     let left = 100 + 100 - 50;
     let too_many = numbers(&minter, "orders", left + 1);
@@ -107,7 +107,7 @@ async fn with_the_masters_away_numbers_flow_until_both_segments_are_used_and_the
     assert_eq!(numbers(&minter, "orders", 1).await.unwrap_err().code(), MintCode::SegmentPending);
     assert!(began.elapsed() < Duration::from_secs(2), "who comes later is told at once");
     master.with(|records| records.no_segment = None);
-    until("the next one", || minter.segment_counters().fetched == 3).await;
+    until("the next one", || minter.segments().counters().fetched == 3).await;
     assert_eq!(numbers(&minter, "orders", 1).await.unwrap(), [201]);
 }
 
@@ -241,7 +241,7 @@ async fn names_that_need_segments_at_the_same_time_share_writes() {
     for name in 0..NAMES {
         minter.define(namespace(&format!("name-{name}"), r#"{"kind":"segment"}"#)).unwrap();
     }
-    let before = minter.counters().writes();
+    let before = minter.disk().writes();
     let (release, held) = std::sync::mpsc::channel();
     let disk = minter.hold_the_disk(held);
     let _stop = fetching(&minter, &[master.listen().await]).drop_guard();
@@ -256,7 +256,7 @@ async fn names_that_need_segments_at_the_same_time_share_writes() {
     for call in calls {
         assert_eq!(call.await.unwrap().len(), 1);
     }
-    let writes = minter.counters().writes() - before;
+    let writes = minter.disk().writes() - before;
     assert!(writes <= NAMES as u64 / 2, "{writes} writes");
 }
 
@@ -289,7 +289,7 @@ async fn names_that_go_on_after_a_restart_share_writes_too() {
     until("the task to end", || Arc::strong_count(&minter) == 1).await;
     drop(minter);
     let minter = begin();
-    let before = minter.counters().writes();
+    let before = minter.disk().writes();
     let (release, held) = std::sync::mpsc::channel();
     let disk = minter.hold_the_disk(held);
     let calls = each(&minter);
@@ -299,7 +299,7 @@ async fn names_that_go_on_after_a_restart_share_writes_too() {
     for call in calls {
         assert!(given.insert(call.await.unwrap()), "a number of the run before");
     }
-    let writes = minter.counters().writes() - before;
+    let writes = minter.disk().writes() - before;
     assert!(writes <= NAMES as u64 / 4, "{writes} writes");
 }
 
@@ -310,7 +310,7 @@ async fn a_name_that_was_retired_gives_no_more() {
     let minter = started(&kit);
     let _stop = fetching(&minter, &[master.listen().await]).drop_guard();
     numbers(&minter, "orders", 1).await.unwrap();
-    let generator = Arc::clone(minter.generator(Kind::Segment, "orders").unwrap());
+    let generator = Arc::clone(minter.names().generator(Kind::Segment, "orders").unwrap());
     minter.in_turn(|minter| minter.retire(&orders())).await.unwrap();
     let refusal = minter.mint(&generator, 1).await.unwrap_err();
     assert_eq!(refusal.code(), MintCode::UnknownGenerator, "{refusal}");

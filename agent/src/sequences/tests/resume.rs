@@ -156,11 +156,11 @@ async fn before_a_master_has_renewed_a_lease_none_is_asked_for_sections() {
     let (agent, ..) = served(&kit, &masters, &addresses).await;
     kill(agent).await;
     let minter = kit.start_resumed(false);
-    assert_eq!(minter.confirmation(), crate::minter::Confirmation::Waits);
+    assert_eq!(minter.grants().confirmation(), crate::minter::Confirmation::Waits);
     minter.set_leases(held(7), 0).unwrap();
-    assert_eq!(minter.confirmation(), crate::minter::Confirmation::Given);
+    assert_eq!(minter.grants().confirmation(), crate::minter::Confirmation::Given);
     minter.set_leases(held(8), 0).unwrap();
-    assert_eq!(minter.confirmation(), crate::minter::Confirmation::Refused, "leases that are new say nothing");
+    assert_eq!(minter.grants().confirmation(), crate::minter::Confirmation::Refused, "leases that are new say nothing");
 }
 
 /// A disk that is full, or a folder that cannot be written: numbers are given on, and another session comes after.
