@@ -12,7 +12,7 @@ pub(super) async fn note(address: &str, minter: &Arc<Minter>, outcome: Result<()
     match outcome {
         Ok(()) => {
             minter.masters().hear_whitelist(address, true);
-            if !minter.grants().is_stranger(address) {
+            if minter.grants().stranger(address).is_none() {
                 return;
             }
             let heard = minter.in_turn(move |minter| minter.hear_own(&of)).await;
@@ -51,6 +51,6 @@ mod tests {
         let heard = Ok(());
         tokio::join!(note("there", &minter, heard), async { answered.send(()).unwrap() });
         assert!(disk.join().unwrap(), "the thread was blocked until the disk gave up");
-        assert!(!minter.grants().is_stranger("there") && minter.grants().wrong_cluster().is_none());
+        assert!(minter.grants().stranger("there").is_none() && minter.grants().wrong_cluster().is_none());
     }
 }

@@ -4,7 +4,6 @@ use super::state::State;
 use crate::engine::broken;
 use crate::refusal::Refusal;
 use common::parameters::SessionId;
-use common::segment::Shown;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -104,11 +103,6 @@ impl Driver {
     /// The sessions that this one gives up, until a master has granted it a lease.
     pub(crate) fn former(&self) -> Vec<SessionId> {
         self.lock().map(|state| state.engine.former().to_vec()).unwrap_or_default()
-    }
-
-    /// How far numbers were ever granted, by series. Empty once minting has ended.
-    pub(super) fn segments_seen(&self) -> Vec<(usize, Shown)> {
-        self.lock().map_or_else(|_| Vec::new(), |state| state.engine.segments_seen())
     }
 
     /// Fetches no second segment while the first one is used: for comparisons only. Said before names

@@ -74,12 +74,8 @@ impl Grants {
         self.published.load().confirmation(&self.kept)
     }
 
-    /// Tells whether the master at that address was of another cluster when it was last heard.
-    pub(crate) fn is_stranger(&self, address: &str) -> bool {
-        self.stranger(address).is_some()
-    }
-
-    pub(super) fn stranger(&self, address: &str) -> Option<ClusterId> {
+    /// The cluster of the master at that address if it was another one when it was last heard.
+    pub(crate) fn stranger(&self, address: &str) -> Option<ClusterId> {
         self.published.load().strangers.get(address).copied()
     }
 
@@ -116,19 +112,15 @@ impl Grants {
         })
     }
 
-    /// The types of which there have to be leases. Those that only a name has asked for do not count: where the masters have no such
-    /// token left, the other names go on.
-    fn wanted(&self) -> BTreeSet<TokenType> {
-        let demanded = self.demand.types();
-        self.published.load().leases.keys().filter(|kind| !demanded.contains(kind)).copied().collect()
-    }
-
-    /// The types by which names shall be minted, if there is a lease of each that spans the time.
+    /// The types by which names shall be minted, if there is a lease of each that spans the time. Those that only a name has asked for do
+    /// not count: where the masters have no such token left, the other names go on.
     ///
     /// # Errors
     /// Why not.
     pub(super) fn ready(&self, time: &Time) -> Result<BTreeSet<TokenType>, Refusal> {
-        let (wanted, wall) = (self.wanted(), time.wall());
+        let (demanded, wall) = (self.demand.types(), time.wall());
+        let wanted: BTreeSet<_> =
+            self.published.load().leases.keys().filter(|kind| !demanded.contains(kind)).copied().collect();
         for token_type in &wanted {
             let (grant, _) = self.lease(*token_type, time)?;
             if wall >= grant.until {

@@ -104,7 +104,7 @@ impl Minter {
     /// A text for the operator, if a block of the file belongs to another definition of its name.
     pub fn new(opened: Opened, namespaces: Vec<Namespace>, leases: Leases, clock: Clock) -> Result<Arc<Self>, String> {
         let Opened { file, contents, holdings, start, renew_first } = opened;
-        let session = Session::new(contents.header.session, start);
+        let session = Session { id: contents.header.session, start };
         let kept = holdings.leases.iter().map(|grant| (grant.key, grant.g)).collect();
         let resumed_until = (!renew_first).then(|| clock.link_now().boot + RESUME_WAIT);
         let engine = Engine::new(contents, holdings, leases, resumed_until);

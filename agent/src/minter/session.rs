@@ -6,15 +6,11 @@ use common::parameters::SessionId;
 /// The session of this start.
 #[derive(Debug)]
 pub struct Session {
-    id: SessionId,
-    start: StartKind,
+    pub(super) id: SessionId,
+    pub(super) start: StartKind,
 }
 
 impl Session {
-    pub(super) fn new(id: SessionId, start: StartKind) -> Self {
-        Self { id, start }
-    }
-
     /// Its number.
     pub fn id(&self) -> SessionId {
         self.id

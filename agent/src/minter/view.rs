@@ -161,8 +161,9 @@ impl Names {
     /// How far numbers were ever granted by a name, of those by which some were: what masters must know of, if they have
     /// forgotten nothing. Empty once minting has ended.
     pub(crate) fn segments_seen(&self, driver: &Driver) -> Vec<(GeneratorName, Shown)> {
+        let seen = driver.lock().map_or_else(|_| Vec::new(), |state| state.engine.segments_seen());
         let name = |series| Some(self.generators().at(series)?.namespace().name().clone());
-        driver.segments_seen().into_iter().filter_map(|(series, seen)| Some((name(series)?, seen))).collect()
+        seen.into_iter().filter_map(|(series, seen)| Some((name(series)?, seen))).collect()
     }
 
     /// All generators, by what the engine knows of them.
