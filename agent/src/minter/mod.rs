@@ -12,7 +12,7 @@
 //! | part | what |
 //! |---|---|
 //! | [`Time`] | the machine's time with the masters' correction, and its jumps |
-//! | [`Session`] | as whom this process mints |
+//! | [`Session`] | the line of the serial file that this start goes on with |
 //! | [`Driver`] | the engine under its lock, the queue before it, the threads that may wait for the disk, and the end of minting |
 //! | [`Disk`] | how writing fares |
 //! | [`Grants`] | leases and cluster, as all see them without a lock, and the [`Demand`] for further leases |
@@ -140,7 +140,7 @@ impl Minter {
         &self.time
     }
 
-    /// As whom this process mints.
+    /// The line of the serial file that this start goes on with.
     pub fn session(&self) -> &Session {
         &self.session
     }
@@ -150,7 +150,7 @@ impl Minter {
         &self.driver
     }
 
-    /// How writing fares.
+    /// The state of writing.
     pub fn disk(&self) -> &Disk {
         &self.disk
     }

@@ -137,7 +137,7 @@ impl Time {
         heard
     }
 
-    /// How far the masters' calendar is from this machine's, if that is too far to mint.
+    /// The distance of the masters' calendar from this machine's, if that is too far to mint.
     pub(crate) fn skew(&self) -> Option<Skew> {
         self.base().skew()
     }
