@@ -94,10 +94,13 @@ fn left(batches: &VecDeque<Batch>) -> usize {
     batches.iter().map(|batch| batch.ids.len()).sum()
 }
 
+/// The stock of each generator, by the kind that is asked for and the name.
+type Shelves = BTreeMap<(Option<Kind>, GeneratorName), Arc<Shelf>>;
+
 /// All stocks of a client.
 pub(crate) struct Stock {
     prefetch: Prefetch,
-    shelves: Mutex<BTreeMap<(Option<Kind>, GeneratorName), Arc<Shelf>>>,
+    shelves: Mutex<Shelves>,
 }
 
 impl Stock {
