@@ -12,6 +12,7 @@ pub mod faults;
 pub mod file_model;
 pub mod gentle;
 pub mod keyed;
+mod kit;
 pub mod lessee;
 pub mod load;
 pub mod model;

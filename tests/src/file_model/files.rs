@@ -6,7 +6,7 @@ use super::process::{Doing, Process, What, format_file};
 use super::run::{Fault, Run};
 use super::world::{Kept, Minted, World};
 use super::{Bounds, heal};
-use crate::model::Shared;
+use crate::kit::shared::Shared;
 use stateright::{Model, Property};
 
 /// The one thing that matters.

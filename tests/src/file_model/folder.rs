@@ -1,6 +1,6 @@
 //! A folder of a file system, in memory: what a kill leaves of it, and what a power cut may.
 
-use crate::model::Shared;
+use crate::kit::shared::Shared;
 use agent::serial_file::{Born, FileKind, Identity, Stat};
 use std::ffi::OsStr;
 

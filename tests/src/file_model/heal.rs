@@ -16,7 +16,7 @@ const SESSION: u8 = 200;
 pub(super) fn sampled(model: &Files, world: &World) -> bool {
     let every = model.bounds.heal_every;
     every == 0
-        || !crate::model::hash_of(world).is_multiple_of(every)
+        || !crate::kit::shared::hash_of(world).is_multiple_of(every)
         || world.folders.iter().all(|folder| heals(model, world, folder))
 }
 

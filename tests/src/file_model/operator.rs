@@ -3,7 +3,7 @@
 use super::files::Files;
 use super::folder::{Folder, Name};
 use super::world::World;
-use crate::model::Shared;
+use crate::kit::shared::Shared;
 
 /// A kind of trouble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -2,7 +2,7 @@
 
 use super::run::{Handle, Reply, Run, disk, place};
 use super::{Bounds, Twin};
-use crate::model::Shared;
+use crate::kit::shared::{Shared, hash_of};
 use agent::serial::{Marks, Plan, Rules, Serial};
 use agent::serial_file::{AfterReboot, Block, Contents, Holdings, Opened, SerialFile, WriteError, format_on, open_on};
 use common::kind::Kind;
@@ -245,6 +245,6 @@ impl Live {
 /// Whether two processes know the same.
 impl PartialEq for Process {
     fn eq(&self, other: &Self) -> bool {
-        crate::model::hash_of(self) == crate::model::hash_of(other)
+        hash_of(self) == hash_of(other)
     }
 }

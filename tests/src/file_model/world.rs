@@ -2,7 +2,7 @@
 
 use super::folder::{Data, Folder};
 use super::process::Process;
-use crate::model::Shared;
+use crate::kit::shared::Shared;
 use common::parameters::SessionId;
 
 /// Days and serials that the set of minted ones has room for, and sessions.

@@ -1,10 +1,11 @@
 //! A new connection between two masters, and what they say to each other on it before anything else: who they are and which
 //! starts they remember, and again with the number that the other one asks for, until neither has anything to answer.
 
+use super::disk::Node;
 use super::masters::Masters;
-use super::node::{Node, STEP, Serving, opened};
 use super::twins;
-use super::world::Shared;
+use crate::kit::node::{STEP, Serving};
+use crate::kit::shared::Shared;
 use common::rpc::peer::{PeerFrame, PeerMessage};
 use common::time::{Now, WallMs};
 use master::lease::{Effects, Event, Reply, RequestId, Write};
@@ -34,7 +35,7 @@ struct Side<'a> {
 
 impl<'a> Side<'a> {
     fn new(before: &'a Node, wall: WallMs) -> Self {
-        Self { before, ledger: opened(before.known(), before.serving, wall), writes: Vec::new(), greeted: false }
+        Self { before, ledger: before.known().opened(before.serving, wall), writes: Vec::new(), greeted: false }
     }
 
     /// What it says to `event`; `by_answer`: on the connection by which it was asked.
@@ -54,7 +55,7 @@ impl<'a> Side<'a> {
     }
 
     fn after(&self) -> Node {
-        let mut next = self.before.after(&self.writes, self.before.serving, false);
+        let mut next = self.before.written(&self.writes);
         next.greeted |= self.greeted;
         // Another exchange of tables begins.
         next.page = next.page.filter(|_| !self.greeted);

@@ -1,9 +1,10 @@
 //! Nothing is ever stuck: from any state, once both masters run, messages arrive and the calendar goes on, every value is
 //! granted again.
 
+use super::disk::{Disk, Leases};
 use super::masters::{Masters, TOKEN, agent};
-use super::node::{Disk, no_starts};
-use super::world::{World, hash_of};
+use super::world::World;
+use crate::kit::shared::hash_of;
 use common::audit::Actor;
 use common::parameters::{EpochId, SessionId};
 use common::rpc::lease::TokenRequest;
@@ -11,10 +12,10 @@ use common::rpc::peer::{JoinStep, PeerFrame, PeerMessage};
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::{TokenKey, TokenType};
 use master::lease::remedy::{after_revert, floor_of};
-use master::lease::{Effects, Event, Identity, PeerObservations, Reply, RequestId};
+use master::lease::{Effects, Event, Identity, Reply, RequestId};
 use master::ledger::Ledger;
 use master::replication::join::{declare_lost, taken_over};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 /// Beats until all is well again. Two for the first heartbeats, four for a closing that was refused once, some to spare.
 const BEATS_MAX: i64 = 20;
@@ -102,16 +103,8 @@ fn replace(survivor: &mut Disk, now: Now) -> Option<Disk> {
     }
     let identity = Identity { master, awaiting: None, ..survivor.identity.clone() };
     let leases = survivor.leases.iter().map(|(key, lease)| (*key, taken_over(master, *key, lease.clone()))).collect();
-    let (observed, caution) = (PeerObservations::default(), survivor.caution);
-    Some(Disk {
-        identity,
-        permit_out: None,
-        observed,
-        caution,
-        lives: no_starts(false),
-        leases,
-        preps: BTreeMap::new(),
-    })
+    let new = Disk::of_replacement(identity, Leases { leases, ..Leases::default() });
+    Some(Disk { caution: survivor.caution, ..new })
 }
 
 impl Pair {

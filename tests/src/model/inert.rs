@@ -2,8 +2,10 @@
 //! the master that would believe it, it never is again. A proposal or a closing is never inert: however old, it is answered
 //! with the record that there is by then.
 
-use super::node::{Disk, Node, Serving};
+use super::disk::{Disk, Node};
 use super::world::{Link, World};
+use crate::kit::node::Serving;
+use crate::kit::shared::Shared;
 use common::lease::{Lease, LeaseState};
 use common::rpc::peer::{PeerFrame, PeerMessage};
 use common::token::TokenKey;
@@ -21,7 +23,7 @@ pub(super) fn take_out(world: &mut World) {
     world.messages = kept;
 }
 
-fn inert(world: &World, messages: &[super::world::Shared<PeerFrame>], frame: &PeerFrame) -> bool {
+fn inert(world: &World, messages: &[Shared<PeerFrame>], frame: &PeerFrame) -> bool {
     let of_pairing = |node: &&Node| node.disk.identity.epoch == frame.epoch;
     let nodes = || world.nodes.iter().map(|node| &**node);
     // A copy that meets nobody does nothing with what is of no news to its original.
@@ -37,7 +39,7 @@ fn inert(world: &World, messages: &[super::world::Shared<PeerFrame>], frame: &Pe
 }
 
 /// Whether it changes nothing at `to`, whoever of `from` has sent it.
-fn inert_at(to: &Node, from: &[&Node], messages: &[super::world::Shared<PeerFrame>], frame: &PeerFrame) -> bool {
+fn inert_at(to: &Node, from: &[&Node], messages: &[Shared<PeerFrame>], frame: &PeerFrame) -> bool {
     if frame.is_between_others(to.disk.lives.present(), to.disk.lives.peer) {
         // Who is over never greets again. Who still lives in it may, or is asked to.
         return from.iter().all(|from| from.disk.lives.present() != frame.life);

@@ -1,21 +1,23 @@
 //! Two masters, and what comes of whatever happens to them.
 
 use super::action::Action;
+use super::disk::{Disk, Leases, Node, heartbeat, no_starts, plain};
 use super::greetings::{self, GREETINGS_MAX, Met};
-use super::node::{self, Disk, EXCHANGE, Node, Serving, no_starts};
-use super::steps::{Outcome, Steps};
 use super::twins::{self, Twin};
-use super::world::{Joining, Link, Promises, Shared, Span, World};
+use super::world::{Joining, Link, Promises, Span, World};
 use super::{Bounds, heal, inert, stays_proven};
+use crate::kit::memo::Memo;
+use crate::kit::node::{self, EXCHANGE, Serving};
+use crate::kit::shared::{Shared, hash_of};
 use common::audit::Actor;
 use common::calendar::UtcOffset;
 use common::lease::{Grant, LeaseState};
-use common::parameters::{AgentId, ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
-use common::rpc::lease::{Mode, Rent, RentRequest, TerminateRequest, TokenRequest};
-use common::rpc::peer::{JoinReply, JoinStep, Life, PeerFrame, PeerMessage};
+use common::parameters::{AgentId, ClusterParameters, EpochId, MasterId, SessionId};
+use common::rpc::lease::{Rent, RentRequest, TerminateRequest, TokenRequest};
+use common::rpc::peer::{JoinReply, JoinStep, PeerFrame, PeerMessage};
 use common::time::{DAY_MS, WallMs};
 use common::token::TokenType;
-use master::lease::{Caution, Event, Identity, Lives, PeerObservations, Reply, RequestId};
+use master::lease::{Event, Reply, RequestId};
 use master::replication::join::{declare_lost, first_writes, taken_over};
 use stateright::{Model, Property};
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,7 +49,21 @@ pub struct Masters {
     /// How far it goes.
     pub bounds: Bounds,
     pub(super) parameters: ClusterParameters,
-    steps: Arc<Steps>,
+    /// What came of steps, by master, instant and event;
+    steps: Arc<Memo<Outcome>>,
+    /// and of meetings, by the two and how much of it arrived.
+    meetings: Arc<Memo<Met>>,
+}
+
+/// What came of a step.
+#[derive(Debug)]
+struct Outcome {
+    next: Shared<Node>,
+    messages: Vec<Shared<PeerFrame>>,
+    /// What an agent was told.
+    told: Option<(SessionId, Grant)>,
+    /// An invariant that does not hold.
+    broken: Option<String>,
 }
 
 impl Masters {
@@ -58,7 +74,7 @@ impl Masters {
     pub fn new(bounds: Bounds) -> anyhow::Result<Self> {
         let parameters =
             ClusterParameters::new(bounds.lease_days, UtcOffset::default(), bounds.values.saturating_sub(1))?;
-        Ok(Self { bounds, parameters, steps: Arc::new(Steps::new()) })
+        Ok(Self { bounds, parameters, steps: Arc::new(Memo::new()), meetings: Arc::new(Memo::new()) })
     }
 
     pub(super) fn has(&self, twin: Twin) -> bool {
@@ -66,26 +82,14 @@ impl Masters {
     }
 
     fn first_disk(&self, master: MasterId) -> Disk {
-        let identity = Identity {
-            master,
-            cluster: Some(ClusterId(1)),
-            epoch: Some(EpochId(1)),
-            pair_epoch: 1,
-            former: Vec::new(),
-            paired: true,
-            parameters: self.parameters,
-            awaiting: None,
-        };
         let permit = Some(instant(self.bounds.permit_until_day));
-        let observed = PeerObservations { permit_in: permit, ..PeerObservations::default() };
-        let (caution, leases, preps) = (Caution::default(), BTreeMap::new(), BTreeMap::new());
+        let part = Leases { permit_out: permit, ..Leases::default() };
+        let mut disk = Disk::first(master, self.parameters, permit, part);
         // Where starts are part of the state, each has accepted the other's first.
-        let first = |id: MasterId| Life { start: 1, mark: u64::from(id.number()) - 1 };
-        let lives = match self.bounds.greetings.filter(|_| self.bounds.copied.is_some()) {
-            Some(_) => Lives { own: vec![first(master)], peer: Some(first(master.other())), ..no_starts(false) },
-            None => no_starts(false),
-        };
-        Disk { identity, permit_out: permit, observed, caution, lives, leases, preps }
+        if self.bounds.greetings.is_none() || self.bounds.copied.is_none() {
+            disk.lives = no_starts(false);
+        }
+        disk
     }
 
     fn walls(&self) -> impl Iterator<Item = WallMs> {
@@ -155,7 +159,8 @@ impl Masters {
         if matches!(event, Event::Message(_)) && !twins::hears(self, node.known()) {
             return None;
         }
-        let outcome = self.steps.of(&node, wall, &event, || self.outcome(&node, wall, event.clone()))?;
+        let outcome =
+            self.steps.of(hash_of(&(node.id(), wall, &event)), || self.outcome(&node, wall, event.clone()))?;
         if outcome.broken.is_some() {
             world.broken.clone_from(&outcome.broken);
         }
@@ -179,11 +184,13 @@ impl Masters {
     fn outcome(&self, node: &Node, wall: WallMs, mut event: Event) -> Option<Outcome> {
         let known = twins::before(self, node.known(), &mut event);
         let own_event = event.clone();
-        let mut stepped = node::step(&known, node.serving, wall, event);
+        let mut stepped = node::step(&known, node.serving, wall, &[], event);
         let mut broken = stepped.broken.take();
-        twins::after(self, &known, &mut stepped);
+        if !self.bounds.twins.is_empty() {
+            twins::after(self, node, &known, &mut stepped);
+        }
         let lost_at_crash = twins::not_durable(self, &own_event);
-        let next = node.after(&stepped.writes, stepped.serving, lost_at_crash);
+        let next = node.after(&stepped, |_| lost_at_crash);
         let permit = next.disk.permit_out;
         if node.disk.permit_out.is_some() && permit < node.disk.permit_out {
             broken = Some("I8: a permit was taken back within a pairing".to_owned());
@@ -193,7 +200,7 @@ impl Masters {
                 broken = Some("I8: a permit was sent that is not durable".to_owned());
             }
         }
-        let told = match (&own_event, stepped.reply) {
+        let told = match (&own_event, stepped.replies.pop()) {
             (Event::Token { request, .. }, Some(Reply::Token(Ok(grant)))) => Some((request.session, grant)),
             (Event::Rent { request, .. }, Some(Reply::Rent(Ok(Rent::Success { until, .. })))) => {
                 let before = known.leases.get(&request.key)?;
@@ -207,13 +214,18 @@ impl Masters {
         Some(Outcome { next: Shared::new(next), messages, told, broken })
     }
 
+    /// A crash and a new start, and a silence long enough to go on alone.
+    fn restarted(&self, world: &World, at: usize) -> Option<Node> {
+        Some(Node::started(world.node(at)?.disk.clone(), at as u64, true))
+    }
+
     fn peer_lost(&self, mut world: World, survivor: usize) -> Option<World> {
-        let node = world.node(survivor)?.restarted(survivor);
+        let node = self.restarted(&world, survivor)?;
         let pairing = u128::from(node.disk.identity.pair_epoch) + 1;
         let loaded = twins::loaded_for_declaring_lost(self, &node.disk);
         let mut writes = declare_lost(&loaded, EpochId(pairing), TOKEN, Actor::new("operator", ""), WallMs(0));
         twins::after_declaring_lost(self, &node.disk, &mut writes);
-        world.put_node(survivor, node.after(&writes, Serving::Alone, false));
+        world.put_node(survivor, node.written(&writes));
         world.joining = Joining::Lost { survivor };
         // The replacement's connection leads to the survivor.
         world.link = Link::All;
@@ -230,24 +242,21 @@ impl Masters {
         };
         let known = world.node(survivor)?.clone();
         let (id, master) = (RequestId(0), known.id().other());
-        let stepped =
-            node::step(known.known(), known.serving, self.last_wall(), Event::Join { id, token: TOKEN, master, step });
-        let mut next = known.after(&stepped.writes, stepped.serving, false);
+        let event = Event::Join { id, token: TOKEN, master, step };
+        let mut stepped = node::step(known.known(), known.serving, self.last_wall(), &[], event);
+        let mut next = known.after(&stepped, |_| false);
         twins::after_join(self, &known.disk, &mut next.disk);
         let mut world = world;
-        world.joining = match (stepped.reply, world.joining) {
+        world.joining = match (stepped.replies.pop(), world.joining) {
             (Some(Reply::Join(Ok(JoinReply::Begun(begun)))), _) => Joining::Begun { survivor, begun },
             (Some(Reply::Join(Ok(JoinReply::Page { mut records, .. }))), Joining::Begun { begun, .. }) => {
-                records.iter_mut().for_each(|(_, lease)| node::plain(lease));
+                records.iter_mut().for_each(|(_, lease)| plain(lease));
                 Joining::Cut { survivor, begun, records }
             }
             (Some(Reply::Join(Ok(JoinReply::Done))), Joining::Cut { records, begun, .. }) => {
                 let (identity, written) = first_writes(master, begun);
                 let leases = records.into_iter().map(|(key, lease)| (key, taken_over(master, key, lease))).collect();
-                let (permit_out, observed, preps) = (None, PeerObservations::default(), BTreeMap::new());
-                let caution = Caution::default();
-                let lives = no_starts(false);
-                let mut disk = Disk { identity, permit_out, observed, caution, lives, leases, preps };
+                let mut disk = Disk::of_replacement(identity, Leases { leases, ..Leases::default() });
                 disk.apply(&[written]);
                 world.nodes.push(Shared::new(Node::new(disk, Serving::Alone)));
                 Joining::No
@@ -296,7 +305,8 @@ impl Masters {
         let (asker, other) = (world.nodes.get(at)?.clone(), world.nodes.get(with)?.clone());
         let ends = [asker.id(), other.id()];
         let wall = self.last_wall();
-        let met = self.steps.of_meeting(ends, count, || greetings::connect(self, &asker, &other, count, wall));
+        let meet = || Some(greetings::connect(self, &asker, &other, count, wall));
+        let met = self.meetings.of(hash_of(&(ends, count)), meet)?;
         for (place, node) in [at, with].into_iter().zip(&met.nodes) {
             if node.disk.lives.peer_copied {
                 world.link = Link::Broken;
@@ -348,37 +358,23 @@ impl Masters {
         let mut pull = asking.frame(PeerMessage::Pull { exchange: EXCHANGE, after: None, unmet, retired: 0 });
         let other = world.node(from).filter(|other| twins::hears(self, other.known()))?.clone();
         twins::before_any(self, other.known(), &mut pull);
-        let stepped = node::step(other.known(), other.serving, self.last_wall(), Event::Message(Box::new(pull)));
-        let page = stepped.messages.into_iter().find_map(|frame| match frame.message {
-            PeerMessage::Page { records, proposals, memory, .. } => {
-                let proposals = if self.has(Twin::ProposalsKeptBack) { Vec::new() } else { proposals };
-                Some((records, proposals, memory, frame.life))
-            }
-            _ => None,
-        })?;
-        world.put_node(from, other.after(&stepped.writes, other.serving, false));
-        world.put_node(at, Node { page: Some(page), ..asking });
+        let stepped = node::step(other.known(), other.serving, self.last_wall(), &[], Event::Message(Box::new(pull)));
+        let mut page = stepped.messages.into_iter().find(|frame| matches!(frame.message, PeerMessage::Page { .. }))?;
+        if let PeerMessage::Page { proposals, .. } = &mut page.message
+            && self.has(Twin::ProposalsKeptBack)
+        {
+            proposals.clear();
+        }
+        // It is meant for whoever has asked.
+        page.to = None;
+        world.put_node(from, other.written(&stepped.writes));
+        world.put_node(at, Node { page: Some(Shared::new(page)), ..asking });
         Some(world)
     }
 
     fn take_page(&self, world: World, at: usize) -> Option<World> {
-        let node = world.node(at)?;
-        let other = Node { disk: node.disk.of_other(), ..node.clone() };
-        let (records, proposals, memory, life) = node.page.clone()?;
-        let settings = Vec::new();
-        let page = PeerMessage::Page {
-            exchange: EXCHANGE,
-            after: None,
-            records,
-            proposals,
-            settings,
-            more: false,
-            extents: Vec::new(),
-            memory,
-            last: true,
-        };
-        let frame = PeerFrame { life, ..other.frame(page) };
-        self.step(world, at, self.last_wall(), Event::Message(Box::new(frame)))
+        let page = world.node(at)?.page.clone()?;
+        self.step(world, at, self.last_wall(), Event::Message(Box::new(PeerFrame::clone(&page))))
     }
 
     /// So do both. Agents that hold something have not shown it yet.
@@ -476,16 +472,7 @@ impl Model for Masters {
             let permit = node.disk.permit_out;
             // Where nobody is replaced a permit never matters.
             if !self.bounds.heartbeat_days.is_empty() {
-                let beat = PeerMessage::Heartbeat {
-                    lsn: 0,
-                    wall: WallMs(0),
-                    mode: Mode::Ready,
-                    permit,
-                    steady: true,
-                    read: WallMs(0),
-                    reverted: false,
-                };
-                world.post(node.frame(beat));
+                world.post(node.frame(heartbeat(permit)));
             }
             world.nodes.push(Shared::new(node));
         }
@@ -576,7 +563,7 @@ impl Model for Masters {
             Action::CutPage { at, from } => self.cut_page(world, at, from),
             Action::TakePage { at } => self.take_page(world, at),
             Action::Restart { at } => {
-                let restarted = world.node(at)?.restarted(at);
+                let restarted = self.restarted(&world, at)?;
                 let mut world = world;
                 if self.bounds.copied.is_some() && self.bounds.greetings.is_some() {
                     world.starts += 1;
@@ -612,7 +599,7 @@ impl Model for Masters {
                 // Without its lineage a copy takes itself for what it was copied from.
                 let mut disk = world.node(at)?.disk.clone();
                 disk.lives.unproven |= !self.has(Twin::CopyTrusted);
-                let copy = Node::started(disk, world.nodes.len());
+                let copy = Node::started(disk, world.nodes.len() as u64, true);
                 let mut world = world;
                 world.nodes.push(Shared::new(copy));
                 Some(world)

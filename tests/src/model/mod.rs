@@ -48,22 +48,21 @@
 //!   another one. So it is reached before anything else happens.
 
 mod action;
+mod disk;
 mod greetings;
 mod heal;
 mod inert;
 mod masters;
-mod node;
-mod steps;
 mod twins;
 mod world;
 
 pub use action::Action;
+pub(crate) use disk::heartbeat;
 pub use greetings::GREETINGS_MAX;
 pub(crate) use heal::Pair;
 pub use masters::{ANSWERED, BOTH_KNOW, COVERED, DISJOINT, HEALS, Masters, SOUND, WHAT_HOLDS};
 pub use twins::Twin;
 pub use world::World;
-pub(crate) use world::{Shared, hash_of};
 
 use common::attachment::Attachment;
 use common::parameters::MasterId;

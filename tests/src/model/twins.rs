@@ -1,9 +1,10 @@
 //! The protocol with one of its mechanisms taken away: a model that could not find the duplicate there would prove nothing
 //! where it finds none. The product's `step` stays as it is; what it is given, or what comes out of it, is bent.
 
+use super::disk::{Disk, Node, Stepped};
 use super::masters::{Masters, open};
-use super::node::{Disk, Node, Serving, Stepped};
 use super::world::{Joining, World};
+use crate::kit::node::Serving;
 use common::lease::{Generation, Lease, LeaseState, Prep};
 use common::parameters::MasterId;
 use common::rpc::lease::TokenRequest;
@@ -163,8 +164,8 @@ pub(super) fn before_greeting(model: &Masters, known: &Disk, frame: &mut PeerFra
     hello.retired.is_none() || !model.has(Twin::AnsweredElsewhere)
 }
 
-/// Bends what came of a step.
-pub(super) fn after(model: &Masters, known: &Disk, stepped: &mut Stepped) {
+/// Bends what came of a step of `node`, which was given `known`.
+pub(super) fn after(model: &Masters, node: &Node, known: &Disk, stepped: &mut Stepped) {
     for write in &mut stepped.writes {
         if let Write::PeerObservations(observed) = write
             && model.has(Twin::NoPermit)
@@ -172,16 +173,15 @@ pub(super) fn after(model: &Masters, known: &Disk, stepped: &mut Stepped) {
             *observed = PeerObservations { permit_in: known.observed.permit_in, ..*observed };
         }
     }
-    if !model.has(Twin::EndAlone) {
-        return;
-    }
     for frame in &stepped.messages {
         if let PeerMessage::Close { key, .. } = &frame.message
+            && model.has(Twin::EndAlone)
             && let Some(lease) = known.leases.get(key)
         {
             stepped.writes.push(Write::Lease(*key, Lease { state: LeaseState::Closed, ..lease.clone() }));
         }
     }
+    stepped.known = node.knowing(&stepped.writes);
 }
 
 /// Whether a crash loses what this event wrote, although it was answered.
@@ -271,7 +271,7 @@ pub(super) fn both_propose(
     };
     let mut world = world.clone();
     world.post(node.frame(PeerMessage::Propose { prep: prep.clone() }));
-    let proposed = node.after(&[Write::Prep(prep)], node.serving, false);
+    let proposed = node.written(&[Write::Prep(prep)]);
     world.put_node(at, proposed);
     Some(world)
 }
@@ -288,7 +288,7 @@ pub(super) fn confirm_anywhere(model: &Masters, world: &World, at: usize, frame:
     let mut world = world.clone();
     world.post(node.frame(PeerMessage::Confirm { prep: prep.clone() }));
     let writes = if again { Vec::new() } else { vec![Write::Lease(prep.key, Lease::from_prep(prep))] };
-    let confirmed = node.after(&writes, node.serving, false);
+    let confirmed = node.written(&writes);
     world.put_node(at, confirmed);
     Some(world)
 }
@@ -299,13 +299,14 @@ pub(super) fn act(mut world: World, at: usize, twin: Twin) -> Option<World> {
     let next = match twin {
         Twin::AbortedPrep => {
             let drops: Vec<Write> = node.known().preps.keys().map(|key| Write::DropPrep(*key)).collect();
-            node.after(&drops, node.serving, false)
+            node.written(&drops)
         }
         Twin::ServeBeforeSync if node.disk.identity.awaiting.is_none() => {
             Node { serving: Serving::Ready, page: None, ..node }
         }
         Twin::RolledBackDisk if at < 2 && world.joining == Joining::No => {
-            let disk = Disk { leases: BTreeMap::new(), preps: BTreeMap::new(), ..node.disk };
+            let mut disk = node.disk;
+            (disk.leases, disk.preps) = (BTreeMap::new(), BTreeMap::new());
             Node::new(disk, Serving::Alone)
         }
         _ => return None,

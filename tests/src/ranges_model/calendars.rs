@@ -1,7 +1,7 @@
 //! Two masters whose machines' calendars were wrong when they started, and an agent whose clock is right: every sequence of what the two
 //! machines may show, and who may be heard, for five minutes each.
 
-use super::disk::{Disk, parameters};
+use super::disk::{Disk, first, parameters};
 use crate::model::Pair;
 use common::parameters::{MasterId, SessionId};
 use common::time::{BootMs, DAY_MS, Now, SpanMs, WallMs};
@@ -46,7 +46,7 @@ struct World {
 /// All sequences of `depth` readings. `own_read`: each master takes its own machine for the other's.
 pub fn walk(depth: u8, own_read: bool) -> anyhow::Result<Followed> {
     let parameters = parameters()?;
-    let disks = [MasterId::One, MasterId::Two].map(|id| Disk::first(id, parameters, []));
+    let disks = [MasterId::One, MasterId::Two].map(|id| first(id, parameters, []));
     let now = Now { wall: BEGAN + BEHIND, boot: BootMs(0) };
     let start = |disk: &Disk| Ledger::start(disk.loaded(), now, u64::from(disk.id().number()), None, String::new());
     let pair = Pair::meet(disks.iter().map(start).collect(), now);

@@ -1,31 +1,37 @@
-//! What a master's disk holds of axes and sections, and of who it is: all that survives a crash.
+//! What a master's disk holds of axes and sections.
 
+use crate::kit::node::{self, EXCHANGE, Part, STEP, Serving, page};
+use crate::kit::shared::Shared;
+use crate::model::heartbeat;
 use common::calendar::UtcOffset;
-use common::lease::{Caution, Generation, Lease, LeaseState};
+use common::lease::{Generation, Lease, LeaseState};
 use common::namespace::GeneratorName;
-use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
-use common::rpc::peer::Life;
+use common::parameters::{ClusterParameters, MasterId, SessionId};
+use common::rpc::peer::PeerMessage;
 use common::segment::{MasterRun, Span};
 use common::sequence::{SectionKey, SectionRecord};
 use common::setting::{Setting, SettingKey, SettingValue};
-use common::time::{DAY_MS, WallMs};
+use common::time::{DAY_MS, Now, WallMs};
 use common::token::{TokenFamily, TokenKey, TokenType, TokenValue};
-use master::lease::{Identity, Lives, Loaded, PeerObservations, Unproven, Write};
+use master::lease::{Effects, Event, Loaded, PeerObservations, Reply, RequestId, Write};
 use master::ledger::Ledger;
 use std::collections::BTreeMap;
+
+pub(super) type Disk = node::Disk<Ranges>;
+pub(super) type Node = node::Node<Ranges>;
+pub(super) type Stepped = node::Stepped<Ranges>;
 
 /// How long leases are; nothing here looks at it.
 const LEASE_DAYS: u8 = 7;
 /// Until when a master lets the other one go on alone: for ever, as nothing of axes and sections ends with it.
 const PERMITTED: WallMs = WallMs(10_000 * DAY_MS);
 
-/// It.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Disk {
-    pub(super) identity: Identity,
-    pub(super) observed: PeerObservations,
-    pub(super) lives: Lives,
-    pub(super) caution: Caution,
+/// Nothing here looks at a calendar.
+pub(super) const WALL: WallMs = WallMs(0);
+
+/// All of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Ranges {
     pub(super) settings: BTreeMap<SettingKey, Setting>,
     pub(super) setting_preps: BTreeMap<SettingKey, Setting>,
     pub(super) run: Option<MasterRun>,
@@ -65,143 +71,56 @@ fn lease(session: u8) -> Option<(TokenKey, Lease)> {
     Some((key, lease))
 }
 
-impl Disk {
-    /// The disk of a master that has met the other one in the first start of both, and knows these names.
-    pub(super) fn first(
-        master: MasterId,
-        parameters: ClusterParameters,
-        names: impl IntoIterator<Item = Setting>,
-    ) -> Self {
-        let identity = Identity {
-            master,
-            cluster: Some(ClusterId(1)),
-            epoch: Some(EpochId(1)),
-            pair_epoch: 1,
-            former: Vec::new(),
-            paired: true,
-            parameters,
-            awaiting: None,
-        };
-        let life = |id: MasterId| Life { start: 1, mark: u64::from(id.number()) - 1 };
-        let lives = Lives { own: vec![life(master)], peer: Some(life(master.other())), ..Lives::default() };
-        Self {
-            identity,
-            observed: permitted(),
-            lives,
-            caution: Caution::default(),
-            settings: names.into_iter().map(|name| (name.key.clone(), name)).collect(),
-            setting_preps: BTreeMap::new(),
-            run: Some(MasterRun(u128::from(master.number()) - 1)),
-            cursors: BTreeMap::new(),
-            sections: BTreeMap::new(),
-            section_preps: BTreeMap::new(),
-            sections_cut: false,
-        }
+/// The disk of a master that has met the other one in the first start of both, and knows these names.
+pub(super) fn first(master: MasterId, parameters: ClusterParameters, names: impl IntoIterator<Item = Setting>) -> Disk {
+    let settings = names.into_iter().map(|name| (name.key.clone(), name)).collect();
+    let run = Some(MasterRun(u128::from(master.number()) - 1));
+    Disk::first(master, parameters, Some(PERMITTED), Ranges { settings, run, ..Ranges::default() })
+}
+
+impl Part for Ranges {
+    const STARTS: bool = true;
+
+    fn load(&self, loaded: &mut Loaded) {
+        loaded.leases = (1..=SESSIONS_MAX).filter_map(lease).collect();
+        loaded.settings = self.settings.values().cloned().collect();
+        loaded.setting_preps = self.setting_preps.values().cloned().collect();
+        loaded.run = self.run;
+        loaded.cursors = self.cursors.iter().map(|(name, (run, it))| (*run, name.clone(), it.clone())).collect();
+        loaded.sections = self.sections.values().cloned().collect();
+        loaded.section_preps = self.section_preps.values().cloned().collect();
+        loaded.sections_cut = self.sections_cut;
     }
 
-    /// That of a replacement, before its first start.
-    pub(super) fn of_replacement(identity: Identity) -> Self {
-        Self {
-            identity,
-            observed: PeerObservations::default(),
-            lives: Lives::default(),
-            caution: Caution::default(),
-            settings: BTreeMap::new(),
-            setting_preps: BTreeMap::new(),
-            run: None,
-            cursors: BTreeMap::new(),
-            sections: BTreeMap::new(),
-            section_preps: BTreeMap::new(),
-            sections_cut: false,
-        }
-    }
-
-    pub(super) fn id(&self) -> MasterId {
-        self.identity.master
-    }
-
-    /// Whether it was opened without proof, and has not met the other one since.
-    pub(super) fn unmet(&self) -> bool {
-        self.lives.unproven
-    }
-
-    /// A disk of the other master of this pairing, in the life that is believed here: for messages in its name.
-    pub(super) fn of_other(&self) -> Self {
-        let identity = Identity { master: self.id().other(), ..self.identity.clone() };
-        let lives =
-            Lives { own: self.lives.peer.into_iter().collect(), peer: Some(self.lives.present()), ..Lives::default() };
-        Self { identity, lives, ..self.clone() }
-    }
-
-    pub(super) fn loaded(&self) -> Loaded {
-        Loaded {
-            identity: self.identity.clone(),
-            lsn: 0,
-            permit_out: Some(PERMITTED),
-            observed: self.observed,
-            lives: self.lives.clone(),
-            proven: if self.unmet() { Err(Unproven::NotMetSince) } else { Ok(()) },
-            caution: self.caution,
-            leases: (1..=SESSIONS_MAX).filter_map(lease).collect(),
-            preps: Vec::new(),
-            settings: self.settings.values().cloned().collect(),
-            setting_preps: self.setting_preps.values().cloned().collect(),
-            run: self.run,
-            cursors: self.cursors.iter().map(|(name, (run, spans))| (*run, name.clone(), spans.clone())).collect(),
-            sections: self.sections.values().cloned().collect(),
-            section_preps: self.section_preps.values().cloned().collect(),
-            sections_cut: self.sections_cut,
-            logins: Vec::new(),
-        }
-    }
-
-    pub(super) fn apply(&mut self, writes: &[Write]) {
-        for write in writes {
-            match write {
-                Write::Identity(identity) => self.identity = identity.clone(),
-                Write::PeerObservations(observed) => {
-                    let PeerObservations { permit_in, rolled_back, .. } = *observed;
-                    self.observed = PeerObservations { permit_in, rolled_back, ..PeerObservations::default() };
-                }
-                Write::Lives(lives) => self.lives = lives.clone(),
-                Write::Caution(caution) => self.caution = *caution,
-                Write::Setting(setting) => drop(self.settings.insert(setting.key.clone(), setting.clone())),
-                Write::DropSetting(key) => drop(self.settings.remove(key)),
-                Write::SettingPrep(prep) => drop(self.setting_preps.insert(prep.key.clone(), prep.clone())),
-                Write::DropSettingPrep(key) => drop(self.setting_preps.remove(key)),
-                Write::Run(run) => self.run = *run,
-                Write::Cursor { name, spans, .. } if spans.is_empty() => drop(self.cursors.remove(name)),
-                Write::Cursor { run, name, spans } => {
-                    self.cursors.insert(name.clone(), (*run, spans.clone()));
-                }
-                Write::Sections { gone, rows } => {
-                    gone.iter().for_each(|key| drop(self.sections.remove(key)));
-                    self.sections.extend(rows.iter().map(|row| (row.0.range.first(), row.clone())));
-                }
-                Write::SectionPreps { gone, rows } => {
-                    gone.iter().for_each(|key| drop(self.section_preps.remove(key)));
-                    self.section_preps.extend(rows.iter().map(|prep| (prep.range.first(), prep.clone())));
-                }
-                Write::SectionsCut(cut) => self.sections_cut = *cut,
-                // No leases here, and what only makes a master more careful, or is for people, decides nothing.
-                Write::Lease(..)
-                | Write::Prep(_)
-                | Write::DropPrep(_)
-                | Write::PermitOut(_)
-                | Write::Audit(_)
-                | Write::Login(..) => {}
+    fn apply(&mut self, write: &Write) {
+        match write {
+            Write::Setting(setting) => drop(self.settings.insert(setting.key.clone(), setting.clone())),
+            Write::DropSetting(key) => drop(self.settings.remove(key)),
+            Write::SettingPrep(prep) => drop(self.setting_preps.insert(prep.key.clone(), prep.clone())),
+            Write::DropSettingPrep(key) => drop(self.setting_preps.remove(key)),
+            Write::Run(run) => self.run = *run,
+            Write::Cursor { name, spans, .. } if spans.is_empty() => drop(self.cursors.remove(name)),
+            Write::Cursor { run, name, spans } => {
+                self.cursors.insert(name.clone(), (*run, spans.clone()));
             }
+            Write::Sections { gone, rows } => {
+                gone.iter().for_each(|key| drop(self.sections.remove(key)));
+                self.sections.extend(rows.iter().map(|row| (row.0.range.first(), row.clone())));
+            }
+            Write::SectionPreps { gone, rows } => {
+                gone.iter().for_each(|key| drop(self.section_preps.remove(key)));
+                self.section_preps.extend(rows.iter().map(|prep| (prep.range.first(), prep.clone())));
+            }
+            Write::SectionsCut(cut) => self.sections_cut = *cut,
+            // No leases here, and what only makes a master more careful, or is for people, decides nothing.
+            _ => {}
         }
     }
 
-    /// The first thing that a running ledger knows otherwise than this disk: it would be believed and not survive.
-    pub(super) fn differs_from(&self, ledger: &Ledger) -> Option<&'static str> {
+    fn differs_from(&self, ledger: &Ledger) -> Option<&'static str> {
         let cursors = || self.cursors.iter().filter(|(_, (run, _))| *run == ledger.run());
         let left = ledger.cursors().iter().filter(|(_, cursor)| !cursor.spans().is_empty());
         let differs = [
-            ("identity", ledger.identity() != &self.identity),
-            ("starts", ledger.lives() != &self.lives),
-            ("caution", ledger.caution() != &self.caution),
             ("run", Some(ledger.run()) != self.run),
             ("settings", !ledger.settings_table().all().eq(self.settings.values())),
             ("proposals of settings", !ledger.settings_table().preps().eq(self.setting_preps.values())),
@@ -220,13 +139,58 @@ impl Disk {
         differs.into_iter().find(|(_, differs)| *differs).map(|(what, _)| what)
     }
 
-    /// What the other master said that it holds, as the running ledger believes it.
-    pub(super) fn note_peer_has(&mut self, ledger: &Ledger) {
+    /// What the other master said that it holds.
+    fn note(&mut self, ledger: &Ledger) {
         for (record, held) in ledger.sections().stored() {
             if let Some((_, peer_has)) = self.sections.get_mut(&record.range.first()) {
                 *peer_has = held;
             }
         }
+    }
+
+    fn permit_out(&self) -> Option<WallMs> {
+        Some(PERMITTED)
+    }
+
+    fn heard(&self, serving: Serving, observed: &PeerObservations) -> Vec<PeerMessage> {
+        let (ready, sequences) = (serving == Serving::Ready, self.has_sequences());
+        let sections = || PeerMessage::SectionPage {
+            exchange: EXCHANGE,
+            after: None,
+            records: Vec::new(),
+            proposals: Vec::new(),
+            last: true,
+        };
+        let heard = [
+            (ready || sequences).then(page),
+            (ready && sequences).then(sections),
+            ready.then(|| heartbeat(observed.permit_in)),
+        ];
+        heard.into_iter().flatten().collect()
+    }
+
+    /// Greetings and pages are steps of their own; what tells of use, clocks and who is alive decides nothing here.
+    fn posted(message: PeerMessage) -> Option<PeerMessage> {
+        let posted = matches!(
+            message,
+            PeerMessage::AskSetting { .. }
+                | PeerMessage::ProposeSetting { .. }
+                | PeerMessage::ConfirmSetting { .. }
+                | PeerMessage::Settings { .. }
+                | PeerMessage::ProposeSections { .. }
+                | PeerMessage::ConfirmSections { .. }
+                | PeerMessage::KnownSections { .. }
+                | PeerMessage::RaisedSections { .. }
+                | PeerMessage::HeldBounds { .. }
+        );
+        posted.then_some(message)
+    }
+}
+
+impl Ranges {
+    /// Whether a name that is known stands for a sequence.
+    pub(super) fn has_sequences(&self) -> bool {
+        self.settings.values().filter_map(|it| it.value.namespace()).any(|it| it.sequences().is_some())
     }
 
     /// How the axis stands here; `None` before anything of it was granted.
@@ -247,4 +211,36 @@ impl Disk {
 /// The other master lets this one go on alone, as it does with its first heartbeat.
 pub(super) fn permitted() -> PeerObservations {
     PeerObservations { permit_in: Some(PERMITTED), ..PeerObservations::default() }
+}
+
+/// `asker` connects to `other`, both greet, and `other` answers a page of its table. `None`: it does not.
+pub(super) fn cut_page(asker: &Node, other: &Node) -> Option<(Node, Node)> {
+    let now = Now { wall: WALL, boot: STEP };
+    let (mut asks, mut answers) =
+        (asker.known().opened(asker.serving, WALL), other.known().opened(other.serving, WALL));
+    let (mut of_asker, mut of_other) = (Effects::default(), Effects::default());
+    asks.step(now, Event::Connected, &mut of_asker);
+    let greeting = of_asker.messages.drain(..).find(|message| matches!(message, PeerMessage::Hello(_)))?;
+    let frame = Box::new(asks.frame(greeting));
+    answers.step(now, Event::Greeting { id: RequestId(0), frame }, &mut of_other);
+    let greeted = of_other.replies.drain(..).find_map(|(_, reply)| match reply {
+        Reply::Greeted(messages) => messages.into_iter().find(|message| matches!(message, PeerMessage::Hello(_))),
+        _ => None,
+    })?;
+    let frame = Box::new(answers.frame(greeted));
+    asks.step(now, Event::Message(frame), &mut of_asker);
+    if asks.lives().peer != Some(answers.lives().present()) || answers.lives().peer != Some(asks.lives().present()) {
+        return None;
+    }
+    let unmet = asker.known().unmet();
+    let section_page = asks.frame(PeerMessage::PullSections { exchange: EXCHANGE, after: None, unmet });
+    let pull = asks.frame(PeerMessage::Pull { exchange: EXCHANGE, after: None, unmet, retired: 0 });
+    for frame in [Some(pull), asker.known().has_sequences().then_some(section_page)].into_iter().flatten() {
+        of_other.messages.clear();
+        answers.step(now, Event::Message(Box::new(frame)), &mut of_other);
+    }
+    let is_page = |message: &PeerMessage| matches!(message, PeerMessage::Page { .. } | PeerMessage::SectionPage { .. });
+    let page = of_other.messages.drain(..).find(is_page)?;
+    let page = Some(Shared::new(answers.frame(page)));
+    Some((Node { page, ..asker.written(&of_asker.writes) }, other.written(&of_other.writes)))
 }

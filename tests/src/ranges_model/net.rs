@@ -1,8 +1,8 @@
 //! Messages in flight, and which of them can change nothing any more.
 
-use super::disk::Disk;
-use super::node::{Node, Serving};
-use crate::model::Shared;
+use super::disk::{Disk, Node};
+use crate::kit::node::Serving;
+use crate::kit::shared::Shared;
 use common::rpc::peer::{PeerFrame, PeerMessage};
 use common::setting::Change;
 

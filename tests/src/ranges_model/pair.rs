@@ -1,11 +1,12 @@
 //! Two masters, their replacements, and what befalls them: the same for an axis and for a section.
 
-use super::disk::Disk;
-use super::memo::Memo;
+use super::disk::{self, Disk, Node, Ranges, WALL, permitted};
 use super::net::{self, Delivered};
-use super::node::{self, Node, Serving};
 use super::twins::{self, Twin};
-use crate::model::{Shared, hash_of, stays_proven};
+use crate::kit::memo::Memo;
+use crate::kit::node::{self, Serving};
+use crate::kit::shared::{Shared, hash_of};
+use crate::model::stays_proven;
 use common::audit::Actor;
 use common::parameters::{EpochId, MasterId};
 use common::rpc::peer::{JoinReply, JoinStep, PeerFrame};
@@ -150,8 +151,8 @@ pub(super) struct Masters {
 impl Masters {
     /// Two that know one name.
     pub(super) fn new(befalls: Befalls, name: &Setting) -> anyhow::Result<Self> {
-        let parameters = super::disk::parameters()?;
-        let first = [MasterId::One, MasterId::Two].map(|id| Shared::new(Disk::first(id, parameters, [name.clone()])));
+        let parameters = disk::parameters()?;
+        let first = [MasterId::One, MasterId::Two].map(|id| Shared::new(disk::first(id, parameters, [name.clone()])));
         Ok(Self { befalls, outcomes: Arc::new(Memo::new()), pages: Arc::new(Memo::new()), first })
     }
 
@@ -190,7 +191,12 @@ impl Masters {
         let mut known = node.known().clone();
         let own_event = event.clone();
         twins::before(&has, &mut known, &mut event);
-        let mut stepped = node::step(&known, node.serving, before, event);
+        let mut stepped = node::step(&known, node.serving, WALL, before, event);
+        if node.serving < stepped.serving && stepped.known.observed.permit_in.is_none() {
+            // Its first heartbeat.
+            stepped.writes.push(Write::PeerObservations(permitted()));
+            stepped.known.observed = permitted();
+        }
         let mut broken = stepped.broken.take();
         if !self.befalls.twins.is_empty() {
             twins::after(&has, node.known(), &own_event, &mut stepped);
@@ -236,9 +242,9 @@ impl Masters {
 
     fn restart(&self, mut pair: Pair, at: usize, disk: Disk, proven: bool) -> Option<Pair> {
         let begins = !proven && !self.has(Twin::PutBackBelieved);
-        let mut node = Node::started(disk.clone(), pair.starts + 2, !begins);
+        let mut node = Node::started(disk.clone(), (pair.starts + 2).into(), !begins);
         if begins && self.has(Twin::RunGoesOn) {
-            (node.disk.run, node.disk.cursors) = (disk.run, disk.cursors);
+            (node.disk.run, node.disk.cursors) = (disk.run, disk.cursors.clone());
         }
         pair.starts += 1;
         *pair.nodes.get_mut(at)? = Shared::new(node);
@@ -271,7 +277,7 @@ impl Masters {
         let master = known.disk.id().other();
         let ask = |step| {
             let event = Event::Join { id: RequestId(0), token: TOKEN, master, step };
-            let mut stepped = node::step(known.known(), known.serving, &[], event);
+            let mut stepped = node::step(known.known(), known.serving, WALL, &[], event);
             let reply = match stepped.replies.pop() {
                 Some(Reply::Join(Ok(reply))) => Some(reply),
                 _ => None,
@@ -287,7 +293,7 @@ impl Masters {
         pair.joining = match (reply?, pair.joining) {
             (JoinReply::Begun(begun), _) => {
                 let (identity, _) = first_writes(master, begun);
-                Joining::Begun { survivor, disk: Shared::new(Disk::of_replacement(identity)) }
+                Joining::Begun { survivor, disk: Shared::new(Disk::of_replacement(identity, Ranges::default())) }
             }
             (JoinReply::Page { settings, .. }, Joining::Begun { disk, .. }) => {
                 let mut disk = Disk::clone(&disk);
@@ -298,7 +304,7 @@ impl Masters {
                 Joining::Cut { survivor, disk: Shared::new(disk) }
             }
             (JoinReply::Done, Joining::Cut { disk, .. }) => {
-                let node = Node::started(Disk::clone(&disk), pair.starts + 2, true);
+                let node = Node::started(Disk::clone(&disk), (pair.starts + 2).into(), true);
                 pair.starts += 1;
                 pair.nodes.push(Shared::new(node));
                 Joining::No
@@ -312,7 +318,7 @@ impl Masters {
     fn cut_page(&self, mut pair: Pair, at: usize, from: usize) -> Option<Pair> {
         let (asker, other) = (pair.nodes.get(at)?, pair.nodes.get(from)?);
         let met = self.pages.of(hash_of(&(asker.id(), other.id())), || {
-            let (asker, other) = node::cut_page(asker, other)?;
+            let (asker, other) = disk::cut_page(asker, other)?;
             Some((Shared::new(asker), Shared::new(other)))
         })?;
         *pair.nodes.get_mut(at)? = met.0.clone();

@@ -1,12 +1,12 @@
 //! Two masters, one section of a sequence, and the agents that serve it.
 
 use super::agent::{Agent, Rules};
-use super::disk::Disk;
+use super::disk::{Disk, Node};
 use super::heal;
-use super::memo::Memo;
 use super::pair::{Befalls, Deed, Masters, Pair};
 use super::twins::{ALLOWANCE, Twin};
-use crate::model::hash_of;
+use crate::kit::memo::Memo;
+use crate::kit::shared::hash_of;
 use common::audit::Actor;
 use common::namespace::{Definition, GeneratorName, Namespace, SequenceSpec};
 use common::parameters::MasterId;
@@ -331,7 +331,7 @@ impl Model for Sections {
                 highest > 0 && world.agents.iter().any(|agent| agent.gave_after_another(highest))
             }));
             all.push(Property::sometimes(RAISED, |model: &Self, world: &SectionWorld| {
-                let max = |node: &super::node::Node| node.disk.sections.values().map(|(it, _)| it.max_seq).max();
+                let max = |node: &Node| node.disk.sections.values().map(|(it, _)| it.max_seq).max();
                 let highest = |of_home: bool| {
                     let its = world.pair.living().filter(|(_, node)| (node.disk.id() == model.bounds.home) == of_home);
                     its.filter_map(|(_, node)| max(node)).max()

@@ -1,8 +1,7 @@
 //! The protocol with one of its mechanisms taken away: a model that could not find what goes wrong then would prove nothing where it finds
 //! nothing. The product's `step` stays as it is; what it is given, or what comes out of it, is bent.
 
-use super::disk::Disk;
-use super::node::Stepped;
+use super::disk::{Disk, Stepped};
 use common::rpc::peer::{PeerFrame, PeerMessage};
 use common::sequence::SectionRecord;
 use common::setting::{SettingKey, SettingValue};

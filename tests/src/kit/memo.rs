@@ -11,15 +11,15 @@ type Known<T> = HashMap<u64, Option<Arc<T>>>;
 
 /// Outcomes by the hash of what they are outcomes of.
 #[derive(Debug)]
-pub(super) struct Memo<T>(Vec<Mutex<Known<T>>>);
+pub(crate) struct Memo<T>(Vec<Mutex<Known<T>>>);
 
 impl<T> Memo<T> {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self((0..SHARDS).map(|_| Mutex::default()).collect())
     }
 
     /// The outcome of `key`; `find` finds it if it was never asked for.
-    pub(super) fn of(&self, key: u64, find: impl FnOnce() -> Option<T>) -> Option<Arc<T>> {
+    pub(crate) fn of(&self, key: u64, find: impl FnOnce() -> Option<T>) -> Option<Arc<T>> {
         let shard = self.0.get(key as usize % SHARDS)?;
         let known = shard.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
         known.unwrap_or_else(|| {
