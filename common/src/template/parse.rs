@@ -34,6 +34,16 @@ impl Template {
         Ok(Self::of(source, family, pieces, serial))
     }
 
+    /// The parts that a text spells as far as it can be read, each with its characters in an ID, and the byte at which that ends. What
+    /// they make may be no template.
+    pub fn sketch(source: &str, family: TokenFamily) -> (Vec<(PartKind, usize)>, usize) {
+        let ends = source.char_indices().map(|(at, c)| at + c.len_utf8());
+        let ends: Vec<_> = std::iter::once(0).chain(ends).take_while(|end| *end <= Self::SOURCE_LEN_MAX).collect();
+        let read = |end: usize| Some((lay_out(source.get(..end)?, family).ok()?, end));
+        let (pieces, end) = ends.into_iter().rev().find_map(read).unwrap_or_default();
+        (pieces.iter().map(|piece| (piece.what.kind(), piece.place.len())).collect(), end)
+    }
+
     /// The caller has proved the pieces.
     fn of(source: &str, family: TokenFamily, pieces: Vec<Piece>, serial: Serial) -> Self {
         let width = |kind| {
@@ -234,6 +244,27 @@ mod tests {
         ] {
             assert_eq!(Template::parse(source, String2).unwrap().capacity(), capacity, "{source}");
         }
+    }
+
+    #[test]
+    fn a_text_is_sketched_as_far_as_it_can_be_read() {
+        use PartKind::{Biz, Date, Literal, Serial as Number, Token};
+        let sketch = |source: &str| Template::sketch(source, String2);
+        assert_eq!(sketch("A-{date:%F}{token}{serial:4}").0, [(Literal, 2), (Date, 10), (Token, 2), (Number, 4)]);
+        for (source, parts, end) in [
+            ("", vec![], 0),
+            ("{token}{token}", vec![(Token, 2), (Token, 2)], 14),
+            ("{date:%F}{year}{token}", vec![(Date, 10)], 9),
+            ("{date:%F{token}", vec![], 0),
+            ("a}}b}{token}", vec![(Literal, 3)], 4),
+            ("{biz:2}é{token}", vec![(Biz, 2)], 7),
+            ("{token}{biz:127}x", vec![(Token, 2)], 7),
+        ] {
+            assert_eq!(sketch(source), (parts, end), "{source}");
+        }
+        assert_eq!(sketch(&"é".repeat(1 << 16)).1, 0);
+        assert_eq!(sketch(&"{{".repeat(1 << 16)), (vec![(Literal, 128)], 256));
+        assert_eq!(Template::sketch("{token}", Uint), (vec![], 0));
     }
 
     #[test]
