@@ -48,8 +48,8 @@ function listen() {
   });
 }
 
-// The query of these is an ID or a layout, and no part of a view.
-const hasView = !["/explain", "/designer"].includes(location.pathname);
+// The query of these is an ID, a layout or a template, and no part of a view.
+const hasView = !["/explain", "/designer", "/designer/template"].includes(location.pathname);
 
 // A page that is being left says nothing of a lost connection; one that is come back to listens again.
 addEventListener("pagehide", () => {

@@ -1,5 +1,5 @@
 "use strict";
-// The designer, live: whatever is typed, dragged or pressed goes to the server, and what it makes of it comes back whole. Nothing
+// The designers, live: whatever is typed, dragged or pressed goes to the server, and what it makes of it comes back whole. Nothing
 // is worked out here but how long the pieces of the picture are while somebody drags.
 
 const design = document.getElementById("design");
@@ -27,7 +27,7 @@ async function redraw(pressed, focus) {
   const query = new URLSearchParams(new FormData(designForm()));
   if (pressed?.name) query.append(pressed.name, pressed.value);
   try {
-    const answer = await fetch(`/api/layout?${query}`, { headers: { Accept: "text/html" }, credentials: "same-origin" });
+    const answer = await fetch(`${designForm().dataset.part}?${query}`, { headers: { Accept: "text/html" }, credentials: "same-origin" });
     if (answer.status === 401) location.assign(`/login?next=${encodeURIComponent(location.pathname + location.search)}`);
     if (!answer.ok) throw new Error((await answer.json().catch(() => ({}))).detail ?? answer.statusText);
     const html = await answer.text();
@@ -36,7 +36,7 @@ async function redraw(pressed, focus) {
     asServed();
     place();
     refuse();
-    history.replaceState(null, "", `/designer?${new URLSearchParams(new FormData(designForm()))}`);
+    history.replaceState(null, "", `${location.pathname}?${new URLSearchParams(new FormData(designForm()))}`);
     if (focus) document.getElementById(focus)?.focus();
   } catch (error) {
     if (mine === turn) note("bad", words.failed, error instanceof TypeError ? words.unreachable : error.message);
@@ -59,12 +59,13 @@ function refuse() {
   gate();
 }
 
-// Puts pieces and borders where the widths say.
+// Puts pieces and borders where the widths say; a template has none.
 function place() {
+  const picture = document.getElementById("bitmap");
+  if (!picture) return;
   const counts = widthFields().map((field) => Math.min(Math.max(Math.trunc(Number(field.value)) || 0, 0), 128));
   const total = Math.max(1, Number(designForm().elements.bits.value) || 0, counts.reduce((sum, count) => sum + count, 0));
   const slices = document.querySelectorAll("#bitmap > svg > svg");
-  const picture = document.getElementById("bitmap");
   const length = picture.querySelector("svg").clientWidth;
   // Where the last knob of each level hangs.
   const levels = [];

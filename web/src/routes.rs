@@ -2,6 +2,7 @@
 
 use crate::api;
 use crate::auth::{Auth, guard};
+use crate::design::TemplateDraft;
 use crate::masters::Masters;
 use crate::pages::{self, Context, View, Visitor, What};
 use crate::preferences::Preferences;
@@ -51,6 +52,7 @@ pub(crate) fn router(shared: Shared) -> axum::Router {
         .route("/whitelist", get(page))
         .route("/audit", get(page))
         .route("/designer", get(designer))
+        .route("/designer/template", get(template_designer))
         .route("/explain", get(explain))
         .route("/users", get(users))
         .route("/settings", get(page))
@@ -139,6 +141,18 @@ async fn designer(
 ) -> Result<Html<String>, Response> {
     let preferences = visitor.preferences;
     let rendered = async { pages::designer(&at(&masters, &auth), &visitor, checked(query)?).await };
+    rendered.await.map(Html).map_err(|problem| problem.into_page(preferences))
+}
+
+/// `GET /designer/template`, with a template as its query.
+async fn template_designer(
+    State(masters): State<Arc<dyn Masters>>,
+    State(auth): State<Arc<Auth>>,
+    visitor: Visitor,
+    query: Result<Query<TemplateDraft>, QueryRejection>,
+) -> Result<Html<String>, Response> {
+    let preferences = visitor.preferences;
+    let rendered = async { pages::template_designer(&at(&masters, &auth), &visitor, checked(query)?).await };
     rendered.await.map(Html).map_err(|problem| problem.into_page(preferences))
 }
 

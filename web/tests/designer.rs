@@ -1,4 +1,4 @@
-//! The designer of layouts: its page, what its API says, and how a name is registered from it.
+//! The designers of layouts and of templates: their pages, what their API says, and how a name is registered from them.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
@@ -7,6 +7,7 @@ mod sample;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
+use common::namespace::{Definition, Namespace};
 use common::rpc::lease::Refusal;
 use sample::ask::{BODY_MAX, console, few, get, json_of};
 use sample::{KEY, Sample, SampleAccounts};
@@ -18,7 +19,11 @@ use web::Role;
 const OWN: &str = "bits=64&epoch=2024-01-01T00:00:00Z&unit_ms=1";
 
 async fn refused(router: &Router, query: &str) -> String {
-    let (status, kind, body) = get(router, &format!("/api/layout?{query}")).await;
+    refused_at(router, "/api/layout", query).await
+}
+
+async fn refused_at(router: &Router, path: &str, query: &str) -> String {
+    let (status, kind, body) = get(router, &format!("{path}?{query}")).await;
     assert_eq!((status, kind.as_str()), (StatusCode::BAD_REQUEST, "application/problem+json"), "{query}: {body}");
     let problem: Value = serde_json::from_str(&body).unwrap();
     assert_eq!(problem["code"], "bad_parameter");
@@ -131,12 +136,121 @@ async fn the_page_works_by_its_address_alone() {
 }
 
 #[tokio::test]
+async fn what_a_template_gives_is_said_as_the_contract_says() {
+    let (sample, router) = console(few());
+    let facts = json_of(&router, "/api/template?template=INV-%7Bdate:%25Y%25m%25d%7D-%7Btoken%7D%7Bserial:4%7D").await;
+    let definition = json!({
+        "kind": "string", "template": "INV-{date:%Y%m%d}-{token}{serial:4}", "token_type": "string2-include-letter",
+        "everyday_reset": true, "step": 156, "scope": "kind",
+    });
+    let warning = facts["warnings"][0].as_str().unwrap();
+    assert!(warning.contains("one caller can use up the 10000 IDs"), "{facts}");
+    assert_eq!(
+        facts,
+        json!({
+            "definition": definition, "length": 19,
+            "parts": [
+                {"part": "literal", "text": "INV-"}, {"part": "date", "text": "20261120"}, {"part": "literal", "text": "-"},
+                {"part": "token", "text": "12"}, {"part": "serial", "text": "0042"},
+            ],
+            "examples": ["INV-20261120-120042", "INV-20261120-120043", "INV-20261120-130042"],
+            "agents": 1_296, "capacity": 10_000, "per": "day", "per_day": "10000", "last_day": "9999-12-31",
+            "collides": null, "reads_as": [], "warnings": [warning],
+        })
+    );
+    // The same facts as those of a dry run.
+    let accounts = Arc::new(SampleAccounts::with_key_of(Role::Operator));
+    let tried = web::router(Arc::new(few()), accounts.auth());
+    let (status, tried) = put(&tried, "orders?dry_run=true", &definition).await;
+    assert_eq!(status, StatusCode::OK, "{tried}");
+    for fact in ["definition", "examples", "capacity", "per", "per_day", "last_day"] {
+        assert_eq!(tried[fact], facts[fact], "{fact}");
+    }
+    let mut bills = sample::namespace("bills", Some("INV-{date:%Y%m%d}-{serial:8}{token}"));
+    let other = Definition::string("INV-{date:%Y%m%d}-{serial:4}{token}");
+    bills.namespace = Namespace::define("bills".parse().unwrap(), &other).unwrap();
+    sample.change(|state| state.namespaces = vec![bills]);
+    let query = "/api/template?template=INV-%7Bdate:%25Y%25m%25d%7D-%7Btoken%7D%7Bserial:4%7D";
+    let collides = json_of(&router, query).await["collides"].as_str().unwrap().to_owned();
+    assert!(collides.contains("that of 'bills'") && collides.contains("INV-"), "{collides}");
+    assert_eq!(json_of(&router, &format!("{query}&scope=own")).await["collides"], Value::Null);
+    let page = get(&router, &query.replace("/api/", "/designer/")).await.2;
+    assert!(page.contains("that of &#39;bills&#39;") && !page.contains("id=\"definition\""), "{page}");
+}
+
+#[tokio::test]
+async fn what_is_no_template_is_refused_with_the_reason_and_its_place() {
+    let (_, router) = console(few());
+    let template = |text: &str| format!("template={text}");
+    for (query, said) in [
+        (String::new(), "say template"),
+        ("scope=own".to_owned(), "say template"),
+        ("template=".to_owned(), "without {token}"),
+        (
+            "template=%7Bdate:%25F%7D%7Byear%7D%7Btoken%7D".to_owned(),
+            "after '{date:%F}': the template cannot be taken: 'year' is not a field",
+        ),
+        ("template=%7Bdate:%25y%7D%7Btoken%7D%7Bserial:4%7D".to_owned(), "the date does not name the year"),
+        ("template=A%20B".to_owned(), "after 'A': the template cannot be taken: ' ' cannot stand in an ID"),
+        ("template=%FF".to_owned(), "after '': "),
+        ("template=a&token_type=uint2".to_owned(), "cannot use uint2 tokens"),
+        ("template=a&token_type=%3Cb%3E".to_owned(), "'<b>' is not a token type"),
+        ("template=a&scope=all".to_owned(), "unknown variant `all`"),
+        ("template=a&template=b".to_owned(), "duplicate field"),
+        ("temple=a".to_owned(), "unknown field `temple`"),
+        (template(&"x".repeat(300)), "after 'xxx"),
+        (template(&"x".repeat(600)), "template: at most 512 characters"),
+        (format!("template=a&add={}", "x".repeat(600)), "add: at most 512 characters"),
+    ] {
+        let detail = refused_at(&router, "/api/template", &query).await;
+        assert!(detail.contains(said) && detail.len() < 600, "{query}: {detail}");
+    }
+}
+
+#[tokio::test]
+async fn a_template_is_drawn_by_its_address_alone() {
+    let (_, router) = console(few());
+    let (_, _, html) = get(&router, "/designer/template").await;
+    for text in [
+        "value=\"INV-{date:%Y%m%d}-{token}{serial:6}\"",
+        "aria-label=\"21 characters: fixed 4, date 8, fixed 1, token 2, serial 6\"",
+        "<li class=\"serial\"><code>000042</code><span>serial</span></li>",
+        "<li><code>INV-20261120-13000042</code></li>",
+        "<dd>1,000,000</dd>",
+        "<dd>9999-12-31</dd>",
+        "data-api=\"PUT /api/generators/{name}\"",
+        "href=\"/designer/template\" aria-current=\"page\"",
+    ] {
+        assert!(html.contains(text), "{text}: {html}");
+    }
+    let (_, _, html) = get(&router, "/designer/template?template=%7Bdate:%25F%7D%7Btoken%7D&add=%7Bserial:8%7D").await;
+    assert!(html.contains("value=\"{date:%F}{token}{serial:8}\"") && html.contains("id=\"definition\""), "{html}");
+    let (_, _, html) = get(&router, "/designer/template?template=%7Bdate:%25F%7D%7B%3Cscript%3E%7D").await;
+    assert!(
+        html.contains("<code>{date:%F}<mark>{&#60;script&#62;}</mark></code>") && !html.contains("<script>"),
+        "{html}"
+    );
+    assert!(html.contains("10 characters: date 10") && !html.contains("id=\"definition\""), "{html}");
+    assert!(html.contains("data-unconfirmed=\"yes\" disabled"), "{html}");
+    for query in ["template=a&template=b", "x=y", &format!("template={}", "x".repeat(600))] {
+        let (status, kind, _) = get(&router, &format!("/designer/template?{query}")).await;
+        assert_eq!((status, kind.as_str()), (StatusCode::BAD_REQUEST, "text/html; charset=utf-8"), "{query}");
+    }
+}
+
+#[tokio::test]
 async fn the_script_gets_the_same_part_that_the_page_has() {
     let (_, router) = console(few());
-    for query in ["layout=js53", "layout=uidgenerator", "bits=64&epoch=x&unit_ms=1&fields=time:41"] {
-        let (_, _, page) = get(&router, &format!("/designer?{query}")).await;
+    for (page, api, query) in [
+        ("/designer", "/api/layout", "layout=js53"),
+        ("/designer", "/api/layout", "layout=uidgenerator"),
+        ("/designer", "/api/layout", "bits=64&epoch=x&unit_ms=1&fields=time:41"),
+        ("/designer/template", "/api/template", ""),
+        ("/designer/template", "/api/template", "template=%7Btoken%7D&scope=own&token_type=string3-only-number"),
+    ] {
+        let (_, _, page) = get(&router, &format!("{page}?{query}")).await;
         for (lang, same) in [("en", true), ("zh-CN", false)] {
-            let request = Request::get(format!("/api/layout?{query}"))
+            let request = Request::get(format!("{api}?{query}"))
                 .header("host", "localhost")
                 .header("authorization", format!("Bearer {KEY}"))
                 .header("accept", "text/html")

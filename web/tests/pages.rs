@@ -21,7 +21,7 @@ use web::{AgentState, AuditRow, Role, SectionState};
 const HOSTILE: &str = "</td><script>alert('x')</script><img src=x onerror=alert(1)>\"'&\r\nevent: parts";
 
 /// Every page, each with the part of the events that belongs to it.
-const PAGES: [&str; 15] = [
+const PAGES: [&str; 16] = [
     "/",
     "/leases",
     "/leases/uint2/6",
@@ -34,6 +34,7 @@ const PAGES: [&str; 15] = [
     "/whitelist",
     "/audit",
     "/designer",
+    "/designer/template",
     "/explain",
     "/users",
     "/settings",
@@ -82,7 +83,7 @@ async fn nothing_from_outside_becomes_markup() {
         (allocator.http, allocator.sets) = (hostile(), vec![hostile()]);
         state.sequences = Sequences { rows: vec![row], names: vec![name], allocators: vec![allocator] };
     });
-    for (page, shown) in PAGES.into_iter().zip([6, 6, 5, 5, 5, 4, 6, 1, 6, 1, 5, 1, 1, 1, 1]) {
+    for (page, shown) in PAGES.into_iter().zip([6, 6, 5, 5, 5, 4, 6, 1, 6, 1, 5, 1, 1, 1, 1, 1]) {
         let (status, _, html) = get(&router, page).await;
         assert_eq!(status, StatusCode::OK, "{page}: {html}");
         let parts =

@@ -1,7 +1,7 @@
-//! Layouts that are only being thought of, and what would come of them.
+//! Layouts and templates that are only being thought of, and what would come of them.
 
 use super::{ProblemBody, query};
-use crate::design::{Draft, Facts};
+use crate::design::{Draft, Facts, TemplateDraft, TemplateFacts};
 use crate::masters::Masters;
 use crate::pages;
 use crate::preferences::Preferences;
@@ -52,8 +52,7 @@ pub(crate) async fn layout(
     asked: Result<Query<Vec<(String, String)>>, QueryRejection>,
 ) -> Result<Response, Problem> {
     let (pairs, now) = (query(asked)?, masters.now());
-    let accepts = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if accepts.contains("text/html") {
+    if wants_html(&headers) {
         return Ok(Html(pages::designer_part(pairs, now, Preferences::of(&headers).lang)?).into_response());
     }
     let draft = Draft::read(pairs).map_err(Problem::bad_parameter)?;
@@ -62,4 +61,41 @@ pub(crate) async fn layout(
     layout.check_life(now).map_err(|refused| Problem::bad_parameter(refused.to_string()))?;
     let said = draft.definition(&layout).map_err(|fault| Problem::bad_parameter(fault.why))?;
     Ok(Json(Facts::new(&layout, draft.preset_of(&layout), said, now)).into_response())
+}
+
+fn wants_html(headers: &HeaderMap) -> bool {
+    let accepts = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    accepts.contains("text/html")
+}
+
+/// Describes what a template gives, or why it is refused: the facts of a dry run, and more. As `text/html` it is the part of the page
+/// `/designer/template` that follows what is typed, as with layouts.
+#[utoipa::path(
+    get, path = "/api/template", tag = "settings", params(TemplateDraft),
+    responses(
+        (status = 200, description = "What it gives, with its definition", body = TemplateFacts),
+        (status = 400, description = "`bad_parameter`: why it is refused, and how far it can be read", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 503, description = "`masters_unavailable`, `overloaded`", body = ProblemBody, content_type = "application/problem+json")
+    ),
+    security(("login" = ["viewer"]), ("key" = ["viewer"]))
+)]
+pub(crate) async fn template(
+    State(masters): State<Arc<dyn Masters>>,
+    headers: HeaderMap,
+    asked: Result<Query<TemplateDraft>, QueryRejection>,
+) -> Result<Response, Problem> {
+    let (draft, masters) = (query(asked)?, masters.as_ref());
+    if wants_html(&headers) {
+        let lang = Preferences::of(&headers).lang;
+        return Ok(Html(pages::template_part(masters, draft, lang).await?.0).into_response());
+    }
+    let draft = draft.read().map_err(Problem::bad_parameter)?;
+    let said = draft.template.as_deref().ok_or_else(|| Problem::bad_parameter("say template"))?;
+    let (_, end) = draft.sketch();
+    let after = said.get(..end).filter(|read| read.len() < said.len());
+    let refused = |why| match after {
+        Some(read) => Problem::bad_parameter(format!("after '{read}': {why}")),
+        None => Problem::bad_parameter(why),
+    };
+    Ok(Json(pages::template_facts(masters, &draft).await?.map_err(refused)?).into_response())
 }

@@ -115,6 +115,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(setting::register))
         .routes(routes!(sequences::sections))
         .routes(routes!(layout::layout))
+        .routes(routes!(layout::template))
         .routes(routes!(backup::import))
         .routes(routes!(setting::whitelist, setting::allow, setting::disallow))
         .routes(routes!(login::form, login::log_in))

@@ -1,10 +1,12 @@
-//! Pictures of numbers: each field as a coloured piece as long as it has bits.
+//! Pictures of numbers and texts: each field as a coloured piece as long as it has bits or characters.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use crate::design::TextPart;
 use crate::words::{Words, fill};
 use askama::Template;
 use common::kind::Kind;
 use common::layout::{Field, Layout, Part};
+use common::template::PartKind;
 
 /// Units of a whole that positions are told in: 100 % with four digits behind the point.
 const WHOLE: u64 = 1_000_000;
@@ -16,13 +18,27 @@ const NAME_PERCENT_MIN: u32 = 9;
 /// A field in the picture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FieldPiece {
-    /// The colour: `date`, `token`, `serial`, `literal`, `random`.
+    /// The colour: `date`, `token`, `serial`, `literal`, `random`, `biz`, `custom`, `check`.
     pub(super) kind: &'static str,
     pub(super) name: &'static str,
+    /// Its bits, in a text its characters.
     pub(super) bits: u32,
 }
 
 impl FieldPiece {
+    pub(super) fn of_text(part: PartKind, characters: usize, w: &'static Words) -> Self {
+        let (kind, name) = match part {
+            PartKind::Literal => ("literal", w.field_literal),
+            PartKind::Date => ("date", w.field_date),
+            PartKind::Biz => ("biz", w.field_biz),
+            PartKind::Custom => ("custom", w.field_custom),
+            PartKind::Token => ("token", w.field_token),
+            PartKind::Serial => ("serial", w.field_serial),
+            PartKind::Check => ("check", w.field_check),
+        };
+        Self { kind, name, bits: u32::try_from(characters).unwrap_or(u32::MAX) }
+    }
+
     pub(super) fn of_part(part: &str, bits: u32, w: &'static Words) -> Self {
         let (kind, name) = match part {
             "time" => ("date", w.part_time),
@@ -43,7 +59,7 @@ impl FieldPiece {
     }
 }
 
-/// A number drawn, as HTML.
+/// A number or a text drawn, as HTML.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Picture {
     /// Its pieces side by side.
@@ -83,6 +99,11 @@ struct Slice {
 
 /// The drawing of a number of `bits` bits, as HTML; what the pieces do not fill stays empty, and what is too much makes it longer.
 pub(super) fn drawing(pieces: &[FieldPiece], bits: u32, w: &'static Words) -> String {
+    strip(pieces, bits, w.bits_label)
+}
+
+/// The drawing of something so long, with a text for those who do not see it.
+pub(super) fn strip(pieces: &[FieldPiece], bits: u32, label: &str) -> String {
     let sum: u32 = pieces.iter().map(|piece| piece.bits).sum();
     let total = sum.max(bits).max(1);
     let percent = |bits: u32| {
@@ -104,7 +125,7 @@ pub(super) fn drawing(pieces: &[FieldPiece], bits: u32, w: &'static Words) -> St
     });
     let slices = slices.collect();
     let told = pieces.iter().map(|piece| format!("{} {}", piece.name, piece.bits)).collect::<Vec<_>>().join(", ");
-    let label = fill(w.bits_label, &[&bits.to_string(), &told]);
+    let label = fill(label, &[&bits.to_string(), &told]);
     // A template of our own words and numbers, which cannot fail.
     Drawing { label, slices }.render().unwrap_or_default()
 }
@@ -137,6 +158,21 @@ pub(super) fn layout_picture(layout: &Layout, id: Option<u128>, w: &'static Word
     };
     let entries = pieces.iter().zip(values).map(entry).collect();
     Picture { drawing: drawing(&pieces, layout.bits(), w), legend: Legend { entries }.render().unwrap_or_default() }
+}
+
+/// The picture of a text of these parts with so many characters, and of what they are in an example.
+pub(super) fn text_picture(parts: &[(PartKind, usize)], example: &[TextPart], w: &'static Words) -> Picture {
+    let pieces: Vec<_> = parts.iter().map(|(part, characters)| FieldPiece::of_text(*part, *characters, w)).collect();
+    let length = pieces.iter().map(|piece| piece.bits).sum();
+    let entry = |(piece, part): (&FieldPiece, &TextPart)| Entry {
+        kind: piece.kind,
+        name: piece.name,
+        bits: String::new(),
+        value: part.text.clone(),
+    };
+    let entries = pieces.iter().zip(example).map(entry).collect();
+    let legend = Legend { entries }.render().unwrap_or_default();
+    Picture { drawing: strip(&pieces, length, w.characters_label), legend }
 }
 
 /// The drawing of the numbers of a kind, as HTML; `None` if it writes no numbers.

@@ -20,8 +20,14 @@ const _: () = assert!(common::namespace::GeneratorName::LEN_MAX == 63, "as the f
 #[template(path = "designer.html")]
 struct Page {
     frame: Frame,
+    hint: &'static str,
     part: String,
     refused: bool,
+}
+
+/// The page of a designer: a hint, the part that follows what is typed, and the form that gives it a name unless it is refused.
+pub(super) fn page(frame: Frame, hint: &'static str, part: String, refused: bool) -> Result<String, Problem> {
+    Ok(Page { frame, hint, part, refused }.render()?)
 }
 
 /// `/designer`: what the query says, or a snowflake.
@@ -34,8 +40,8 @@ pub(crate) async fn designer(
     let frame = still_frame(context, visitor, Static::Designer).await?;
     let part = Part::new(&draft, context.masters.now(), frame.w);
     let refused = part.definition.is_none();
-    let part = part.render()?;
-    Ok(Page { frame, part, refused }.render()?)
+    let hint = frame.w.designer_hint;
+    page(frame, hint, part.render()?, refused)
 }
 
 /// The part of the page that changes with the query.

@@ -12,7 +12,6 @@ use common::calendar::UtcOffset;
 use common::kind::{ExplainError, Explained, Kind, Known, Reading, TokenText, explain};
 use common::layout::{Layout, LayoutSpec};
 use common::namespace::GeneratorName;
-use common::template::PartKind;
 use common::time::WallMs;
 use common::token::{TokenFamily, TokenKey, TokenValue};
 
@@ -194,15 +193,7 @@ fn pieces(reading: &Reading, w: &'static Words) -> Vec<IdPart> {
     let (token, serial) = (shown(reading.token.as_ref()), shown(reading.serial.as_ref()));
     if !reading.parts.is_empty() {
         let piece = |part: &common::template::Part| {
-            let (kind, name) = match part.part {
-                PartKind::Literal => ("literal", w.field_literal),
-                PartKind::Date => ("date", w.field_date),
-                PartKind::Biz => ("biz", w.field_biz),
-                PartKind::Custom => ("custom", w.field_custom),
-                PartKind::Token => ("token", w.field_token),
-                PartKind::Serial => ("serial", w.field_serial),
-                PartKind::Check => ("check", w.field_check),
-            };
+            let bits::FieldPiece { kind, name, .. } = bits::FieldPiece::of_text(part.part, part.text.len(), w);
             IdPart { kind, name, text: part.text.clone(), bits: None }
         };
         return reading.parts.iter().map(piece).collect();

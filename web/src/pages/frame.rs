@@ -129,6 +129,7 @@ fn links(w: &'static Words, role: Role, what: &What) -> Vec<NavLink> {
         link("/whitelist", w.whitelist, "whitelist", *what == What::Whitelist),
         link("/audit", w.audit, "audit", matches!(what, What::Audit(_))),
         link("/designer", w.designer, "designer", *what == What::Static(Static::Designer)),
+        link("/designer/template", w.template_designer, "template", *what == What::Static(Static::Templates)),
         link("/explain", w.explain, "explain", *what == What::Static(Static::Explain)),
     ];
     if role >= Role::Admin {

@@ -21,12 +21,14 @@ mod sequences;
 mod settings;
 mod status;
 mod tables;
+mod template;
 mod users;
 
 pub(crate) use designer::{designer, designer_part};
 pub(crate) use explain::take_apart;
 use frame::Frame;
 pub(crate) use frame::Visitor;
+pub(crate) use template::{template_designer, template_facts, template_part};
 pub(crate) use users::users;
 
 use crate::ask::{self, Snapshot};
@@ -76,6 +78,7 @@ pub(crate) enum What {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Static {
     Designer,
+    Templates,
     Explain,
     Users,
     Settings,
@@ -157,7 +160,9 @@ pub(crate) async fn page(context: &Context<'_>, visitor: &Visitor, what: What) -
         What::Whitelist => tables::whitelist_page(frame, &parts)?,
         What::Audit(audit) => audit::page(frame, audit, &parts)?,
         What::Static(Static::Settings) => settings::page(masters, frame).await?,
-        What::Static(Static::Designer | Static::Explain | Static::Users) => return Err(Problem::not_found()),
+        What::Static(Static::Designer | Static::Templates | Static::Explain | Static::Users) => {
+            return Err(Problem::not_found());
+        }
     })
 }
 
@@ -213,6 +218,7 @@ impl<S: Send + Sync> FromRequestParts<S> for What {
             "/whitelist" => Self::Whitelist,
             "/audit" => Self::Audit(query::<audit::AuditViewQuery, S>(head, state).await?.try_into()?),
             "/designer" => Self::Static(Static::Designer),
+            "/designer/template" => Self::Static(Static::Templates),
             "/explain" => Self::Static(Static::Explain),
             "/users" => Self::Static(Static::Users),
             "/settings" => Self::Static(Static::Settings),

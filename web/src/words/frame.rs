@@ -12,7 +12,8 @@ macro_rules! frame {
     axes: "Axes", "号段轴";
     whitelist: "Whitelist", "白名单";
     audit: "Audit", "审计";
-    designer: "Designer", "布局设计";
+    designer: "Layout designer", "布局设计";
+    template_designer: "Template designer", "模板设计";
     explain: "Explain an ID", "解析 ID";
     users: "Users and keys", "用户与密钥";
     settings: "Settings", "设置";

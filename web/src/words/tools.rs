@@ -56,12 +56,16 @@ macro_rules! tools {
     encoding_usual: "as usual", "默认";
     only_agents_read: "It may be of a name that hides its numbers from masters: {0}. Those of a strategy are read by GET /explain/ID at an agent that has it, encrypted ones by uniq_generator --explain ID with --serial-file and --secret-file.", "它可能来自对主控隐藏数字的名称：{0}。由策略生成的文本，请在具有该策略的代理上访问 GET /explain/ID；加密的文本，请用 --serial-file 和 --secret-file 运行 uniq_generator --explain ID。";
     layout_show: "Show", "查看";
-    layout_gives: "What it gives", "布局能力";
+    layout_gives: "What it gives", "生成能力";
     layout_example: "An ID of now, of token 1", "当前时刻、令牌 1 的 ID";
     layout_definition: "Definition", "定义";
     layout_definition_hint: "This is what PUT /generators/NAME of an agent takes.", "即代理的 PUT /generators/NAME 所接受的内容。";
     layout_refused: "There is none until the errors above are corrected.", "以上错误更正之前没有定义。";
-    layout_register: "Register it", "注册该布局";
+    layout_register: "Register it", "注册";
+    template_designer_hint: "A template says what stands where in strings of fixed length. Write one, or add its fields one by one, and see what it gives.", "模板规定定长字符串中每个位置的内容。可直接输入，也可逐个添加字段，结果即时显示。";
+    template_examples: "IDs of now, of two agents", "当前时刻、来自两个代理的 ID";
+    characters_label: "{0} characters: {1}", "{0} 个字符：{1}";
+    warn_reads_as: "The first example can also be read as an ID of another kind or name ({0}): if both may stand in one place, give the template a letter or a ‘-’ that tells them apart.", "首个示例也可解读为其他种类或名称的 ID（{0}）：若两者会用于同一处，请在模板中加入用以区分的字母或“-”。";
     part_time: "time", "时间";
     part_random: "random", "随机";
     part_zero: "zero", "零";

@@ -69,6 +69,7 @@ fn effective(call: &Call, Victims { token, agent }: &Victims) -> (String, Value)
     };
     let path = call.path.replace("{name}", named).replace("{type}", "uint2").replace("{token}", token);
     let path = path.replace("{id}", "3574880000000000").replace("/api/layout", "/api/layout?layout=snowflake");
+    let path = path.replace("/api/template", "/api/template?template=%7Bdate:%25F%7D%7Btoken%7D%7Bserial:8%7D");
     let path = path.replace("{section}", "7").replace("{key}", "100007").replace("{agent}", agent);
     let body = match (call.method.as_str(), call.path.as_str()) {
         ("GET", _) | (_, "/logout" | "/login") => Value::Null,

@@ -1,4 +1,4 @@
-//! The designer of layouts, by mouse and by keys.
+//! The designers of layouts and of templates, by mouse and by keys.
 
 use super::{AXE, click, console_of, go, in_browser, is_clean};
 use anyhow::{Context as _, Result};
@@ -128,6 +128,67 @@ async fn a_layout_is_drawn_by_mouse_and_keys_and_says_what_it_gives() {
         type_into(browser, "unit", "7").await?;
         page_has(browser, "document.getElementById('fault').innerText.includes('does not divide a day')").await?;
         page_has(browser, "document.querySelector('#bitmap svg').ariaLabel.includes('时间')").await
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_template_is_written_and_says_at_once_what_it_gives() {
+    let axe = std::fs::read_to_string(AXE).unwrap();
+    let mut cluster = Cluster::start(0, &[]).await.unwrap();
+    in_browser(&mut cluster, async |cluster, driver, browser| {
+        let home = console_of(cluster, 0);
+        let part =
+            |id: &str, text: &str| format!("document.getElementById('{id}')?.innerText.includes({})", json!(text));
+        let defined = |template: &str| {
+            let json = "JSON.parse(document.getElementById('definition')?.textContent ?? '{}')";
+            format!("{json}.template === {}", json!(template))
+        };
+        let refused = "!document.getElementById('definition') && document.querySelector('#register button').disabled";
+        go(browser, &format!("{home}/designer/template")).await?;
+        page_has(browser, &part("facts", "1,000,000")).await?;
+        page_has(browser, &part("example", "-12000042")).await?;
+
+        // By typing: what is wrong is said and marked, and the rest is drawn.
+        type_into(browser, "template", "ORD{date:%Y%m%d}{tokn}").await?;
+        page_has(browser, "document.querySelector('#fault mark')?.innerText === '{tokn}'").await?;
+        page_has(browser, "document.querySelector('#design svg').ariaLabel === '11 characters: fixed 3, date 8'")
+            .await?;
+        page_has(browser, &part("fault", "'tokn' is not a field")).await?;
+        page_has(browser, refused).await?;
+        accessible(browser, &axe, "a template with a fault").await?;
+
+        // By the buttons: they write behind what is there, and the page's address is the template.
+        type_into(browser, "template", "ORD{date:%Y%m%d}").await?;
+        page_has(browser, &part("fault", "token is missing")).await?;
+        click(browser, "#add-2").await?;
+        page_has(browser, &part("fault", "serial is missing")).await?;
+        click(browser, "#add-3").await?;
+        page_has(browser, &defined("ORD{date:%Y%m%d}{token}{serial:8}")).await?;
+        page_has(browser, "document.activeElement.id === 'add-3'").await?;
+        browser.refresh().await?;
+        page_has(browser, &defined("ORD{date:%Y%m%d}{token}{serial:8}")).await?;
+        accessible(browser, &axe, "a template").await?;
+        browser.find(Locator::Id("token-type")).await?.select_by_value("string3-only-number").await?;
+        page_has(browser, &part("facts", "22")).await?;
+        is_clean(driver, browser, std::slice::from_ref(&home)).await?;
+
+        // What is drawn is what is registered; another name of the same template is refused before it is tried.
+        type_into(browser, "gen-name", "bills").await?;
+        click(browser, "#register button[type=submit]").await?;
+        page_has(browser, "document.getElementById('notes').innerText.includes('Registered bills.')").await?;
+        browser.refresh().await?;
+        page_has(browser, &part("fault", "that of 'bills'")).await?;
+        page_has(browser, refused).await?;
+        browser.find(Locator::Id("scope")).await?.select_by_value("own").await?;
+        page_has(browser, "!document.getElementById('fault') && document.getElementById('definition')").await?;
+
+        // In the other language.
+        browser.execute("document.cookie = 'uniq_lang=zh-CN; Path=/'", Vec::new()).await?;
+        browser.refresh().await?;
+        page_has(browser, &part("facts", "最后一天")).await?;
+        page_has(browser, "document.querySelector('#design svg').ariaLabel.includes('个字符')").await
     })
     .await
     .unwrap();

@@ -18,7 +18,7 @@ use tests::cluster::{Cluster, until_status};
 
 const RENEW: [&str; 2] = ["--renew-interval", "1s"];
 /// Every page of somebody who is logged in.
-const PAGES: [&str; 12] = [
+const PAGES: [&str; 13] = [
     "/",
     "/leases",
     "/agents",
@@ -28,6 +28,7 @@ const PAGES: [&str; 12] = [
     "/whitelist",
     "/audit",
     "/designer",
+    "/designer/template",
     "/explain",
     "/users",
     "/settings",
