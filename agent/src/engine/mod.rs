@@ -58,7 +58,7 @@ pub const WRITE_RETRY: SpanMs = SpanMs::seconds(1);
 
 /// What the engine asks of those who drive it. Nothing else may happen to the windows and the serial file meanwhile.
 pub trait Effects {
-    /// What time it is: the machine's own time with the masters' correction.
+    /// The time: the machine's own with the masters' correction.
     fn wall(&self) -> WallMs;
 
     /// Machine time as it is, even by a test clock.
@@ -67,7 +67,7 @@ pub trait Effects {
     /// The number of times faster than real time the clock runs.
     fn scale(&self) -> u32;
 
-    /// What the masters said last when they did not do as asked, for whoever is refused.
+    /// The masters' last words when they did not do as asked, for whoever is refused.
     fn why(&self) -> String;
 
     /// Makes both durable; as [`SerialFile::write`](crate::serial_file::SerialFile::write).

@@ -1,4 +1,4 @@
-//! How writing to the disk fares.
+//! The state of writing to the disk.
 
 use crate::refusal::Refusal;
 use crate::serial_file::WriteError;
@@ -6,7 +6,7 @@ use arc_swap::ArcSwapOption;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What was written, and what cannot be.
+/// Counts of what was written, and the reason why something cannot be.
 #[derive(Debug, Default)]
 pub struct Disk {
     /// True if the last write of the serial file failed.

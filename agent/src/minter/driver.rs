@@ -24,7 +24,7 @@ pub struct Driver {
     /// Whoever has it is the one in the slow path; those who wait for it wait without a thread.
     turn: Arc<tokio::sync::Mutex<()>>,
     queue: Arc<Semaphore>,
-    /// Where work that waits for the disk is done, beside the callers.
+    /// The runtime on which work waits for the disk, beside the callers.
     background: OnceLock<Handle>,
     gone: CancellationToken,
     gone_why: OnceLock<String>,
@@ -154,7 +154,7 @@ impl Driver {
 
 #[cfg(test)]
 impl Driver {
-    /// What the lock guards, also after the end.
+    /// The state under the lock, also after the end.
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap()
     }

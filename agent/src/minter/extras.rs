@@ -1,4 +1,4 @@
-//! What definitions may refer to: secrets, strategies and plugins.
+//! The things that definitions may refer to: secrets, strategies and plugins.
 
 use crate::plugin::Plugins;
 use crate::refusal::Refusal;
@@ -21,7 +21,7 @@ impl Extras {
         let _ = self.secrets.set(secrets);
     }
 
-    /// What it was told to write by.
+    /// The means that it was told to write by.
     pub fn secrets(&self) -> &Secrets {
         self.secrets.get().unwrap_or(Secrets::NONE)
     }
@@ -31,7 +31,7 @@ impl Extras {
         let _ = self.strategies.set(strategies);
     }
 
-    /// What it was told to write by.
+    /// The means that it was told to write by.
     pub fn strategies(&self) -> &Strategies {
         self.strategies.get().unwrap_or(Strategies::NONE)
     }

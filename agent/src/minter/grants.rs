@@ -1,4 +1,4 @@
-//! What masters have granted, as minting sees it without a lock: leases and the cluster they are of.
+//! The masters' grants, as minting sees it without a lock: leases and the cluster they are of.
 
 use super::PATIENCE;
 use super::demand::Demand;
@@ -21,14 +21,14 @@ use tokio::sync::Notify;
 /// [`PATIENCE`], as a span of the clock's.
 const PATIENCE_MS: SpanMs = SpanMs::seconds(PATIENCE.as_secs() as i64);
 
-/// What the engine published last, and those who wait for more.
+/// The engine's last published state, and those who wait for more.
 pub struct Grants {
     published: ArcSwap<Published>,
     /// Told when something was published.
     changed: Notify,
     /// The leases that the session had when it was resumed.
     kept: Vec<(TokenKey, Generation)>,
-    /// What the masters said last when they did not do as asked.
+    /// The masters' last words when they did not do as asked.
     why: ArcSwapOption<String>,
     demand: Demand,
 }
@@ -69,7 +69,7 @@ impl Grants {
         self.membership().parameters.map(|parameters| parameters.utc_offset()).unwrap_or_default()
     }
 
-    /// What the masters made of the leases that a resumed session kept.
+    /// The masters' decision on the leases that a resumed session kept.
     pub fn confirmation(&self) -> Confirmation {
         self.published.load().confirmation(&self.kept)
     }
@@ -101,7 +101,7 @@ impl Grants {
         self.published.load().leases.values().filter_map(|view| view.grant()).any(|grant| same(grant) && spans(grant))
     }
 
-    /// What keeps this agent from ever minting by tokens of that type, if something does: it does not ask for any.
+    /// The reason that keeps this agent from ever minting by tokens of that type, if there is one: it does not ask for any.
     pub fn never_leases(&self, token_type: TokenType) -> Option<String> {
         let asked = token_type.is_on_demand() || self.published.load().leases.contains_key(&token_type);
         (!asked).then(|| {
@@ -134,7 +134,7 @@ impl Grants {
         Ok(wanted)
     }
 
-    /// What the masters said last when they did not do as asked; it completes what callers are told.
+    /// The masters' last words when they did not do as asked; it completes what callers are told.
     pub fn explain(&self, why: Option<String>) {
         self.why.store(why.map(Arc::new));
     }

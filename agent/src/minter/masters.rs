@@ -1,4 +1,4 @@
-//! What is known of the masters themselves: those that this process is, those that refuse its address, and word of another cluster's.
+//! Knowledge of the masters themselves: those that this process is, those that refuse its address, and word of another cluster's.
 
 use crate::dev::Masters;
 use std::collections::BTreeSet;

@@ -160,18 +160,18 @@ impl Minter {
         &self.grants
     }
 
-    /// What is known of the masters themselves.
+    /// Knowledge of the masters themselves.
     pub fn masters(&self) -> &KnownMasters {
         &self.masters
     }
 
-    /// What names stand for.
+    /// The meaning of names.
     #[inline]
     pub fn names(&self) -> &Names {
         &self.names
     }
 
-    /// What definitions may refer to.
+    /// The things that definitions may refer to.
     pub fn extras(&self) -> &Extras {
         &self.extras
     }
@@ -309,7 +309,7 @@ impl Minter {
         Ok(())
     }
 
-    /// What an operator of the masters has to know at once: code and sentence.
+    /// The alarm that an operator of the masters has to see at once: code and sentence.
     pub(crate) fn alarm(&self) -> Option<String> {
         let refusal = self.contradiction(|_| true)?;
         Some(format!("{}: {refusal}", refusal.code()))

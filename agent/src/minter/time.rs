@@ -11,7 +11,7 @@ use std::time::Duration;
 /// The interval at which the time is written down for those who cannot afford to look at a clock.
 pub(super) const TICK: Duration = Duration::from_millis(2);
 
-/// What time it was a moment ago.
+/// The time a moment ago.
 #[derive(Debug)]
 pub struct CachedClock(AtomicI64);
 
@@ -78,13 +78,13 @@ impl Time {
         WallMs(boot.0.saturating_add(self.offset.load(Ordering::Relaxed)))
     }
 
-    /// What time it is: the machine's own time with the masters' correction.
+    /// The time: the machine's own with the masters' correction.
     #[inline]
     pub fn wall(&self) -> WallMs {
         self.at(self.clock.boot())
     }
 
-    /// What time it is, as of the last tick of the kernel's timer.
+    /// The time as of the last tick of the kernel's timer.
     #[inline]
     pub(crate) fn wall_coarse(&self) -> WallMs {
         self.at(self.clock.boot_coarse())
@@ -111,12 +111,12 @@ impl Time {
         self.clock
     }
 
-    /// How far our time is from the operating system's, in milliseconds.
+    /// Our time minus the operating system's, in milliseconds.
     pub fn offset_ms(&self) -> i64 {
         (self.wall() - self.clock.wall()).0
     }
 
-    /// How often the clock has jumped since the start.
+    /// The number of times that the clock has jumped since the start.
     pub(crate) fn jumps(&self) -> u64 {
         self.jumps.load(Ordering::Acquire)
     }

@@ -1,4 +1,4 @@
-//! What is told of names.
+//! Reports of names.
 
 use super::series::Series;
 use super::{Driver, Generator, Names, SegmentInUse};

@@ -16,7 +16,7 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::ops::{Deref, DerefMut};
 
-/// When the ledger of a lone master is opened, when it has found itself alone, and when it has greeted: all before 0, at which the step
+/// The instants at which the ledger of a lone master is opened, has found itself alone, and has greeted: all before 0, at which the step
 /// happens, and too close to each other for a beat in between.
 const OPENED: BootMs = BootMs(-10_500);
 const ALONE: BootMs = BootMs(-500);
@@ -52,7 +52,7 @@ pub(crate) trait Part: Clone + Debug + Eq + Hash {
     fn posted(message: PeerMessage) -> Option<PeerMessage>;
 }
 
-/// What survives a crash: all that the writes of earlier steps left, and nothing else.
+/// The part that survives a crash: all that the writes of earlier steps left, and nothing else.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Disk<P> {
     pub(crate) identity: Identity,
@@ -64,7 +64,7 @@ pub(crate) struct Disk<P> {
     pub(crate) part: P,
 }
 
-/// Whether a master serves everything, or only what it can do alone.
+/// The services of a master: all of them, or only those that it can give alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Serving {
     Alone,
@@ -75,22 +75,22 @@ pub(crate) enum Serving {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Node<P> {
     pub(crate) disk: Disk<P>,
-    /// What it knows beyond its disk. A twin's master believes more.
+    /// The disk with what it knows beyond it. A twin's master believes more.
     pub(crate) beyond: Option<Disk<P>>,
     pub(crate) serving: Serving,
     /// A page of the other's table that was cut since this master started, and may arrive.
     pub(crate) page: Option<Shared<PeerFrame>>,
-    /// Whether it has taken in a greeting since it started, where that is part of the state.
+    /// True if it has taken in a greeting since it started, where that is part of the state.
     pub(crate) greeted: bool,
 }
 
-/// What came of a step.
+/// The outcome of a step.
 pub(crate) struct Stepped<P> {
     pub(crate) writes: Vec<Write>,
     pub(crate) messages: Vec<PeerFrame>,
     pub(crate) replies: Vec<Reply>,
     pub(crate) serving: Serving,
-    /// What is known after it, by the running ledger.
+    /// The disk as the running ledger knows it after the step.
     pub(crate) known: Disk<P>,
     /// Something that does not hold inside this master.
     pub(crate) broken: Option<String>,
@@ -138,12 +138,12 @@ impl<P: Part> Disk<P> {
         self.identity.master
     }
 
-    /// Whether it was opened without proof, and has not met the other one since.
+    /// Tells whether it was opened without proof, and has not met the other one since.
     pub(crate) fn unmet(&self) -> bool {
         self.lives.unproven
     }
 
-    /// Whether the starts are part of the state.
+    /// Tells whether the starts are part of the state.
     fn counts_starts(&self) -> bool {
         P::STARTS || !self.lives.own.is_empty()
     }
@@ -318,7 +318,7 @@ impl<P: Part> Node<P> {
         self.disk.id()
     }
 
-    /// What the running master believes.
+    /// The disk as the running master believes it to be.
     pub(crate) fn known(&self) -> &Disk<P> {
         self.beyond.as_ref().unwrap_or(&self.disk)
     }
@@ -338,7 +338,7 @@ impl<P: Part> Node<P> {
         self.next(writes, self.knowing(writes), self.serving)
     }
 
-    /// What is believed after these writes.
+    /// The disk as it is believed to be after these writes.
     pub(crate) fn knowing(&self, writes: &[Write]) -> Disk<P> {
         let mut known = self.known().clone();
         known.apply(writes);

@@ -1,4 +1,4 @@
-//! What many states have in common, known by its hash.
+//! Values that many states have in common, known by their hash.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a master's disk holds of leases.
+//! The part of a master's disk that leases are kept in.
 
 use crate::kit::node::{self, Part};
 use common::lease::{Lease, Prep};

@@ -49,18 +49,18 @@ pub struct Masters {
     /// How far it goes.
     pub bounds: Bounds,
     pub(super) parameters: ClusterParameters,
-    /// What came of steps, by master, instant and event;
+    /// The outcomes of steps, by master, instant and event;
     steps: Arc<Memo<Outcome>>,
     /// and of meetings, by the two and how much of it arrived.
     meetings: Arc<Memo<Met>>,
 }
 
-/// What came of a step.
+/// The outcome of a step.
 #[derive(Debug)]
 struct Outcome {
     next: Shared<Node>,
     messages: Vec<Shared<PeerFrame>>,
-    /// What an agent was told.
+    /// The answer that an agent was given.
     told: Option<(SessionId, Grant)>,
     /// An invariant that does not hold.
     broken: Option<String>,

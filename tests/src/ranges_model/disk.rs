@@ -1,4 +1,4 @@
-//! What a master's disk holds of axes and sections.
+//! The part of a master's disk that axes and sections are kept in.
 
 use crate::kit::node::{self, EXCHANGE, Part, STEP, Serving, page};
 use crate::kit::shared::Shared;
@@ -139,7 +139,7 @@ impl Part for Ranges {
         differs.into_iter().find(|(_, differs)| *differs).map(|(what, _)| what)
     }
 
-    /// What the other master said that it holds.
+    /// The records that the other master said it holds.
     fn note(&mut self, ledger: &Ledger) {
         for (record, held) in ledger.sections().stored() {
             if let Some((_, peer_has)) = self.sections.get_mut(&record.range.first()) {
