@@ -2,10 +2,14 @@
 //!
 //! They come until they are dropped. What each port has to bear is bounded by [`Target::held`], so that others find a place.
 
-use bincode::Options as _;
+use crate::wire::call;
+use common::parameters::MasterId;
+use common::rpc::PROTOCOL;
+use common::rpc::lease::{LeaseServiceRequest, NamespacesRequest};
+use common::rpc::mint::MintServiceRequest;
+use common::rpc::peer::{PeerServiceRequest, Seal, SealedFrame};
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
-use serde::Serialize;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -24,6 +28,8 @@ const REST: Duration = Duration::from_millis(25);
 const WAVE: usize = 20;
 /// How long callers that read nothing stay.
 const UNREAD: Duration = Duration::from_secs(12);
+/// The deadline of their calls, in seconds and nanoseconds.
+const UNREAD_DEADLINE: (u64, u32) = (60, 0);
 /// Answers that such a caller asks for.
 const UNREAD_CALLS: u64 = 50;
 /// Between two bytes of a slow caller.
@@ -195,19 +201,16 @@ impl Caller {
         match self.target.speaks {
             Speaks::Mint => get("/uniq64?n=100000"),
             Speaks::Console => get("/login"),
-            // `uniq96` is the second method, `list_namespaces` the sixth; a delivery without a proof is the first one.
-            Speaks::MintRpc => call(id, &(1u32, 100_000u32)),
-            Speaks::LeaseRpc => call(id, &(5u32, None::<u128>, None::<String>)),
-            Speaks::PeerRpc => call(id, &(0u32, vec![0u8; 1_024])),
+            Speaks::MintRpc => call(UNREAD_DEADLINE, id, &MintServiceRequest::Uniq96 { n: 100_000 }),
+            Speaks::LeaseRpc => {
+                let request = NamespacesRequest { cluster: None, after: None };
+                call(UNREAD_DEADLINE, id, &LeaseServiceRequest::ListNamespaces { request })
+            }
+            Speaks::PeerRpc => {
+                let seal = Seal::Unmet { cluster: None, epoch: None };
+                let sealed = SealedFrame { protocol: PROTOCOL, from: MasterId::Two, seal, body: vec![0; 1_024] };
+                call(UNREAD_DEADLINE, id, &PeerServiceRequest::Deliver { sealed })
+            }
         }
     }
-}
-
-/// A call as tarpc frames it.
-fn call(id: u64, message: &impl Serialize) -> Vec<u8> {
-    let (request, deadline, trace, span, unsampled) = (0u32, (60u64, 0u32), [0u8; 16], 7u64, 1u32);
-    let head = (request, deadline, trace, span, unsampled, id);
-    let bytes = bincode::DefaultOptions::new().serialize(&(head, message)).unwrap_or_default();
-    let len = u32::try_from(bytes.len()).unwrap_or_default();
-    [&len.to_be_bytes()[..], &bytes].concat()
 }

@@ -1,8 +1,8 @@
 //! Whatever callers leave unfinished, unread or idle: memory stays bounded and is given back, there are descriptors for files,
 //! agents renew, and a gentle client loses nothing.
 
-use bincode::Options as _;
 use common::rpc::connection::CALL_LEN_MAX;
+use common::rpc::mint::MintServiceRequest;
 use common::rpc::transport::FRAME_LEN_MAX;
 use common::token::TokenType;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -13,6 +13,7 @@ use tests::cluster::{Cluster, until};
 use tests::gentle::Gentle;
 use tests::lessee::Lessee;
 use tests::programs::Daemon;
+use tests::wire::call;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -141,15 +142,6 @@ async fn frames_that_are_never_whole_cost_a_master_little_and_not_for_long() {
     println!("{}", gentle.stop().await.unwrap());
 }
 
-/// A call as tarpc frames it.
-fn call(id: u64, message: &impl serde::Serialize) -> Vec<u8> {
-    let (request, deadline, trace, span, unsampled) = (0u32, (60u64, 0u32), [0u8; 16], 7u64, 1u32);
-    let head = (request, deadline, trace, span, unsampled, id);
-    let codec = bincode::DefaultOptions::new;
-    let bytes = [codec().serialize(&head).unwrap(), codec().serialize(message).unwrap()].concat();
-    [&u32::try_from(bytes.len()).unwrap().to_be_bytes()[..], &bytes].concat()
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_asks_for_much_and_reads_nothing_costs_an_agent_little_and_not_for_long() {
     let mut cluster = Cluster::start(1, &["--renew-interval", "1s"]).await.unwrap();
@@ -157,8 +149,8 @@ async fn who_asks_for_much_and_reads_nothing_costs_an_agent_little_and_not_for_l
     let gentle = Gentle::start(&cluster.agent_url(0, "uniq64").unwrap(), 10);
     let before = cluster.agents[0].daemon.memory().unwrap();
     let mut stream = TcpStream::connect(port).await.unwrap();
-    let uniq96 = 1u32;
-    let calls: Vec<u8> = (0..CALLS).flat_map(|id| call(id, &(uniq96, IDS))).collect();
+    let request = MintServiceRequest::Uniq96 { n: IDS };
+    let calls: Vec<u8> = (0..CALLS).flat_map(|id| call((60, 0), id, &request)).collect();
     let _ = tokio::time::timeout(WRITE, stream.write_all(&calls)).await;
     let peak = peak(&cluster.agents[0].daemon, 8).await;
     println!("{CALLS} answers of {IDS} IDs: {} MiB before, {} MiB", before / MIB, peak / MIB);

@@ -1,6 +1,5 @@
 //! A log that cannot be written, or that nobody reads, costs lines and nothing else; and strangers cannot fill it.
 
-use bincode::Options as _;
 use common::parameters::MasterId;
 use common::rpc::PROTOCOL;
 use common::rpc::peer::{PeerServiceClient, Seal, SealedFrame};
@@ -13,6 +12,7 @@ use std::os::fd::OwnedFd;
 use tests::cluster::{Cluster, until};
 use tests::lessee::CALL_MAX;
 use tests::programs::Daemon;
+use tests::wire::call;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -114,10 +114,7 @@ async fn refused_callers_close_no_port_although_the_log_cannot_be_written() {
 
 /// A request as tarpc frames it, with a deadline beyond all time.
 fn hostile_deadline() -> Vec<u8> {
-    let (request, trace, span, unsampled) = (0u32, [0u8; 16], 7u64, 1u32);
-    let head = (request, (u64::MAX, 0u32), trace, span, unsampled, 1u64);
-    let payload = bincode::DefaultOptions::new().serialize(&head).unwrap();
-    [&u32::try_from(payload.len()).unwrap().to_be_bytes()[..], &payload].concat()
+    call((u64::MAX, 0), 1, &())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
