@@ -86,36 +86,37 @@ count() {
 }
 
 lived=0 caught=0 unviable=0
-for folder in $(printf '%s\n' "${files[@]}" | cut -d/ -f1 | uniq); do
+for folder in $(printf '%s\n' "${files[@]}" | sed 's:/src/.*::' | uniq); do
+  package=uniq-${folder##*/}
   # What looks: unit tests, and the tests of the whole package that are pure themselves.
   targets=(--lib)
   case $folder in
-    common) targets+=(--test ids --test template) ;;
+    common/ids) targets+=(--test ids --test template) ;;
     master) targets+=(--test golden) ;;
   esac
-  run=(-p "uniq-$folder" --config scripts/survivors.toml --in-place --output "$out/$folder" --test-tool nextest --colors never --timeout 300)
+  run=(-p "$package" --config scripts/survivors.toml --in-place --output "$out/$package" --test-tool nextest --colors never --timeout 300)
   for target in "${targets[@]}"; do
     run+=("--cargo-arg=$target")
   done
   # Nothing is optimised: building takes most of the time.
-  run+=("--cargo-arg=--config=profile.dev.package.uniq-$folder.opt-level=0" --cargo-arg=--config=profile.dev.debug=false)
+  run+=("--cargo-arg=--config=profile.dev.package.$package.opt-level=0" --cargo-arg=--config=profile.dev.debug=false)
   for file in "${files[@]}"; do
     case $file in
-      "$folder"/*) run+=(--file "$file") ;;
+      "$folder"/src/*) run+=(--file "$file") ;;
     esac
   done
-  mkdir -p "$out/$folder"
-  rm -rf "$out/$folder"/mutants.out*
-  printf '==== %s\n' "$folder"
+  mkdir -p "$out/$package"
+  rm -rf "$out/$package"/mutants.out*
+  printf '==== %s\n' "$package"
   (cd "$copy" && NEXTEST_PROFILE=survivors cargo mutants "${run[@]}" "${args[@]}") || only_lived $?
   case " ${args[*]} " in
     *' --list '*) continue ;;
   esac
-  result=$out/$folder/mutants.out
+  result=$out/$package/mutants.out
   caught=$((caught + $(count "$result/caught.txt")))
   unviable=$((unviable + $(count "$result/unviable.txt")))
   if [ -s "$result/missed.txt" ] || [ -s "$result/timeout.txt" ]; then
-    printf '==== %s: once more with all tests\n' "$folder"
+    printf '==== %s: once more with all tests\n' "$package"
     mapfile -t again < <(cat "$result/missed.txt" "$result/timeout.txt" | sed 's/[][\\.*^$+?(){}|]/\\&/g; s/.*/--re=^&$/')
     (cd "$copy" && cargo mutants "${run[@]}" "${again[@]}" --baseline skip) || only_lived $?
     caught=$((caught + $(count "$result/caught.txt")))

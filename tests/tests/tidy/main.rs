@@ -92,8 +92,8 @@ fn arrows_lead_where_the_map_allows() {
 fn an_upward_use_in_the_product_is_seen() {
     let map = arrows::Map::read(&read("ARCHITECTURE.md"));
     let planted = [
-        ("common/src/time.rs", "use crate::rpc::lease::Mode;", "common/src/rpc/lease.rs"),
-        ("common/src/kind/mod.rs", "use crate::{token, clock::Clock};", "common/src/clock.rs"),
+        ("common/ids/src/time.rs", "use crate::rpc::lease::Mode;", "common/src/rpc/lease.rs"),
+        ("common/ids/src/kind/mod.rs", "use crate::{token, clock::Clock};", "common/src/clock.rs"),
         ("agent/src/holder/mod.rs", "fn f() { crate::minter::Minter::now(); }", "agent/src/minter/mod.rs"),
         ("agent/src/window.rs", "use crate::serial_file::{self, Holdings};", "agent/src/serial_file/mod.rs"),
         ("agent/src/embed/mod.rs", "use master::ledger::Ledger;", "master/src/ledger/mod.rs"),
@@ -169,7 +169,7 @@ fn every_endpoint_is_in_the_documents() {
     let masters = page(&["masters", "masters-names"]);
     let mut agent = addresses(&read("agent/src/http/mod.rs"));
     let mut kinds = Vec::new();
-    rust_files(&root().join("common/src/kind"), &mut kinds);
+    rust_files(&root().join("common/ids/src/kind"), &mut kinds);
     for file in kinds {
         let source = fs::read_to_string(file).unwrap();
         let names = source.split("    name: \"").skip(1).map(|rest| rest.split('"').next().unwrap());

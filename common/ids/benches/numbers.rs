@@ -1,11 +1,11 @@
 //! What a number costs in each layout and in each encoding, beside plain decimal digits.
 
-use common::encoding::{Encoding, EncodingForm, EncodingSource, Key};
-use common::kind::{TextForm, UNIQ64, UNIQ96};
-use common::layout::Preset;
-use common::time::WallMs;
-use common::token::TokenValue;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use ids::encoding::{Encoding, EncodingForm, EncodingSource, Key};
+use ids::kind::{TextForm, UNIQ64, UNIQ96};
+use ids::layout::Preset;
+use ids::time::WallMs;
+use ids::token::TokenValue;
 use std::hint::black_box;
 
 /// Numbers that are written in one measurement.

@@ -2,13 +2,13 @@
 
 #![allow(clippy::unwrap_used)]
 
-use common::encoding::{Case, EncodingForm, EncodingParameters, EncodingSource, Secrets};
-use common::layout::{Layout, LayoutDefinition, LayoutSpec, Preset};
-use common::strategy::Strategies;
-use common::time::WallMs;
-use common::token::TokenValue;
 use ferroid::id::{SnowflakeDiscordId, SnowflakeInstagramId, SnowflakeTwitterId};
 use ferroid::time::{DISCORD_EPOCH, TWITTER_EPOCH};
+use ids::encoding::{Case, EncodingForm, EncodingParameters, EncodingSource, Secrets};
+use ids::layout::{Layout, LayoutDefinition, LayoutSpec, Preset};
+use ids::strategy::Strategies;
+use ids::time::WallMs;
+use ids::token::TokenValue;
 use proptest::prelude::*;
 use svix_ksuid::{Ksuid, KsuidLike as _};
 use type_safe_id::{DynamicType, TypeSafeId};

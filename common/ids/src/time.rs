@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::{Add, Sub};
+use std::str::FromStr;
 
 /// Milliseconds in a second.
 pub const SECOND_MS: i64 = 1_000;
@@ -94,6 +95,44 @@ impl fmt::Display for WallMs {
     }
 }
 
+/// Time that runs faster than it is, for tests of rules that speak of days.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct TestClock {
+    /// Factor by which the clock is faster, 1..=1,000,000.
+    pub scale: u32,
+    /// The instant from which on it runs faster; before it time is as it is.
+    pub epoch: WallMs,
+}
+
+/// A text that is not a test clock.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("a test clock is written SCALE@EPOCH_MS with SCALE from 1 to {}", TestClock::SCALE_MAX)]
+pub struct TestClockError;
+
+impl TestClock {
+    /// The fastest: a day in 86 ms.
+    pub const SCALE_MAX: u32 = 1_000_000;
+}
+
+impl FromStr for TestClock {
+    type Err = TestClockError;
+    fn from_str(text: &str) -> Result<Self, TestClockError> {
+        let (scale, epoch) = text.split_once('@').ok_or(TestClockError)?;
+        let scale: u32 = scale.parse().map_err(|_| TestClockError)?;
+        let epoch: i64 = epoch.parse().map_err(|_| TestClockError)?;
+        if !(1..=Self::SCALE_MAX).contains(&scale) || epoch < 0 {
+            return Err(TestClockError);
+        }
+        Ok(Self { scale, epoch: WallMs(epoch) })
+    }
+}
+
+impl fmt::Display for TestClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.scale, self.epoch.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,5 +142,13 @@ mod tests {
         assert_eq!(WallMs(0).to_string(), "1970-01-01T00:00:00.000Z");
         assert_eq!(WallMs(i64::MAX).to_string(), format!("{} ms", i64::MAX));
         assert_eq!(WallMs(i64::MAX) + SpanMs(1), WallMs(i64::MAX));
+    }
+
+    #[test]
+    fn test_clocks_parse_exactly() {
+        assert_eq!("60@5".parse(), Ok(TestClock { scale: 60, epoch: WallMs(5) }));
+        for bad in ["", "60", "0@1", "1000001@1", "x@1", "1@-1", "1@", "@1"] {
+            assert_eq!(bad.parse::<TestClock>(), Err(TestClockError), "{bad}");
+        }
     }
 }

@@ -3,11 +3,11 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use chrono::Datelike as _;
-use common::calendar::{DayBucket, UtcOffset};
-use common::kind::{Known, explain};
-use common::namespace::{Definition, Namespace, StringSpec};
-use common::template::{CallerError, CallerParts, DEFAULT_TEMPLATE, PartKind, Template, TemplateError};
-use common::token::{TokenFamily, TokenKey, TokenValue};
+use ids::calendar::{DayBucket, UtcOffset};
+use ids::kind::{Known, explain};
+use ids::namespace::{Definition, Namespace, StringSpec};
+use ids::template::{CallerError, CallerParts, DEFAULT_TEMPLATE, PartKind, Template, TemplateError};
+use ids::token::{TokenFamily, TokenKey, TokenValue};
 use proptest::prelude::*;
 
 /// 9999-12-31.

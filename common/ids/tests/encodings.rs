@@ -1,10 +1,10 @@
 //! Encodings that hide numbers, over numbers in a row: every one has a text of the promised form that leads back to it and to
 //! nothing else, and of `ff1` nothing shows their order.
 //!
-//! `UNIQ_ENCODED=10000000 cargo nextest run --release -p uniq-common -E 'binary(encodings)'` looks at ten million.
+//! `UNIQ_ENCODED=10000000 cargo nextest run --release -p uniq-ids -E 'binary(encodings)'` looks at ten million.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
-use common::encoding::{Encoding, EncodingSource, Secret};
+use ids::encoding::{Encoding, EncodingSource, Secret};
 
 /// Where a snowflake of November 2026 is.
 const FIRST: u64 = 2_121_000_000_000_000_000;

@@ -2,10 +2,10 @@
 // Helpers of tests are not seen as tests by the lints.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-use common::calendar::{Civil, UtcOffset};
-use common::kind::{Known, TextForm, TokenText, UNIQ64, UNIQ96, Ymd, explain};
-use common::time::WallMs;
-use common::token::TokenValue;
+use ids::calendar::{Civil, UtcOffset};
+use ids::kind::{Known, TextForm, TokenText, UNIQ64, UNIQ96, Ymd, explain};
+use ids::time::WallMs;
+use ids::token::TokenValue;
 use proptest::prelude::*;
 
 /// From 2000-01-02 to 2127-12-30, so that no UTC offset leaves the years of a Uniq64.

@@ -1,0 +1,29 @@
+//! What an ID is: kinds, layouts, templates, encodings, what names stand for, tokens, leases, and time.
+//!
+//! All of it is pure: no IO, no clock, no randomness, no locks. Time comes in as an argument ([`time::Now`]).
+#![warn(missing_docs)]
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
+
+pub mod about;
+pub mod account;
+pub mod audit;
+pub mod calendar;
+mod digits;
+pub mod encoding;
+pub mod envelope;
+pub mod json;
+pub mod kind;
+pub mod layout;
+pub mod lease;
+pub mod namespace;
+pub mod panics;
+pub mod parameters;
+pub mod plugin;
+mod scope;
+pub mod segment;
+pub mod sequence;
+pub mod setting;
+pub mod strategy;
+pub mod template;
+pub mod time;
+pub mod token;
