@@ -5,7 +5,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # Another version makes other changes.
 version=27.1.0
-# By this line a file says that it is pure; tests/tests/tidy/main.rs looks for the same.
+# By this line a file says that it is pure, or a crate's root that all of them are; tests/tests/tidy/main.rs looks for the same.
 pure='^#!\[deny(clippy::disallowed_methods, clippy::disallowed_types)\]$'
 
 usage() {
@@ -46,7 +46,14 @@ while [ $# -gt 0 ]; do
   shift
 done
 
-mapfile -t files < <(git grep -l -e "$pure" HEAD -- '*/src/*.rs' | sed 's/^HEAD://' | sort)
+mapfile -t files < <(
+  git grep -l -e "$pure" HEAD -- '*/src/*.rs' | sed 's/^HEAD://' | while read -r file; do
+    case $file in
+      */src/lib.rs) git ls-tree -r --name-only HEAD "${file%lib.rs}" | grep -Ev 'tests(\.rs|/.*)$' ;;
+      *) printf '%s\n' "$file" ;;
+    esac
+  done | sort
+)
 if [ ${#paths[@]} -gt 0 ]; then
   chosen=()
   for path in "${paths[@]}"; do

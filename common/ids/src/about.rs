@@ -1,6 +1,5 @@
 //! The note that people keep about a generator's name: what it is for, which application uses it, who is asked about it, and
 //! labels to find it by. It says nothing about IDs, so unlike what a name stands for it may change.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use crate::digits::shown;
 use serde::{Deserialize, Serialize};

@@ -2,7 +2,6 @@
 //! as of any [setting](crate::setting).
 //!
 //! No password and no key is ever in here, only what they can be checked against.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use crate::time::WallMs;
 use serde::{Deserialize, Deserializer, Serialize};

@@ -2,7 +2,6 @@
 //! where, when, what.
 //!
 //! A line is made durable in the same commit as its effect, so no effect is ever seen without it.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use crate::parameters::MasterId;
 use crate::time::WallMs;

@@ -3,7 +3,6 @@
 //! Layout, little-endian: `0 kind[4] · 4 u16 version · 6 u16 codec (1 = bincode 1, fixed-width integers) · 8 u32 payload
 //! length · 12 u32 CRC-32C of all bytes but these four · 16 payload`. A record is believed only if every byte agrees;
 //! one of another version is refused by name.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use bincode::Options as _;
 use serde::{Serialize, de::DeserializeOwned};

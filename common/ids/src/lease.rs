@@ -2,7 +2,6 @@
 //!
 //! A lease is a rectangle on the IDs' own time axis: one token, the instants `[from, until)`. An agent may write a time
 //! into an ID only if it lies in there, so uniqueness is a matter of sets, not of clocks.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use crate::parameters::{AgentId, SessionId};
 use crate::time::{SpanMs, WallMs};

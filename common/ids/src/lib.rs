@@ -1,6 +1,7 @@
 //! What an ID is: kinds, layouts, templates, encodings, what names stand for, tokens, leases, and time.
 //!
 //! All of it is pure: no IO, no clock, no randomness, no locks. Time comes in as an argument ([`time::Now`]).
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 #![warn(missing_docs)]
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 

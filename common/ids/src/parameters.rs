@@ -2,7 +2,6 @@
 //!
 //! One set for the whole cluster, fixed at `uniq_master --format`, compared whenever two members meet: a master and an
 //! agent that round days differently would each be right and together wrong.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use crate::calendar::UtcOffset;
 use crate::time::{SpanMs, WallMs};

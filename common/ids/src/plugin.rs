@@ -4,7 +4,6 @@
 //! ```json
 //! [{"plugin":"quota","order":10,"per_second":100,"per_day":10000,"by":"caller"}, {"plugin":"history"}, {"plugin":"stats"}]
 //! ```
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use core::fmt;
 use core::ops::RangeInclusive;

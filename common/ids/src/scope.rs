@@ -1,5 +1,4 @@
 //! Among which IDs a name's are unique.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use serde::{Deserialize, Serialize};
 

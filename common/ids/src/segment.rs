@@ -3,7 +3,6 @@
 //! The numbers of a name lie on an *axis*. A part of it is granted to one run of one master, by both masters: an *extent*. Out of an
 //! extent of its own run that master alone grants *segments* to agents. Each level is durable before the next one uses it, and no clock
 //! has a say: a number is given only by who holds the range that it lies in, and ranges of different holders never overlap.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use crate::encoding::EncodingSource;
 use crate::parameters::MasterId;

@@ -19,7 +19,6 @@
 //!
 //! The number that `read` gives for a text must never change: it is asked again when the ID is minted and when somebody explains it, by every
 //! program that knows the name. So take another name for another way to write.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use crate::layout::{Layout, LayoutSpec};
 use crate::panics::caught;

@@ -7,7 +7,6 @@
 //!
 //! The types `uint-5bit` to `uint-13bit` came later: they are the small values that layouts with a narrow token field need,
 //! of the same family. Agents lease them when a name needs one ([`TokenType::is_on_demand`]).
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

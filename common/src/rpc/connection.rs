@@ -32,10 +32,8 @@ use tarpc::{ClientMessage, Request, RequestName, Response, ServerError};
 use tokio::sync::Semaphore;
 use tokio::time::Sleep;
 use tokio_util::sync::PollSemaphore;
+pub use wire::CALL_LEN_MAX;
 
-/// The longest frame of a call, in bytes. The longest honest one has the names of 200 generators, or a report with texts, and
-/// some kilobytes.
-pub const CALL_LEN_MAX: usize = 64 << 10;
 /// The longest time from the beginning of a frame to its end.
 pub const FRAME_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest time that an answer may wait for the other end to read on.

@@ -1,16 +1,13 @@
 //! The wire: three tarpc services and the transport they share.
 //!
-//! Requests travel as the index of a generated enum, so methods and variants are only ever appended, and whoever meets
-//! says first which [`PROTOCOL`] it speaks.
+//! What they take and answer is data of the crate `wire`, whose modules stand here too. Requests travel as the index of a generated
+//! enum, so methods are only ever appended.
+
+pub use wire::{PROTOCOL, names, ranges};
 
 pub mod connection;
 pub mod ended;
 pub mod lease;
 pub mod mint;
-pub mod names;
 pub mod peer;
-pub mod ranges;
 pub mod transport;
-
-/// Grows with every change of the wire that older programs cannot read.
-pub const PROTOCOL: u32 = 12;

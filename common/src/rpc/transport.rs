@@ -30,9 +30,8 @@ use tarpc::{ClientMessage, Response};
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
 use tokio_util::codec::{Framed, LengthDelimitedCodec};
 use tokio_util::sync::CancellationToken;
+pub use wire::FRAME_LEN_MAX;
 
-/// The longest frame, in bytes: 100,000 Uniq96 in one answer, or 256 records of full length in one page.
-pub const FRAME_LEN_MAX: usize = 4 << 20;
 /// The longest time that a caller may ask us to spend on a request.
 pub const DEADLINE_MAX: Duration = Duration::from_secs(60);
 /// Answers of one connection that wait to be written, whatever their size.

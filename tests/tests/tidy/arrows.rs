@@ -15,7 +15,7 @@ pub(crate) type Arrows = BTreeMap<String, BTreeSet<String>>;
 /// The heading of the table.
 const HEADING: &str = "## Who may use whom";
 /// Crates that code calls by another name than their folder's.
-const CALLED: [(&str, &str); 3] = [("ids", "common/ids"), ("uniq_client", "client"), ("uniq_embed", "agent/embed")];
+const CALLED: [(&str, &str); 2] = [("uniq_client", "client"), ("uniq_embed", "agent/embed")];
 /// What stands for every room in the last column.
 const ALL: &str = "all";
 

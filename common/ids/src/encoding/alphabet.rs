@@ -1,5 +1,4 @@
 //! Digits of any alphabet, in texts of fixed length.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::Case;
 use crate::digits::shown;

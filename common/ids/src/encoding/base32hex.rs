@@ -1,5 +1,4 @@
 //! The bytes of a number in base 32 with extended hex alphabet (RFC 4648, section 7), without padding.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::Case;
 

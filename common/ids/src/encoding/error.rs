@@ -1,5 +1,4 @@
 //! Reasons why an encoding is refused.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::ff1::DOMAIN_BITS_MIN;
 use super::{EncodingForm, InvalidAlphabet, LEN_MAX, PREFIX_LEN_MAX, SecretMark};

@@ -1,5 +1,4 @@
 //! KSUIDs: 20 bytes in base 62. The numbers are the first 16 of them, and the last four are 0.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 /// Bits of a number.
 pub(super) const BITS: u32 = 128;

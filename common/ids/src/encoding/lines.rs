@@ -1,6 +1,5 @@
 //! Many numbers at once, at a few bytes a cycle: of ten thousand in a row only the last four digits differ, so the rest is copied and
 //! those come from a table.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{Encoding, Way};
 use crate::digits::{U32_DIGITS, U64_DIGITS, padded};

@@ -9,7 +9,6 @@
 //!
 //! Base32 is Douglas Crockford's alphabet (no I, L, O, U) in upper case. His aliases (`o` for 0, lower case) are not
 //! taken: a text that is not an ID's own text would be a second name of that ID.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::alphabet::{Alphabet, Digits};
 use super::{Encoding, EncodingForm, Way, ones};

@@ -1,7 +1,6 @@
 //! Secrets that `ff1` encrypts under, that operators give to the programs in a file. A secret is kept by nobody else: no record, no
 //! serial file and no frame has it. A definition names the one that it goes with by its [`SecretMark`], so that two agents never
 //! write one name's numbers under different keys, which could give equal texts for different numbers.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::Key;
 use super::{EncodingForm, EncodingParameters, EncodingSource};

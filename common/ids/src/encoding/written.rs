@@ -1,5 +1,4 @@
 //! An encoding that a definition has, built once.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{Encoding, EncodingForm, EncodingSource, InvalidEncoding, Key, Secrets, Way, Words, ones};
 use crate::strategy::{Unready, may_leave};

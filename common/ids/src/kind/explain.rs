@@ -10,7 +10,6 @@
 //!
 //! People and other programs write hex and UUIDs in capitals, base32 in small letters and O, I and L for its 0 and 1. Where letters
 //! of either case mean the same digit such texts are read, too, after those that are as likely and read to the letter.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{Bucket, Form, Kind, LayoutReading, ParseError, TextForm};
 use crate::calendar::{Civil, UtcOffset};

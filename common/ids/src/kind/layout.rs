@@ -1,5 +1,4 @@
 //! Layouts: numbers whose bits a definition says, one token's serials per tick.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{Bucket, Definable, Durable, Form, Kind, Known, Reading, Right, Spec, TextForm, TextForms};
 use crate::encoding::{Encoding, EncodingForm};

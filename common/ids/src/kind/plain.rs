@@ -1,5 +1,4 @@
 //! Plain numbers: they carry neither time nor token, so nothing can be read from one but which names may have given it.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{Bucket, Definable, Durable, Form, Kind, Known, Reading, Spec, TextForm, TextForms};
 use crate::namespace::Namespace;

@@ -1,5 +1,4 @@
 //! Strings: characters by a template, one token's serials per day.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{Bucket, Definable, Durable, Form, Kind, Reading, Right, Spec, TokenText};
 use crate::calendar::UtcOffset;

@@ -1,5 +1,4 @@
 //! Numbers of a form of our own: Uniq64, one token's serials per hour, and Uniq96, one token's serials per millisecond.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{Bucket, Definable, Durable, Form, Kind, Known, Reading, Right, Spec, TextForm, TextForms};
 use crate::calendar::{CalendarError, Civil, UtcOffset};

@@ -1,5 +1,4 @@
 //! Calendars: a tick written as year, month, day and so on in fields of their own, and not as one number.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{Field, InvalidLayout, Part};
 use crate::calendar::{Civil, UtcOffset};

@@ -1,5 +1,4 @@
 //! Definitions of names of kind `layout`: a layout, how far it may run ahead of the clock, and how its numbers are written.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{InvalidLayout, Layout, LayoutSpec, Mark, Part, Preset, Spread};
 use crate::encoding::{Encoding, EncodingForm, EncodingSource, InvalidEncoding, Secrets, WrittenAs};

@@ -1,5 +1,4 @@
 //! The numbers of one token, by a counter.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{Layout, RandomBits};
 use crate::token::TokenValue;

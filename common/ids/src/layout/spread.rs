@@ -1,5 +1,4 @@
 //! Low bits that are even where a tick gives few IDs.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{InvalidDefinition, Layout, Part};
 

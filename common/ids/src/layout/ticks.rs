@@ -1,5 +1,4 @@
 //! Time cut into ticks.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{Layout, TICK_MAX};
 use crate::calendar::UtcOffset;

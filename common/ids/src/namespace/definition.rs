@@ -1,5 +1,4 @@
 //! Definitions as people write them, and why one is refused.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::Namespace;
 use crate::encoding::{EncodingSource, InvalidEncoding, Secrets};

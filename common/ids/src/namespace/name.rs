@@ -1,5 +1,4 @@
 //! Names of generators.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use crate::digits::shown;
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,4 @@
 //! The result of a definition: examples, IDs a day, the last day.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{Definition, GeneratorName, Namespace, Of};
 use crate::calendar::UtcOffset;

@@ -1,5 +1,4 @@
 //! Warns of names whose IDs one caller can use up.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::Namespace;
 use crate::layout::Mark;

@@ -1,5 +1,4 @@
 //! Who has which section, and how far its numbers may have been given: what both masters keep of it.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{Section, ServedAt};
 use crate::lease::Generation;

@@ -3,7 +3,6 @@
 //! A key that is a whole number below 2^32, written as numbers are, has the slot of that number: nobody else's. Every other text has the
 //! slot that its SipHash-2-4 says, and shares it with whoever hashes to it: two such keys share a counter, which costs each of them gaps
 //! and nothing else. So nothing is stored for a key, and clients and agents find its section without asking anybody.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{Section, SequenceDefinition};
 use serde::{Deserialize, Serialize};

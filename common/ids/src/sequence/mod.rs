@@ -2,7 +2,6 @@
 //!
 //! A key belongs to a *section*, and in it to a *slot*. The keys of a section share one bound, `max_seq`, which masters make durable; who
 //! serves a section gives each slot's next number below it ([`section`](Section)). There are [`SLOTS`] slots in a name.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod held;
 mod key;

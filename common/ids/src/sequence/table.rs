@@ -1,7 +1,6 @@
 //! A table of routes, as clients and agents keep it: for each section the owner that masters named, or that an agent named with a higher `g`.
 //!
 //! Any agent may say anything. So it is believed about the sections that it was asked about alone, and a master's word takes the place of its.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{Route, Section, ServedAt};
 use crate::lease::Generation;

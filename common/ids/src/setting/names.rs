@@ -1,5 +1,4 @@
 //! Decides what becomes of a name when it is registered, used first, or shown by who used it.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{Outcome, SettingValue};
 use crate::kind::Kind;

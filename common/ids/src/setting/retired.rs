@@ -1,7 +1,6 @@
 //! Names that are retired and of which nothing else has to be known: each costs a digest.
 //!
 //! They are parts of one set, each a setting of its own, so that a name that is added is a record of a few kilobytes.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use crate::kind::Kind;
 use crate::namespace::{GeneratorName, Namespace, Scope};

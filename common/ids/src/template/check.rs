@@ -7,7 +7,6 @@
 //! - `luhn`: one digit, so that the sum of ISO/IEC 7812-1 ends in 0. Notices every single wrong digit.
 //! - `mod97`: two digits, ISO/IEC 7064 MOD 97-10, so that the whole number is 1 modulo 97. Notices every single wrong
 //!   digit, every letter in another's place, and every swap of two neighbours that are both digits.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use crate::digits::fill_decimal;
 

@@ -1,5 +1,4 @@
 //! The date in a string ID: those of chrono's specifiers that have a fixed width and name a day.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::TemplateError;
 use super::overlap::{Chars, DIGITS};

@@ -1,5 +1,4 @@
 //! Reasons why a template, a caller's parts or an ID is refused. The caller of an agent reads these texts.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{PartKind, Template};
 

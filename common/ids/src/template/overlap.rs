@@ -4,7 +4,6 @@
 //! write at each of its places is known: the proof goes from place to place and takes the pieces for independent of each
 //! other. That can only make it see more strings than there are: what it calls disjoint is, and what it cannot call so
 //! may still be. For those an example is searched for, which both templates themselves read as theirs.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::date::YEARS;
 use super::{Radix, Template, What};

@@ -1,5 +1,4 @@
 //! From a template's text to its pieces, and the proof that its IDs are unique.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::check::CheckKind;
 use super::date::{DateFormat, DateParts};

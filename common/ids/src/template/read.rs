@@ -1,5 +1,4 @@
 //! Taking a string ID apart again: exactly, or not at all.
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::date::DateParts;
 use super::{Piece, TakeApartError, Template, What};

@@ -1,11 +1,11 @@
 //! What agents ask of a master about numbers that are handed out in ranges: segments of an axis, and sections of keys.
 
-use crate::lease::Generation;
-use crate::namespace::GeneratorName;
-use crate::parameters::{AgentId, ClusterId, SessionId};
-use crate::segment::{MasterRun, Shown, Span};
-use crate::sequence::{Route, Section, SectionKey, SectionRange, ServedAt};
-use crate::time::BootMs;
+use ids::lease::Generation;
+use ids::namespace::GeneratorName;
+use ids::parameters::{AgentId, ClusterId, SessionId};
+use ids::segment::{MasterRun, Shown, Span};
+use ids::sequence::{Route, Section, SectionKey, SectionRange, ServedAt};
+use ids::time::BootMs;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
@@ -462,7 +462,7 @@ pub enum NotMoved {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rpc::connection::CALL_LEN_MAX;
+    use crate::CALL_LEN_MAX;
     use bincode::Options as _;
 
     fn fits_a_call(request: &impl Serialize) {

@@ -1,9 +1,9 @@
 //! Messages between masters and agents about generators' names.
 
-use crate::namespace::{GeneratorName, Namespace};
-use crate::parameters::{AgentId, ClusterId};
-use crate::rpc::lease::Refusal;
-use crate::setting::{Change, Outcome, SettingValue};
+use crate::lease::Refusal;
+use ids::namespace::{GeneratorName, Namespace};
+use ids::parameters::{AgentId, ClusterId};
+use ids::setting::{Change, Outcome, SettingValue};
 use serde::{Deserialize, Serialize};
 
 /// A call to register a namespace.
