@@ -126,13 +126,21 @@ fn forget(recent: &mut SectionMap<BootMs>, now: BootMs, lease: SpanMs) {
 mod tests {
     use super::*;
     use crate::lease::RequestId;
-    use crate::section::tests::record;
+    use common::lease::Generation;
+    use common::parameters::SessionId;
     use common::rpc::ranges::{KeepReply, Raised, RaisedSections};
     use common::segment::MasterRun;
-    use common::sequence::Section;
+    use common::sequence::{Section, SectionKey, SectionOwner, SectionRecord, ServedAt};
     use common::time::BootMs;
 
     const LEASE: SpanMs = SpanMs(5_000);
+
+    fn record(section: u32, g: u64) -> SectionRecord {
+        let address = ServedAt { http: "10.0.0.7:6200".to_owned(), rpc: "10.0.0.7:6201".to_owned() };
+        let owner = SectionOwner { session: SessionId(7), agent_id: "agent-7".parse().unwrap(), address };
+        let range = (&SectionKey { name: "a".parse().unwrap(), section: Section(section) }).into();
+        SectionRecord { range, g: Generation(g), owner, max_seq: 0 }
+    }
 
     #[test]
     fn keeps_and_raises_are_counted_by_what_they_were_answered() {
@@ -153,7 +161,7 @@ mod tests {
     #[test]
     fn a_move_is_counted_at_home_and_known_at_both_until_the_next_owner_serves() {
         let (home, other) = (SectionTally::default(), SectionTally::default());
-        let [first, second] = [("a", 1, 1), ("a", 3, 2)].map(|(n, at, g)| record(n, at, g, 7, 0));
+        let [first, second] = [(1, 1), (3, 2)].map(|(at, g)| record(at, g));
         let moved = vec![second.range.clone()];
         home.count(&Effects { moved, ..Effects::default() }, BootMs(0), LEASE);
         let messages = vec![PeerMessage::ConfirmSections { records: vec![first, second.clone()] }];
@@ -170,7 +178,7 @@ mod tests {
     fn what_is_remembered_is_bounded() {
         let tally = SectionTally::default();
         let most = u32::try_from(RECENT_MAX).unwrap();
-        let records = (0..=most).map(|at| record("a", 2 * at, 2, 7, 0)).collect();
+        let records = (0..=most).map(|at| record(2 * at, 2)).collect();
         let messages = vec![PeerMessage::ConfirmSections { records }];
         tally.count(&Effects { messages, ..Effects::default() }, BootMs(0), LEASE);
         assert_eq!(tally.waiting(BootMs(1), LEASE).len(), RECENT_MAX);

@@ -1,19 +1,54 @@
 use super::*;
 use crate::lease::{Effects, Event, Identity, RequestId, Write};
-use crate::section::tests::{keep, owner, record};
 use crate::store::Store as _;
 use crate::store::memory::MemoryStore;
 use common::audit::Actor;
 use common::calendar::UtcOffset;
+use common::lease::Generation;
 use common::metrics::write;
 use common::namespace::{Definition, Namespace, SequenceSpec};
-use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId};
+use common::parameters::{AgentId, ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
 use common::rpc::ranges::KeepRequest;
-use common::sequence::SectionKey;
+use common::sequence::{Section, SectionKey, SectionOwner, SectionRecord, ServedAt};
 use common::setting::{Setting, SettingValue};
 use common::time::WallMs;
 
 const START: Now = Now { wall: WallMs(1_800_000_000_000), boot: BootMs(0) };
+
+fn agent(session: u128) -> AgentId {
+    format!("agent-{session}").parse().unwrap()
+}
+
+fn address(session: u128) -> ServedAt {
+    ServedAt { http: format!("10.0.0.{session}:6200"), rpc: format!("10.0.0.{session}:6201") }
+}
+
+fn owner(session: u128) -> SectionOwner {
+    SectionOwner { session: SessionId(session), agent_id: agent(session), address: address(session) }
+}
+
+fn record(name: &str, section: u32, g: u64, session: u128, max_seq: u64) -> SectionRecord {
+    let range = (&SectionKey { name: name.parse().unwrap(), section: Section(section) }).into();
+    SectionRecord { range, g: Generation(g), owner: owner(session), max_seq }
+}
+
+fn keep(session: u128, memory: u64) -> KeepRequest {
+    KeepRequest {
+        agent_id: agent(session),
+        session: SessionId(session),
+        holder: SessionId(session),
+        cluster: None,
+        address: address(session),
+        sets: vec!["default".parse().unwrap()],
+        memory,
+        used: 0,
+        per_second: 0,
+        leaves: false,
+        after: None,
+        only: Vec::new(),
+        receipts: Vec::new(),
+    }
+}
 
 fn sequence(name: &str, set: &str) -> Write {
     let definition = Definition::Sequence(SequenceSpec { set: Some(set.to_owned()), ..SequenceSpec::default() });
@@ -41,11 +76,11 @@ fn ledger(more: Vec<Write>) -> Ledger {
 }
 
 fn section(name: &str, at: u32, g: u64, session: u64) -> Write {
-    Write::sections(record(name, at, g, session, u64::from(at) * 10), 0)
+    Write::sections(record(name, at, g, session.into(), u64::from(at) * 10), 0)
 }
 
 fn prep(name: &str, at: u32, g: u64, session: u64) -> Write {
-    Write::SectionPreps { gone: Vec::new(), rows: vec![record(name, at, g, session, 0)] }
+    Write::SectionPreps { gone: Vec::new(), rows: vec![record(name, at, g, session.into(), 0)] }
 }
 
 /// The same ledger once it serves without the other master.

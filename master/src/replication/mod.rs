@@ -1,12 +1,8 @@
-//! The other master: what this one thinks of it ([`pair`]), by which rules the two agree ([`rules`]) and what becomes of one that is
-//! lost ([`join`]), all pure; and the connection that carries the messages ([`link`]). [`joining`] fetches the ledger for a
-//! replacement.
+//! The connection that carries the messages to the other master ([`link`]), who may have one ([`places`]), and what fetches the ledger for a
+//! replacement ([`joining`]). What this master thinks of the other one is the crate `ledger`'s.
 
-pub mod join;
+pub use ledger::replication::{join, lives, pair, rules, seal};
+
 pub mod joining;
 pub mod link;
-pub mod lives;
-pub mod pair;
 pub mod places;
-pub mod rules;
-pub mod seal;

@@ -14,10 +14,8 @@ pub(crate) type Arrows = BTreeMap<String, BTreeSet<String>>;
 
 /// The heading of the table.
 const HEADING: &str = "## Who may use whom";
-/// Crates that code calls by another name than their folder's.
-const CALLED: [(&str, &str); 2] = [("uniq_client", "client"), ("uniq_embed", "agent/embed")];
-/// What stands for every room in the last column.
-const ALL: &str = "all";
+/// The pure crates, and their folders. What a crate's root passes on of them is no arrow: cargo holds who may use them.
+const PURE: [(&str, &str); 3] = [("ids", "common/ids"), ("wire", "common/wire"), ("ledger", "master/ledger")];
 
 /// A row of the table.
 #[derive(Debug)]
@@ -250,6 +248,14 @@ fn tree(tokens: &[String], mut i: usize) -> (Vec<Vec<String>>, usize) {
     (vec![path], i)
 }
 
+/// The names that a crate's root passes on from pure crates.
+fn passed_on(tokens: &[String]) -> BTreeSet<String> {
+    let begins = |three: &[String]| three[0] == "pub" && three[1] == "use" && folder(&three[2]) != three[2];
+    let starts = tokens.windows(3).enumerate().filter(|(_, three)| begins(three)).map(|(i, _)| i + 2);
+    let names = |i: usize| tree(tokens, i + 1).0.into_iter().filter_map(move |path| Some((i, path.first()?.clone())));
+    starts.flat_map(names).map(|(i, name)| if name == "self" { tokens[i].clone() } else { name }).collect()
+}
+
 /// What a file has to do with the methods of one type: those that stand there, and those that are called on `self`.
 #[derive(Default)]
 struct Methods {
@@ -315,6 +321,9 @@ pub(crate) fn arrows(sources: &Sources) -> Arrows {
     let modules = modules(sources, &products);
     let crates: BTreeSet<&str> = sources.keys().filter_map(|file| Some(file.split_once("/src/")?.0)).collect();
     let mut arrows = Arrows::new();
+    let roots = modules.iter().filter(|((_, path), _)| path.is_empty());
+    let passed: BTreeMap<&String, BTreeSet<String>> =
+        roots.map(|((krate, _), file)| (krate, passed_on(&products[file].tokens))).collect();
     let mut homes = BTreeMap::new();
     for ((krate, _), file) in &modules {
         for (of, its) in methods(&products[file].tokens) {
@@ -355,6 +364,9 @@ pub(crate) fn arrows(sources: &Sources) -> Arrows {
                 for part in path {
                     if part == "super" { drop(full.pop()) } else { full.push(part) }
                 }
+                if full.first().is_some_and(|name| passed.get(&of).is_some_and(|names| names.contains(name))) {
+                    continue;
+                }
                 let deepest = (0..=full.len()).rev().find_map(|n| modules.get(&(of.clone(), full[..n].to_vec())));
                 used.extend(deepest.filter(|used| *used != file).cloned());
             }
@@ -365,7 +377,7 @@ pub(crate) fn arrows(sources: &Sources) -> Arrows {
 
 /// The folder of a crate.
 fn folder(name: &str) -> &str {
-    CALLED.iter().find(|(called, _)| *called == name).map_or(name, |(_, folder)| folder)
+    PURE.iter().find(|(called, _)| *called == name).map_or(name, |(_, folder)| folder)
 }
 
 /// All files that can be reached from one.
@@ -392,7 +404,7 @@ pub(crate) fn violations(map: &Map, sources: &Sources) -> Vec<String> {
         };
         for used in used {
             let there = map.named(used);
-            if there != room.name && !room.may_use.contains(there) && !room.may_use.contains(ALL) {
+            if there != room.name && !room.may_use.contains(there) {
                 wrong.push(format!("{file} ({}) uses {used} ({there}), which the map does not allow", room.name));
             }
         }
@@ -409,7 +421,7 @@ pub(crate) fn violations(map: &Map, sources: &Sources) -> Vec<String> {
         }
     }
     wrong.extend(circles.iter().map(|(rooms, files)| format!("a circle between {rooms:?}: {files:?}")));
-    let names: BTreeSet<&str> = map.rooms.iter().map(|room| room.name.as_str()).chain([ALL]).collect();
+    let names: BTreeSet<&str> = map.rooms.iter().map(|room| room.name.as_str()).collect();
     for room in &map.rooms {
         let unknown = room.may_use.iter().filter(|name| !names.contains(name.as_str()));
         wrong.extend(unknown.map(|name| format!("{} may use {name}, which is not a room", room.name)));
