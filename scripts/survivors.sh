@@ -13,9 +13,10 @@ usage() {
 Usage: scripts/survivors.sh [--shard K/N] [--list] [PATH ...]
 
 Runs cargo-mutants $version (installed if it is missing) with nextest over the pure files, or over those of them at or below the
-PATHs, in a copy of the last commit. A change is caught if a test of its package fails then: unit tests, and for the ledger the golden
-scripts of masters. First only the quick tests look; what they let live all tests of the package see once more. What still lives is either a
-test that is not there, or a change that changes nothing: such a one is named, with the reason, in scripts/survivors.toml.
+PATHs, in a copy of the last commit. A change is caught if a test of its package fails then, or of the package that its crate was made
+for: unit tests, and for the ledger the golden scripts of masters. First only the quick tests look; what they let live all tests of
+these packages see once more. What still lives is either a test that is not there, or a change that changes nothing: such a one is
+named, with the reason, in scripts/survivors.toml.
 
 Results are in target/survivors/PACKAGE/mutants.out: missed.txt, and each change as a patch in diff/. Exits with 1 if any lives.
 
@@ -100,6 +101,7 @@ for folder in $(printf '%s\n' "${files[@]}" | sed 's:/src/.*::' | uniq); do
   case $folder in
     common/ids) targets+=(--test ids --test template) ;;
     master/ledger) targets+=(--test golden) tests+=,uniq-master ;;
+    agent/minting) tests+=,uniq-agent ;;
   esac
   run=(-p "$package" --test-package "$tests" --config scripts/survivors.toml --in-place --output "$out/$package" --test-tool nextest --colors never --timeout 300)
   for target in "${targets[@]}"; do

@@ -15,7 +15,8 @@ pub(crate) type Arrows = BTreeMap<String, BTreeSet<String>>;
 /// The heading of the table.
 const HEADING: &str = "## Who may use whom";
 /// The pure crates, and their folders. What a crate's root passes on of them is no arrow: cargo holds who may use them.
-const PURE: [(&str, &str); 3] = [("ids", "common/ids"), ("wire", "common/wire"), ("ledger", "master/ledger")];
+const PURE: [(&str, &str); 4] =
+    [("ids", "common/ids"), ("wire", "common/wire"), ("ledger", "master/ledger"), ("minting", "agent/minting")];
 
 /// A row of the table.
 #[derive(Debug)]

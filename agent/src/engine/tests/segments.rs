@@ -50,7 +50,7 @@ fn held(engine: &Engine) -> Vec<(u64, u64, u64)> {
 /// The numbers that the open window has.
 fn open(fake: &Fake) -> Range<u64> {
     let Prefix::Plain { first, increment: 1 } = fake.window.prefix else { panic!("{:?}", fake.window) };
-    let next = fake.window.next.load(crate::sync::Ordering::Relaxed);
+    let next = fake.window.next.load(minting::sync::Ordering::Relaxed);
     first + next..first + next + fake.window.left()
 }
 
@@ -214,7 +214,7 @@ fn as_many_names_hold_segments_as_may_live_and_one_more_keeps_none_from_its_mark
     // One more, in one round with the first one, whose next mark is due.
     let before = held(&engine);
     let more = add_names(&mut engine, fake, NAMESPACES_MAX..NAMESPACES_MAX + 1)[0];
-    let _ = fake.window.next.fetch_add(fake.window.left(), crate::sync::Ordering::Relaxed);
+    let _ = fake.window.next.fetch_add(fake.window.left(), minting::sync::Ordering::Relaxed);
     engine.tend(fake, [AT, more]).unwrap();
     assert!(held(&engine) > before, "{before:?}");
     let refused = engine.refill_segment(fake, more, None, 1);
