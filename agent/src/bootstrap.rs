@@ -12,6 +12,7 @@ use crate::serial_file::Opened;
 use common::clock::Clock;
 use common::kind::Kind;
 use common::namespace::{GeneratorName, Namespace};
+use common::net::tls::Tls;
 use common::parameters::AgentId;
 use common::sequence::ServedAt;
 use common::time::SpanMs;
@@ -25,6 +26,7 @@ pub(crate) struct Identity {
     pub(crate) token_types: BTreeSet<TokenType>,
     pub(crate) renew_interval: SpanMs,
     pub(crate) clock: Clock,
+    pub(crate) tls: Tls,
 }
 
 /// A minter, and what keeps it going once its [tasks](Self::tasks) run.
@@ -52,7 +54,7 @@ impl Parts {
         if let Some(handler) = refusals {
             minter.calls().refusals().set(move |call, failure| handler(call, failure));
         }
-        let masters = Masters::new(masters, identity.agent_id, Arc::clone(&minter));
+        let masters = Masters::new(masters, identity.agent_id, identity.tls, Arc::clone(&minter));
         let names = Arc::new(Catalog::new(Arc::clone(&masters), &serial_file));
         Ok(Self { minter, names, masters, holder })
     }

@@ -11,6 +11,7 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Parser};
 use common::namespace::GeneratorName;
+use common::net::tls::Admits;
 use common::parameters::AgentId;
 use common::process::program::{CommandLine, Flags, Wrong};
 use common::rpc::mint::BATCH_MAX_LIMIT;
@@ -193,6 +194,11 @@ pub struct Args {
           help = "The same over RPC [default: --rpc-listen, with this machine's name for 0.0.0.0 and [::]]")]
     pub advertise_rpc: Option<String>,
 
+    /// Ask nobody for a certificate at --http-listen and --rpc-listen: whoever reaches them takes IDs and registers names. Without it,
+    /// callers show a certificate of a client or an agent
+    #[arg(long, env = "UNIQ_OPEN_MINT", value_parser = settings::switch)]
+    pub open_mint: bool,
+
     /// Those of every program
     #[command(flatten)]
     pub flags: Flags,
@@ -245,6 +251,10 @@ impl CommandLine for Args {
         if self.sets.len() > SETS_MAX {
             return Err((ErrorKind::TooManyValues, format!("--sets takes at most {SETS_MAX} names")));
         }
+        if self.open_mint && self.flags.tls_cert.is_none() {
+            let why = "--open-mint needs --tls-cert: over plain TCP nobody is asked for a certificate";
+            return Err((ErrorKind::MissingRequiredArgument, why.to_owned()));
+        }
         self.flags.check_listening(&[self.http_listen, self.rpc_listen])
     }
 }
@@ -271,6 +281,11 @@ impl Args {
         let folder = self.history_dir.clone()?;
         let files_max = usize::try_from(self.history_files).unwrap_or(usize::MAX);
         Some(HistorySettings { folder, file_len_max: self.history_file_len, files_max })
+    }
+
+    /// The callers that are served, where there are certificates.
+    pub fn admits(&self) -> Admits {
+        if self.open_mint { Admits::Anyone } else { Admits::Callers }
     }
 
     /// [`renew_interval`](Self::renew_interval) as the holder takes it.
@@ -342,6 +357,13 @@ mod tests {
             (&["--masters", "a:0"], "1 to 65535"),
             (&["--masters", "a:1,a:1,a:1,a:1,a:1,a:1,a:1,a:1,a:1"], "at most 8"),
             (&["--masters", "a:1", "--http-listen", "0.0.0.0:6200"], "--insecure"),
+            (&["--masters", "a:1", "--http-listen", "0.0.0.0:6200"], "--tls-cert"),
+            (&["--masters", "a:1", "--tls-cert", "a.pem", "--tls-key", "a.key"], "--tls-ca"),
+            (
+                &["--masters", "a:1", "--tls-cert", "a", "--tls-key", "b", "--tls-ca", "c", "--insecure"],
+                "say one of them",
+            ),
+            (&["--masters", "a:1", "--open-mint"], "--tls-cert"),
             (&["--masters", "a:1", "--rpc-listen", "[::]:6201"], "--insecure"),
             (&["--masters", "a:1", "--token-types", "uint3"], "uint2"),
             (&["--masters", "a:1", "--renew-interval", "13h"], "1s to 12h"),

@@ -24,6 +24,7 @@ use anyhow::Context as _;
 use common::clock::Clock;
 use common::encoding::Secrets;
 use common::kind::{self, Known, TextForm, UNIQ64};
+use common::net::tls::{Admits, Role, Tls};
 use common::parameters::{AgentId, SessionId};
 use common::process::descriptors::{self, Port};
 use common::process::tasks::Watch;
@@ -194,7 +195,10 @@ async fn serve(
     let (extensions, history) = with_history(args, extensions)?;
     let asked = base.masters.join(",");
     let token_types = args.token_types.iter().copied().collect();
-    let identity = Identity { agent_id: agent_id.clone(), token_types, renew_interval: args.renew_interval(), clock };
+    let tls = args.flags.tls(&Role::Agent(agent_id.clone())).map_err(anyhow::Error::msg)?;
+    tokio::spawn(watch.clone().until_done("certificates", tls.clone().reload(stop.clone())));
+    let renew_interval = args.renew_interval();
+    let identity = Identity { agent_id: agent_id.clone(), token_types, renew_interval, clock, tls: tls.clone() };
     let parts = Parts::new(base, identity, extensions).map_err(anyhow::Error::msg)?;
     let (minter, names, masters) = (Arc::clone(&parts.minter), Arc::clone(&parts.names), Arc::clone(&parts.masters));
     configure(&minter, args)?;
@@ -214,12 +218,16 @@ async fn serve(
             .with_sequences(sequences)
             .with_connections(rpc_max),
     );
-    let talk = {
-        let stop = stop.clone();
-        move |listeners| watch.clone().over("worker", talk(listeners, site.clone(), server.clone(), stop.clone()))
+    let scheme = tls.scheme();
+    let clients = {
+        let (stop, callers) = (stop.clone(), (tls, args.admits()));
+        let talk = move |listeners| {
+            let work = talk(listeners, callers.clone(), site.clone(), server.clone(), stop.clone());
+            watch.clone().over("worker", work)
+        };
+        workers::start(http_listeners.into_iter().zip(rpc_listeners).collect(), talk)?
     };
-    let clients = workers::start(http_listeners.into_iter().zip(rpc_listeners).collect(), talk)?;
-    tracing::info!(target: PROGRAM, http = %format_args!("http://{http_at}/"), rpc = %rpc_at, masters = %asked, threads, "agent {agent_id} started");
+    tracing::info!(target: PROGRAM, http = %format_args!("{scheme}://{http_at}/"), rpc = %rpc_at, masters = %asked, threads, "agent {agent_id} started");
 
     let gone = tokio::select! {
         () = stop.cancelled() => None,
@@ -228,6 +236,16 @@ async fn serve(
     tracing::info!(target: PROGRAM, "stopping");
     stop.cancel();
     let ended = futures::future::join(futures::future::join_all(tasks), clients.wait());
+    drain(ended, history).await;
+    if let Some(why) = gone {
+        anyhow::bail!(why);
+    }
+    write_back(minter).await;
+    Ok(())
+}
+
+/// Waits for everything that talks, and for the last lines of history, each for its time.
+async fn drain<T>(ended: impl Future<Output = T>, history: Option<Arc<History>>) {
     if tokio::time::timeout(DRAIN_TIMEOUT, ended).await.is_err() {
         tracing::warn!(target: PROGRAM, "not everything ended in time");
     }
@@ -237,11 +255,6 @@ async fn serve(
             tracing::warn!(target: PROGRAM, "the last lines of history were not written");
         }
     }
-    if let Some(why) = gone {
-        anyhow::bail!(why);
-    }
-    write_back(minter).await;
-    Ok(())
 }
 
 /// Adds the history that the command line asks for to what an application adds.
@@ -323,9 +336,15 @@ fn sections(opened: &Opened, agent_id: &AgentId) -> (SectionFile, SectionsStart)
 }
 
 /// What a worker does: serves its listeners, for HTTP and for RPC.
-async fn talk(listeners: (TcpListener, TcpListener), site: http::Site, server: Server, stop: CancellationToken) {
-    let (http, rpc) = listeners;
-    match (tokio::net::TcpListener::from_std(http), tokio::net::TcpListener::from_std(rpc)) {
+async fn talk(
+    (http, rpc): (TcpListener, TcpListener),
+    (tls, admits): (Tls, Admits),
+    site: http::Site,
+    server: Server,
+    stop: CancellationToken,
+) {
+    let port = |listener| tls.port(tokio::net::TcpListener::from_std(listener)?, admits);
+    match (port(http), port(rpc)) {
         (Ok(http), Ok(rpc)) => {
             tokio::join!(http::serve(http, site, stop.clone()), server.run(rpc, stop));
         }

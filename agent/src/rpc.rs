@@ -12,19 +12,18 @@ use common::encoding;
 use common::kind::{self, Kind};
 use common::namespace::{GeneratorName, Namespace};
 use common::net::places::{Place, Places};
+use common::net::tls::Listener;
 use common::rpc::connection::{Bounds, CALL_LEN_MAX};
 use common::rpc::mint::{
     Defined, KeyAsked, KeyReply, KeysReply, MintFailure, MintService, MintServiceRequest, MintedNumbers, SequenceCall,
     SequenceRoutes,
 };
-use common::rpc::transport::{self, FRAME_LEN_MAX, Limits};
+use common::rpc::transport::{self, FRAME_LEN_MAX, Limits, Remote};
 use common::sequence::{Section, Slot};
 use common::time::SECOND_MS;
 use sequences::Connected;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use tarpc::context::Context;
-use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -112,12 +111,12 @@ impl Server {
     }
 
     /// Serves until `stop`; then every connection ends.
-    pub async fn run(self, listener: TcpListener, stop: CancellationToken) {
+    pub async fn run(self, port: impl Into<Listener>, stop: CancellationToken) {
         let places = self.places.clone();
-        let handle = move |io, from: SocketAddr, place: Place| {
+        let handle = move |io, remote: Remote, place: Place| {
             let mut server = self.clone();
             if let Side::Port(may_wait) = &self.side {
-                server.side = Side::Connection(Arc::new(Connected::new(from.ip(), Arc::clone(may_wait))));
+                server.side = Side::Connection(Arc::new(Connected::new(remote.from.ip(), Arc::clone(may_wait))));
             }
             async move {
                 let (bounds, batch_max) = (server.bounds.clone(), server.batch_max);
@@ -127,7 +126,7 @@ impl Server {
                 common::serve_connection!(io, &place, &bounds, server.serve(), weigh);
             }
         };
-        transport::accept(listener, places, stop, handle).await;
+        transport::accept(port, places, stop, handle).await;
     }
 
     /// Gives numbers, by the mint service.

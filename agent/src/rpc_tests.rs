@@ -2,6 +2,7 @@ use super::*;
 use crate::minter::kit::Kit;
 use common::rpc::mint::{MintCode, MintServiceClient};
 use std::collections::HashSet;
+use tokio::net::TcpListener;
 
 async fn client(kit: &Kit, leased: bool) -> MintServiceClient {
     let minter = if leased { kit.start() } else { kit.start_bare() };

@@ -1,12 +1,13 @@
 //! The order in which agents are asked, and who comes next when one fails.
 
 use crate::error::{Attempt, Cause, Error, Failure};
-use crate::http::Http;
+use crate::http::{Http, HttpClient};
 use crate::rpc::Rpc;
-use crate::settings::{Address, Settings, SettingsError};
+use crate::settings::{Address, Protocol, Settings, SettingsError};
 use common::kind::Kind;
 use common::lease::Generation;
 use common::namespace::{GeneratorName, Namespace, Preview};
+use common::net::tls::Tls;
 use common::parameters::ClusterId;
 use common::rpc::mint::{KeyAsked, KeyOutcome, MintCode, MintedNumbers, SequenceRoutes};
 use common::sequence::{Route, Section, ServedAt};
@@ -118,38 +119,44 @@ pub(crate) struct Agents {
     /// did so in vain.
     preferred_for_keys: AtomicUsize,
     /// The client that all HTTP connections come from.
-    http: reqwest::Client,
+    http: HttpClient,
+    tls: Tls,
 }
 
 impl Agents {
     pub(crate) fn new(settings: Settings) -> Result<Self, SettingsError> {
         let timeouts = Timeouts { usual: settings.timeout, keys: settings.key_timeout };
-        let http = Http::shared(timeouts).map_err(SettingsError::System)?;
+        let tls = settings.tls.map_or(Ok(Tls::PLAIN), Tls::load).map_err(|e| SettingsError::Tls(e.to_string()))?;
+        let http = Http::shared(timeouts, &tls).map_err(|e| SettingsError::System(e.to_string()))?;
         let rest = settings.rest;
         let agents = settings.agents.into_iter().map(|address| {
-            let line = line(&http, &address, timeouts);
+            let line = line(&http, &address, timeouts, &tls);
             Agent { address, line, rests_until: AtomicU64::new(0) }
         });
         let agents = agents.collect();
         let (preferred, preferred_for_keys) = Default::default();
-        Ok(Self { agents, began: Instant::now(), rest, timeouts, preferred, preferred_for_keys, http })
+        Ok(Self { agents, began: Instant::now(), rest, timeouts, preferred, preferred_for_keys, http, tls })
     }
 
     /// A connection to an agent that need not be one of the settings'.
     pub(crate) fn line(&self, address: &Address) -> Line {
-        line(&self.http, address, self.timeouts)
+        line(&self.http, address, self.timeouts, &self.tls)
     }
 
     /// The address of the agent that serves a section, for the protocol by which the first agent of the settings is reached.
     pub(crate) fn address_of(&self, served: &ServedAt) -> Address {
-        match self.agents.first().map(|agent| &agent.address) {
-            Some(Address::Rpc(_)) => Address::Rpc(served.rpc.clone()),
-            _ => Address::Http(served.http.clone()),
-        }
+        let first = self.agents.first().map(|agent| &agent.address);
+        let (protocol, tls) = first.map_or((Protocol::Http, false), |Address { protocol, tls, .. }| (*protocol, *tls));
+        let at = match protocol {
+            Protocol::Rpc => &served.rpc,
+            Protocol::Http => &served.http,
+        };
+        Address { protocol, tls, at: at.clone() }
     }
 
     /// Asks an agent, and fails if it does not answer in time.
     pub(crate) async fn ask_line(&self, line: &Line, question: &Question) -> Result<Answer, Failure> {
+        self.tls.look_now_and_then();
         // Also counts the wait for a connection of another call.
         let answer = tokio::time::timeout(self.timeouts.of(question), line.ask(question)).await;
         answer.unwrap_or(Err(Failure::Here(Cause::Timeout)))
@@ -248,10 +255,13 @@ impl Agents {
     }
 }
 
-fn line(http: &reqwest::Client, address: &Address, timeouts: Timeouts) -> Line {
-    match address {
-        Address::Http(at) => Line::Http(Http::new(http, at)),
-        Address::Rpc(at) => Line::Rpc(Rpc::new(at, timeouts)),
+fn line(http: &HttpClient, address: &Address, timeouts: Timeouts, tls: &Tls) -> Line {
+    match address.protocol {
+        Protocol::Http => Line::Http(Http::new(http, address)),
+        Protocol::Rpc => {
+            let tls = if address.tls { tls.clone() } else { Tls::PLAIN };
+            Line::Rpc(Rpc::new(&address.at, timeouts, tls))
+        }
     }
 }
 

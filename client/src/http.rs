@@ -2,16 +2,28 @@
 
 use crate::agents::{Answer, Question, Timeouts};
 use crate::error::{Cause, Failure, refused};
+use crate::settings::Address;
 use common::kind::Kind;
 use common::lease::Generation;
 use common::namespace::GeneratorName;
+use common::net::tls::{Admits, Tls};
 use common::parameters::ClusterIdError;
 use common::rpc::mint::{KeyAsked, KeyOutcome, MintCode, MintedNumbers, SequenceRoutes};
 use common::sequence::{Route, Section, ServedAt};
-use reqwest::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
-use reqwest::{Method, RequestBuilder, Response};
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderName, RETRY_AFTER};
+use hyper::{Method, Request, Response, Uri};
+use hyper_rustls::{HttpsConnectorBuilder, MaybeHttpsStream};
+use hyper_util::client::legacy::{self, connect::HttpConnector};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use serde::Deserialize;
+use std::io;
 use std::time::Duration;
+use tokio::net::TcpStream;
+use tower::BoxError;
+use tower::timeout::{Timeout, error::Elapsed};
+use tower::util::BoxCloneSyncService;
 
 const PACKED: &str = "application/octet-stream";
 const JSON: &str = "application/json";
@@ -72,20 +84,38 @@ struct Problem {
     detail: String,
 }
 
+/// Silence after which a connection is asked whether its other end still exists.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// The longest time that a connection is kept for the next request: an agent ends it after a minute.
+const IDLE_MAX: Duration = Duration::from_secs(45);
+
+/// Connections to agents, which it keeps open.
+pub(crate) type HttpClient = legacy::Client<Connector, Full<Bytes>>;
+
+type Connector = BoxCloneSyncService<Uri, MaybeHttpsStream<TokioIo<TcpStream>>, BoxError>;
+
 pub(crate) struct Http {
-    client: reqwest::Client,
+    client: HttpClient,
     base: String,
 }
 
 impl Http {
-    /// The client that all agents' connections come from. No proxy: it could answer a question twice with the same IDs.
-    pub(crate) fn shared(timeouts: Timeouts) -> Result<reqwest::Client, String> {
-        let builder = reqwest::Client::builder().no_proxy().tcp_nodelay(true).connect_timeout(timeouts.connect());
-        builder.redirect(reqwest::redirect::Policy::none()).build().map_err(|e| e.to_string())
+    /// The client that all agents' connections come from, and that knows them by these certificates.
+    pub(crate) fn shared(timeouts: Timeouts, tls: &Tls) -> io::Result<HttpClient> {
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_keepalive(Some(KEEP_ALIVE));
+        let secured = HttpsConnectorBuilder::new().with_tls_config(tls.client_config(Admits::Agents)?);
+        // The handshake's time is a part of it.
+        let connector = Timeout::new(secured.https_or_http().enable_http1().wrap_connector(tcp), timeouts.connect());
+        let mut builder = legacy::Client::builder(TokioExecutor::new());
+        builder.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE_MAX);
+        Ok(builder.build(BoxCloneSyncService::new(connector)))
     }
 
-    pub(crate) fn new(client: &reqwest::Client, at: &str) -> Self {
-        Self { client: client.clone(), base: format!("http://{at}") }
+    pub(crate) fn new(client: &HttpClient, address: &Address) -> Self {
+        Self { client: client.clone(), base: address.to_string() }
     }
 
     pub(crate) async fn ask(&self, question: &Question) -> Result<Answer, Failure> {
@@ -115,8 +145,8 @@ impl Http {
                 self.keys(name, keys, &format!("format=decimal&g={}{cluster}", g.0)).await
             }
             Question::Routes { name, from } => {
-                let request = self.client.get(format!("{}/sequences/{name}/routes?from={}", self.base, from.0));
-                let bytes = body(self.send(request).await?, ANSWER_LEN_MAX).await?;
+                let path = format!("/sequences/{name}/routes?from={}", from.0);
+                let bytes = self.send(Method::GET, &path, &[], String::new()).await?;
                 let said: Routes = serde_json::from_slice(&bytes).map_err(|e| nonsense(e.to_string()))?;
                 let cluster = said.cluster.map(|cluster| cluster.parse()).transpose();
                 Ok(Answer::Routes(SequenceRoutes {
@@ -128,10 +158,9 @@ impl Http {
             }
             Question::Define { namespace, dry_run } => {
                 let name: &GeneratorName = namespace.name();
-                let definition = serde_json::to_vec(&namespace.definition()).map_err(|e| nonsense(e.to_string()))?;
-                let request = self.client.put(format!("{}/generators/{name}?dry-run={dry_run}", self.base));
-                let response = self.send(request.header(CONTENT_TYPE, JSON).body(definition)).await?;
-                let bytes = body(response, ANSWER_LEN_MAX).await?;
+                let definition = serde_json::to_string(&namespace.definition()).map_err(|e| nonsense(e.to_string()))?;
+                let path = format!("/generators/{name}?dry-run={dry_run}");
+                let bytes = self.send(Method::PUT, &path, &[(CONTENT_TYPE, JSON)], definition).await?;
                 serde_json::from_slice(&bytes).map(Answer::Defined).map_err(|e| nonsense(e.to_string()))
             }
         }
@@ -150,18 +179,17 @@ impl Http {
     /// Numbers of keys, with what the query says of the routes by which the agent was chosen. The number of a slot is a key of that slot, so
     /// keys need not be sent as they were written.
     async fn keys(&self, name: &GeneratorName, keys: &[KeyAsked], by: &str) -> Result<Answer, Failure> {
-        let base = format!("{}/sequence/{name}", self.base);
-        let request = match keys {
-            [KeyAsked { slot, n: 0 }] => self.client.get(format!("{base}/{}/current?{by}", slot.0)),
-            [KeyAsked { slot, n }] => self.client.post(format!("{base}/{}?n={n}&{by}", slot.0)),
+        let base = format!("/sequence/{name}");
+        let (method, path, lines) = match keys {
+            [KeyAsked { slot, n: 0 }] => (Method::GET, format!("{base}/{}/current?{by}", slot.0), String::new()),
+            [KeyAsked { slot, n }] => (Method::POST, format!("{base}/{}?n={n}&{by}", slot.0), String::new()),
             keys => {
-                let lines: String =
-                    keys.iter().map(|key| format!("{{\"key\":{},\"n\":{}}}\n", key.slot.0, key.n)).collect();
-                self.client.post(format!("{base}?{by}")).header(CONTENT_TYPE, "text/plain").body(lines)
+                let line = |key: &KeyAsked| format!("{{\"key\":{},\"n\":{}}}\n", key.slot.0, key.n);
+                (Method::POST, format!("{base}?{by}"), keys.iter().map(line).collect())
             }
         };
-        let said = match self.send(request.header(ACCEPT, JSON)).await {
-            Ok(response) => body(response, ANSWER_LEN_MAX).await?,
+        let said = match self.send(method, &path, &[(ACCEPT, JSON), (CONTENT_TYPE, "text/plain")], lines).await {
+            Ok(bytes) => bytes,
             // No other agent has more of them.
             Err(Failure::Here(Cause::Cannot { code: code @ MintCode::SerialExhausted, .. })) => {
                 return Ok(Answer::Keys(vec![KeyOutcome::Refused(code); keys.len()], Vec::new()));
@@ -188,22 +216,30 @@ impl Http {
     }
 
     /// Sends a POST: nothing on the way may answer it from a cache, or ask again on its own.
-    async fn mint(&self, path: &str, accept: &str) -> Result<Vec<u8>, Failure> {
-        let request = self.client.request(Method::POST, format!("{}/{path}", self.base)).header(ACCEPT, accept);
-        let response = self.send(request).await?;
-        body(response, ANSWER_LEN_MAX).await
+    async fn mint(&self, path: &str, accept: &'static str) -> Result<Vec<u8>, Failure> {
+        self.send(Method::POST, &format!("/{path}"), &[(ACCEPT, accept)], String::new()).await
     }
 
-    async fn send(&self, request: RequestBuilder) -> Result<Response, Failure> {
-        let response = request.send().await.map_err(|e| failed(&e))?;
-        if response.status().is_success() {
-            return Ok(response);
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(HeaderName, &'static str)],
+        body: String,
+    ) -> Result<Vec<u8>, Failure> {
+        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.base));
+        for (name, value) in headers {
+            request = request.header(name, *value);
         }
+        let request = request.body(Full::from(body)).map_err(|e| Failure::Here(Cause::Connection(e.to_string())))?;
+        let response = self.client.request(request).await.map_err(|e| failed(&e))?;
         let status = response.status();
+        if status.is_success() {
+            return read(response, ANSWER_LEN_MAX).await;
+        }
         let seconds = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
         let retry_after = seconds.map(Duration::from_secs);
-        let bytes = body(response, PROBLEM_LEN_MAX).await?;
-        let problem: Problem = serde_json::from_slice(&bytes)
+        let problem: Problem = serde_json::from_slice(&read(response, PROBLEM_LEN_MAX).await?)
             .map_err(|_| nonsense(format!("status {status} without a problem document")))?;
         let code = MintCode::ALL.iter().copied().find(|code| code.as_str() == problem.code);
         let code = code.ok_or_else(|| nonsense(format!("status {status}, {}: {}", problem.code, problem.detail)))?;
@@ -211,15 +247,12 @@ impl Http {
     }
 }
 
-async fn body(mut response: Response, len_max: usize) -> Result<Vec<u8>, Failure> {
-    let mut bytes = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|e| failed(&e))? {
-        if bytes.len() + chunk.len() > len_max {
-            return Err(nonsense(format!("more than {len_max} bytes")));
-        }
-        bytes.extend_from_slice(&chunk);
+async fn read(response: Response<Incoming>, len_max: usize) -> Result<Vec<u8>, Failure> {
+    match Limited::new(response.into_body(), len_max).collect().await {
+        Ok(body) => Ok(body.to_bytes().into()),
+        Err(why) if why.is::<LengthLimitError>() => Err(nonsense(format!("more than {len_max} bytes"))),
+        Err(why) => Err(failed(why.as_ref())),
     }
-    Ok(bytes)
 }
 
 /// The first part of the path to a name's IDs.
@@ -235,14 +268,16 @@ fn nonsense(what: String) -> Failure {
     Failure::Here(Cause::Answer(what))
 }
 
-fn failed(error: &reqwest::Error) -> Failure {
-    if error.is_timeout() {
-        return Failure::Here(Cause::Timeout);
-    }
+fn failed(error: &(dyn std::error::Error + 'static)) -> Failure {
     // The reason stands in the innermost one.
-    let mut reason: &dyn std::error::Error = error;
-    while let Some(source) = reason.source() {
-        reason = source;
+    let mut reason = error;
+    loop {
+        if reason.is::<Elapsed>() {
+            return Failure::Here(Cause::Timeout);
+        }
+        match reason.source() {
+            Some(source) => reason = source,
+            None => return Failure::Here(Cause::Connection(reason.to_string())),
+        }
     }
-    Failure::Here(Cause::Connection(reason.to_string()))
 }

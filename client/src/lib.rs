@@ -53,10 +53,11 @@ pub use common::kind::Kind as GeneratorKind;
 pub use common::namespace::{
     Definition, GeneratorName, LayoutSpec, Namespace, Preview, SegmentSpec, SequenceSpec, StringSpec, Uniq64Spec,
 };
+pub use common::net::tls::Files as TlsFiles;
 pub use common::rpc::mint::MintCode;
 pub use common::sequence::{InvalidKey, Slot};
 pub use error::{Attempt, Cause, Error};
-pub use settings::{AGENTS_MAX, Address, Prefetch, Settings, SettingsError};
+pub use settings::{AGENTS_MAX, Address, Prefetch, Protocol, Settings, SettingsError};
 
 use agents::Agents;
 use common::kind::Kind;

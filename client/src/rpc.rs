@@ -3,11 +3,12 @@
 use crate::agents::{Answer, Question, Timeouts};
 use crate::error::{Cause, Failure, refused};
 use common::kind::Kind;
+use common::net::tls::{Admits, Tls};
 use common::rpc::mint::{
     Defined, KeyAsked, KeyOutcome, KeyReply, KeysReply, MintCode, MintFailure, MintServiceClient, MintedNumbers,
     Passing, SequenceCall,
 };
-use common::rpc::transport::{connect, deadline_in};
+use common::rpc::transport::{connect_as, deadline_in};
 use std::time::Duration;
 use tarpc::client::RpcError;
 use tokio::sync::Mutex;
@@ -15,12 +16,13 @@ use tokio::sync::Mutex;
 pub(crate) struct Rpc {
     at: String,
     timeouts: Timeouts,
+    tls: Tls,
     line: Mutex<Option<MintServiceClient>>,
 }
 
 impl Rpc {
-    pub(crate) fn new(at: &str, timeouts: Timeouts) -> Self {
-        Self { at: at.to_owned(), timeouts, line: Mutex::new(None) }
+    pub(crate) fn new(at: &str, timeouts: Timeouts, tls: Tls) -> Self {
+        Self { at: at.to_owned(), timeouts, tls, line: Mutex::new(None) }
     }
 
     pub(crate) async fn ask(&self, question: &Question) -> Result<Answer, Failure> {
@@ -84,7 +86,8 @@ impl Rpc {
         if let Some(line) = line.as_ref() {
             return Ok(line.clone());
         }
-        let connected = tokio::time::timeout(self.timeouts.connect(), connect(&self.at)).await;
+        let connected = connect_as(&self.at, &self.tls, Admits::Agents);
+        let connected = tokio::time::timeout(self.timeouts.connect(), connected).await;
         let transport = connected.map_err(|_| Failure::Here(Cause::Timeout))?;
         let transport = transport.map_err(|e| Failure::Here(Cause::Connection(e.to_string())))?;
         let made = MintServiceClient::new(tarpc::client::Config::default(), transport).spawn();

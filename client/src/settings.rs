@@ -1,5 +1,6 @@
 //! Settings of a client: which agents to ask, and how patiently.
 
+use common::net::tls::Files as TlsFiles;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -7,14 +8,25 @@ use std::time::Duration;
 /// Agents of one client at most.
 pub const AGENTS_MAX: usize = 64;
 
-/// The address of an agent, with its protocol.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// The protocol in which an agent is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Address {
-    /// Its `--http-listen`, HOST:PORT; written `http://HOST:PORT`.
-    Http(String),
-    /// Its `--rpc-listen`, HOST:PORT; written `tarpc://HOST:PORT`.
-    Rpc(String),
+pub enum Protocol {
+    /// HTTP, at its `--http-listen`.
+    Http,
+    /// tarpc, at its `--rpc-listen`.
+    Rpc,
+}
+
+/// The address of an agent, with its protocol: `http://HOST:PORT` or `tarpc://HOST:PORT`, and with TLS `https://` or `tarpcs://`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Address {
+    /// The protocol.
+    pub protocol: Protocol,
+    /// Whether it is spoken over TLS, with [`Settings::tls`].
+    pub tls: bool,
+    /// HOST:PORT.
+    pub at: String,
 }
 
 impl FromStr for Address {
@@ -28,20 +40,25 @@ impl FromStr for Address {
         if !plain || port.parse::<u16>().is_err() {
             return Err(wrong());
         }
-        match scheme {
-            "http" => Ok(Self::Http(rest.to_owned())),
-            "tarpc" => Ok(Self::Rpc(rest.to_owned())),
-            _ => Err(wrong()),
-        }
+        let (protocol, tls) = match scheme {
+            "http" => (Protocol::Http, false),
+            "https" => (Protocol::Http, true),
+            "tarpc" => (Protocol::Rpc, false),
+            "tarpcs" => (Protocol::Rpc, true),
+            _ => return Err(wrong()),
+        };
+        Ok(Self { protocol, tls, at: rest.to_owned() })
     }
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Http(at) => write!(f, "http://{at}"),
-            Self::Rpc(at) => write!(f, "tarpc://{at}"),
-        }
+        let Self { protocol, tls, at } = self;
+        let scheme = match protocol {
+            Protocol::Http => "http",
+            Protocol::Rpc => "tarpc",
+        };
+        write!(f, "{scheme}{}://{at}", if *tls { "s" } else { "" })
     }
 }
 
@@ -84,6 +101,9 @@ pub struct Settings {
     pub rest: Duration,
     /// `None`: nothing is fetched before it is asked for.
     pub prefetch: Option<Prefetch>,
+    /// The CA by which agents are known, and the application's own certificate, for addresses with TLS. The files are read again when they
+    /// change.
+    pub tls: Option<TlsFiles>,
 }
 
 impl Settings {
@@ -100,12 +120,16 @@ impl Settings {
             key_timeout: Duration::from_secs(10),
             rest: Duration::from_secs(1),
             prefetch: None,
+            tls: None,
         })
     }
 
     pub(crate) fn check(&self) -> Result<(), SettingsError> {
         if !(1..=AGENTS_MAX).contains(&self.agents.len()) {
             return Err(SettingsError::Agents(self.agents.len()));
+        }
+        if let Some(address) = self.agents.iter().find(|address| address.tls && self.tls.is_none()) {
+            return Err(SettingsError::NoTls(address.clone()));
         }
         match self.prefetch {
             Some(prefetch) if !(2..=crate::BATCH_MAX).contains(&prefetch.batch) => {
@@ -122,7 +146,8 @@ impl Settings {
 pub enum SettingsError {
     /// A text that is not an agent's address.
     #[error(
-        "'{0}' is not an agent's address: write http://HOST:PORT (its --http-listen) or tarpc://HOST:PORT (its --rpc-listen)"
+        "'{0}' is not an agent's address: write http://HOST:PORT (its --http-listen) or tarpc://HOST:PORT (its --rpc-listen), \
+         and https:// or tarpcs:// if it speaks TLS"
     )]
     Address(String),
     /// None, or too many.
@@ -131,6 +156,12 @@ pub enum SettingsError {
     /// A batch that makes no sense.
     #[error("a batch of {0} cannot be prefetched: 2 to {max}", max = crate::BATCH_MAX)]
     Batch(u32),
+    /// TLS without certificates.
+    #[error("{0} is an address with TLS: say in `tls` by which CA its agent is known")]
+    NoTls(Address),
+    /// Certificates that cannot be used.
+    #[error("{0}")]
+    Tls(String),
     /// The operating system refused something.
     #[error("{0}")]
     System(String),
@@ -143,14 +174,17 @@ mod tests {
 
     #[test]
     fn addresses_are_read_as_they_are_written() {
-        for text in ["http://127.0.0.1:6200", "tarpc://agent-1.example:6201", "http://[::1]:6200"] {
+        for text in ["http://127.0.0.1:6200", "tarpc://agent-1.example:6201", "https://[::1]:6200", "tarpcs://a:1"] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
         }
-        assert_eq!(" http://a:1/ ".parse::<Address>(), Ok(Address::Http("a:1".to_owned())));
+        assert_eq!(
+            " http://a:1/ ".parse::<Address>(),
+            Ok(Address { protocol: Protocol::Http, tls: false, at: "a:1".to_owned() })
+        );
         for text in [
             "",
             "127.0.0.1:6200",
-            "https://a:1",
+            "httpss://a:1",
             "http://a",
             "http://:1",
             "http://a:70000",
@@ -167,6 +201,10 @@ mod tests {
         assert_eq!(none.check(), Err(SettingsError::Agents(0)));
         let mut one = Settings::new(["http://a:1"]).unwrap();
         assert_eq!(one.check(), Ok(()));
+        let mut secured = Settings::new(["tarpcs://a:1"]).unwrap();
+        assert_eq!(secured.check(), Err(SettingsError::NoTls("tarpcs://a:1".parse().unwrap())));
+        secured.tls = Some(TlsFiles { ca: "ca.pem".into(), own: None });
+        assert_eq!(secured.check(), Ok(()));
         one.prefetch = Some(Prefetch { batch: 1, ..Prefetch::default() });
         assert_eq!(one.check(), Err(SettingsError::Batch(1)));
     }

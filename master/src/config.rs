@@ -306,6 +306,7 @@ mod tests {
             (&[], "--peer"),
             (&["--peer", "nowhere"], "HOST:PORT"),
             (&["--peer", "b:1", "--agent-listen", "0.0.0.0:7101"], "--insecure"),
+            (&["--peer", "b:1", "--tls-ca", "ca.pem"], "--tls-cert"),
             (&["--peer", "b:1", "--allow", "10.0.0.0/99"], "--allow"),
             (&["--peer", "b:1", "--allow", "010.0.0.0/8"], "leading zeros"),
             (&["--peer", "b:1", "--allow", "::ffff:0.0.0.0/64"], "IPv4 network"),
@@ -327,6 +328,8 @@ mod tests {
             assert!(!line.contains("invalid digit") && line.matches("--help").count() == 1, "{flags:?}: {line}");
         }
         assert!(parse(&["--peer", "b:1", "--agent-listen", "0.0.0.0:7101", "--insecure"]).is_ok());
+        let secured = ["--tls-cert", "a.pem", "--tls-key", "a.key", "--tls-ca", "ca.pem"];
+        assert!(parse(&[&["--peer", "b:1", "--agent-listen", "0.0.0.0:7101"][..], &secured].concat()).is_ok());
         assert_eq!(parse(&["--peer", "b:1"]).unwrap().limits(), Limits::DEFAULT);
         assert!(parse(&["--peer", "b:1", "--network-share", "0"]).is_err());
         assert!(parse(&["--peer", "b:1", "--pool-reserve", "51"]).is_err());

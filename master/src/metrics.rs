@@ -5,6 +5,7 @@ use crate::driver::Counters;
 use crate::sequences::{DONE, GAUGES, SectionGauges};
 use crate::store::reserve::ROOM_MIN;
 use common::metrics::{Series, counter, counters, gauge, gauges, rows, write};
+use common::net::tls;
 use common::process::log;
 use common::rpc::ended;
 use common::rpc::lease::Mode;
@@ -83,6 +84,7 @@ pub(crate) fn page(
     write(&mut page, DONE, &counters.sections.counts());
     write(&mut page, log::SERIES, &());
     write(&mut page, ended::SERIES, &());
+    write(&mut page, tls::SERIES, &());
     page
 }
 

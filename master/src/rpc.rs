@@ -10,7 +10,8 @@ use common::clock::Clock;
 use common::lease::Grant;
 use common::namespace::{GeneratorName, Namespace};
 use common::net::places::{Place, Places};
-use common::parameters::{EpochId, MasterId};
+use common::net::tls::Listener;
+use common::parameters::{AgentId, EpochId, MasterId};
 use common::process::descriptors::Port;
 use common::rpc::connection::{Bounds, CALL_LEN_MAX};
 use common::rpc::lease::{
@@ -22,14 +23,12 @@ use common::rpc::ranges::{
     ADDRESS_LEN_MAX, KEEP_RANGES_MAX, KeepReply, KeepRequest, RAISED_MAX, RAISES_MAX, ROUTES_ASKED_MAX, ROUTES_MAX,
     RaiseRequest, RaisedAll, RoutesReply, RoutesRequest, SegmentGrant, SegmentRequest,
 };
-use common::rpc::transport::{Limits, accept};
+use common::rpc::transport::{Limits, Remote, accept};
 use common::setting::{Change, NETWORKS_MAX, Setting, SettingKey};
 use common::time::Now;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tarpc::context::Context;
-use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -70,7 +69,7 @@ pub struct ReportContext {
 
 /// Serves agents on `listener` until `stop`, so many connections at a time.
 pub async fn serve(
-    listener: TcpListener,
+    port: impl Into<Listener>,
     connections_max: usize,
     driver: Driver,
     whitelist: Whitelist,
@@ -79,9 +78,10 @@ pub async fn serve(
 ) {
     let refused = Arc::new(Semaphore::new(REFUSED_MAX));
     let bounds = LIMITS.bounds();
-    let handle = move |io, from: SocketAddr, place: Place| {
+    let handle = move |io, remote: Remote, place: Place| {
+        let from = remote.from;
         let (driver, reporting, seat) = (driver.clone(), reporting.clone(), place.clone());
-        let server = LeaseServer { driver, whitelist: whitelist.clone(), reporting, from, place: seat };
+        let server = LeaseServer { driver, whitelist: whitelist.clone(), reporting, remote, place: seat };
         let admitted = whitelist.admits(from.ip());
         let (refused, bounds) = (Arc::clone(&refused), bounds.clone());
         async move {
@@ -97,7 +97,7 @@ pub async fn serve(
             let _ = tokio::time::timeout(REFUSED_PATIENCE, told).await;
         }
     };
-    accept(listener, Places::new(connections_max), stop, handle).await;
+    accept(port, Places::new(connections_max), stop, handle).await;
 }
 
 /// Bytes that the answer to a request takes at most until it is sent; 0 if that is little.
@@ -121,7 +121,7 @@ struct LeaseServer {
     driver: Driver,
     whitelist: Whitelist,
     reporting: ReportContext,
-    from: SocketAddr,
+    remote: Remote,
     /// Kept for whoever holds a lease: one connection for each session, so that a holder has no more than one of them.
     place: Place,
 }
@@ -160,7 +160,13 @@ fn all_told((pairing, found): (Option<EpochId>, Vec<(Namespace, NameState)>)) ->
 impl LeaseServer {
     /// The whitelist may have changed since the connection was made.
     fn allowed(&self) -> Result<(), Refusal> {
-        if self.whitelist.admits(self.from.ip()) { Ok(()) } else { Err(Refusal::NotAllowed) }
+        if self.whitelist.admits(self.remote.from.ip()) { Ok(()) } else { Err(Refusal::NotAllowed) }
+    }
+
+    /// As [`Self::allowed`], for a call in the name of that agent.
+    fn allowed_for(&self, agent: &AgentId) -> Result<(), Refusal> {
+        self.allowed()?;
+        if self.remote.speaks_for(agent) { Ok(()) } else { Err(Refusal::WrongCertificate { agent_id: agent.clone() }) }
     }
 
     /// The entries known of these names, with the masters' word for it.
@@ -188,7 +194,7 @@ impl LeaseServer {
     }
 
     async fn rent(&self, request: RentRequest) -> Result<Rent, Refusal> {
-        self.allowed()?;
+        self.allowed_for(&request.agent_id)?;
         let session = request.session;
         let renewed = ask!(self.driver, move |id| Event::Rent { id, request }, Reply::Rent);
         match &renewed {
@@ -200,7 +206,7 @@ impl LeaseServer {
     }
 
     fn greet(&self, request: HeartbeatRequest) -> Result<HeartbeatReply, Refusal> {
-        self.allowed()?;
+        self.allowed_for(&request.agent_id)?;
         // An agent that hears this turns to the other master.
         if self.driver.is_full() {
             return Err(Refusal::DiskFull);
@@ -223,7 +229,7 @@ impl LeaseServer {
     }
 
     async fn keep(&self, request: KeepRequest) -> Result<KeepReply, Refusal> {
-        self.allowed()?;
+        self.allowed_for(&request.agent_id)?;
         let session = request.session;
         let kept = ask!(self.driver, move |id| Event::Keep { id, request }, Reply::Keep);
         if kept.as_ref().is_ok_and(|kept| !kept.sections.is_empty()) {
@@ -235,8 +241,8 @@ impl LeaseServer {
 
 impl LeaseService for LeaseServer {
     async fn request_token(self, _: Context, request: TokenRequest) -> Result<Grant, Refusal> {
-        self.allowed()?;
-        let (address, session) = (self.from.to_string(), request.session);
+        self.allowed_for(&request.agent_id)?;
+        let (address, session) = (self.remote.from.to_string(), request.session);
         let granted = ask!(self.driver, move |id| Event::Token { id, request, address }, Reply::Token);
         if granted.is_ok() {
             self.place.keep(session.0);
@@ -250,18 +256,18 @@ impl LeaseService for LeaseServer {
     }
 
     async fn list_tokens(self, _: Context, request: ListRequest) -> Result<Vec<ListedLease>, Refusal> {
-        self.allowed()?;
+        self.allowed_for(&request.agent_id)?;
         ask!(self.driver, move |id| Event::List { id, request }, Reply::List)
     }
 
     async fn terminate_token(self, _: Context, request: TerminateRequest) -> Result<(), Refusal> {
-        self.allowed()?;
+        self.allowed_for(&request.agent_id)?;
         ask!(self.driver, move |id| Event::Terminate { id, request }, Reply::Terminate)
     }
 
     async fn define_namespace(self, _: Context, request: DefineRequest) -> Result<DefineReply, Refusal> {
-        self.allowed()?;
-        let actor = Actor::new(request.agent_id.as_str(), &self.from.to_string());
+        self.allowed_for(&request.agent_id)?;
+        let actor = Actor::new(request.agent_id.as_str(), &self.remote.from.to_string());
         let DefineRequest { cluster, namespace, .. } = request;
         let driver = &self.driver;
         driver.snapshot().serves_cluster(cluster)?;
@@ -273,8 +279,8 @@ impl LeaseService for LeaseServer {
     }
 
     async fn try_namespace(self, _: Context, request: DefineRequest) -> Result<DefineReply, Refusal> {
-        self.allowed()?;
-        let actor = Actor::new(request.agent_id.as_str(), &self.from.to_string());
+        self.allowed_for(&request.agent_id)?;
+        let actor = Actor::new(request.agent_id.as_str(), &self.remote.from.to_string());
         let DefineRequest { cluster, namespace, .. } = request;
         self.driver.snapshot().serves_cluster(cluster)?;
         let (name, namespace) = (namespace.name().clone(), Box::new(namespace));
@@ -288,8 +294,8 @@ impl LeaseService for LeaseServer {
     }
 
     async fn restore_namespace(self, _: Context, request: RestoreRequest) -> Result<Changed, Refusal> {
-        self.allowed()?;
-        let actor = Actor::new(request.agent_id.as_str(), &self.from.to_string());
+        self.allowed_for(&request.agent_id)?;
+        let actor = Actor::new(request.agent_id.as_str(), &self.remote.from.to_string());
         let RestoreRequest { cluster, shown, .. } = request;
         self.driver.snapshot().serves_cluster(cluster)?;
         let shown = Box::new(shown);
@@ -297,8 +303,8 @@ impl LeaseService for LeaseServer {
     }
 
     async fn use_namespace(self, _: Context, request: DefineRequest) -> Result<Registered, Refusal> {
-        self.allowed()?;
-        let actor = Actor::new(request.agent_id.as_str(), &self.from.to_string());
+        self.allowed_for(&request.agent_id)?;
+        let actor = Actor::new(request.agent_id.as_str(), &self.remote.from.to_string());
         let DefineRequest { cluster, namespace, .. } = request;
         self.driver.snapshot().serves_cluster(cluster)?;
         let (name, change) = (namespace.name().clone(), Change::Use(Box::new(namespace)));
@@ -330,8 +336,8 @@ impl LeaseService for LeaseServer {
     }
 
     async fn request_segment(self, _: Context, request: SegmentRequest) -> Result<SegmentGrant, Refusal> {
-        self.allowed()?;
-        let address = self.from.to_string();
+        self.allowed_for(&request.agent_id)?;
+        let address = self.remote.from.to_string();
         ask!(self.driver, move |id| Event::Segment { id, request, address }, Reply::Segment)
     }
 
@@ -341,24 +347,24 @@ impl LeaseService for LeaseServer {
     }
 
     async fn raise_sections(self, _: Context, request: RaiseRequest) -> Result<RaisedAll, Refusal> {
-        self.allowed()?;
+        self.allowed_for(&request.agent_id)?;
         ask!(self.driver, move |id| Event::Raise { id, request }, Reply::Raise)
     }
 
     async fn section_routes(self, _: Context, request: RoutesRequest) -> Result<RoutesReply, Refusal> {
         self.allowed()?;
-        let address = self.from.to_string();
+        let address = self.remote.from.to_string();
         ask!(self.driver, move |id| Event::Routes { id, request, address }, Reply::Routes)
     }
 
     async fn report(self, _: Context, report: AgentReport) -> Result<u64, Refusal> {
-        self.allowed()?;
+        self.allowed_for(&report.agent_id)?;
         self.driver.snapshot().serves_cluster(report.cluster)?;
         let (agent_id, session) = (report.agent_id.clone(), report.session);
         let holds =
             self.driver.look(move |ledger, _| ledger.table().holds(&agent_id, session)).await.map_err(refusal)?;
         let ReportContext { registry, clock, master, .. } = &self.reporting;
-        let address = self.from.to_string();
+        let address = self.remote.from.to_string();
         if holds {
             self.place.keep(session.0);
             registry.take_in(report, &address, *master, clock.wall());

@@ -53,7 +53,7 @@ impl RenewalTally {
     /// Counts a refusal.
     pub fn refused(&self, why: &Refusal) {
         self.count(match why {
-            Refusal::NotAllowed => "not_allowed",
+            Refusal::NotAllowed | Refusal::WrongCertificate { .. } => "not_allowed",
             Refusal::PeerAway => "peer_away",
             Refusal::Syncing | Refusal::Quiet | Refusal::NotBefore { .. } => "syncing",
             Refusal::Overloaded => "overloaded",

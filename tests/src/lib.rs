@@ -6,6 +6,7 @@
 
 pub mod bench;
 pub mod browser;
+pub mod certificates;
 pub mod client;
 pub mod cluster;
 pub mod faults;

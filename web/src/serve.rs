@@ -12,12 +12,12 @@ use crate::shared::{Shared, Turn};
 use axum::Router;
 use common::net::io::{ByteStream, WriteTimeout};
 use common::net::places::{Place, Places};
+use common::net::tls::Listener;
 use common::net::{http, listener};
 use hyper_util::service::TowerToHyperService;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 /// The most connections at a time, if there are descriptors for them.
@@ -45,10 +45,10 @@ struct Site {
     spare: Router,
 }
 
-/// Serves the console on `listener` until `stop`, so many connections at a time; then event streams end, and open requests
+/// Serves the console on `port` until `stop`, so many connections at a time; then event streams end, and open requests
 /// within 2 s.
 pub async fn serve(
-    listener: TcpListener,
+    port: impl Into<Listener>,
     connections_max: usize,
     masters: Arc<dyn Masters>,
     auth: Arc<Auth>,
@@ -68,7 +68,7 @@ pub async fn serve(
         Some(serve_connection(io, from.ip(), place, router, stop.clone()))
     };
     let failed = |error| tracing::warn!(%error, "the console could not accept a connection; trying again");
-    let connections = listener::accept(listener, &site.places, &stop, welcome, failed).await;
+    let connections = listener::accept(port.into(), &site.places, &stop, welcome, failed).await;
     live.close();
     if listener::end(connections, STOP_MAX).await > 0 {
         tracing::debug!("some console requests did not finish in time");

@@ -64,7 +64,8 @@
 pub use agent::embed::{
     AfterReboot, AgentId, Definition, Embedded, EncodingSource, Extensions, GeneratorKind, GeneratorName, LayoutSpec,
     MintCode, MintError, Namespace, NamespaceError, PerThread, Preview, Refusal, Scope, SegmentSpec, Sequence,
-    SequenceSpec, SerialFileError, Settings, Shared, StartError, StringSpec, TokenType, Uniq64Spec, UniqGenerator,
+    SequenceSpec, SerialFileError, Settings, Shared, StartError, StringSpec, TlsFiles, TokenType, Uniq64Spec,
+    UniqGenerator,
 };
 #[doc(inline)]
 pub use agent::embed::{plugin, strategy};

@@ -77,6 +77,7 @@ pub use common::namespace::{
     Definition, GeneratorName, LayoutSpec, Namespace, NamespaceError, Preview, Scope, SegmentSpec, SequenceSpec,
     StringSpec, Uniq64Spec,
 };
+pub use common::net::tls::Files as TlsFiles;
 pub use common::parameters::AgentId;
 pub use common::rpc::mint::MintCode;
 pub use common::strategy;

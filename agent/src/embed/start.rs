@@ -14,6 +14,7 @@ use crate::sequences::{MEMORY_MIN, Sequences};
 use crate::serial_file::{AfterReboot, SerialFileError};
 use common::clock::Clock;
 use common::namespace::{Namespace, Preview};
+use common::net::tls::{Files, Role, Tls};
 use common::parameters::AgentId;
 use common::sequence::{SET_DEFAULT, ServedAt};
 use common::time::{BootMs, SECOND_MS, SpanMs};
@@ -50,6 +51,8 @@ pub struct Settings {
     /// What a reboot makes of the session. To resume is safe only where disks are never cloned and never reverted to a
     /// snapshot.
     pub after_reboot: AfterReboot,
+    /// The certificates with which the masters and other agents are reached, whose own one is of `agent_id`; `None`: plain TCP.
+    pub tls: Option<Files>,
     /// That the process is its own masters.
     alone: Option<Alone>,
 }
@@ -92,6 +95,11 @@ impl Settings {
         })
     }
 
+    fn certificates(&self) -> Result<Tls, StartError> {
+        let Some(files) = self.tls.clone() else { return Ok(Tls::PLAIN) };
+        Tls::load_for(files, &Role::Agent(self.agent_id.clone())).map_err(|e| StartError::Settings(e.to_string()))
+    }
+
     /// What the program `uniq_generator` does if it is told no more than this.
     pub fn new(
         serial_file: impl Into<PathBuf>,
@@ -105,6 +113,7 @@ impl Settings {
             token_types: BTreeSet::from([TokenType::Uint2, TokenType::String2IncludeLetter]),
             renew_interval: RENEW_INTERVAL,
             after_reboot: AfterReboot::Fresh,
+            tls: None,
             alone: None,
         }
     }
@@ -166,8 +175,9 @@ impl Embedded {
         let started = clock.link_now().boot;
         let mut base = settings.base(clock)?;
         let (folder, is_alone) = (base.folder.take(), base.own.is_some());
+        let tls = settings.certificates()?;
         let Settings { agent_id, token_types, .. } = settings;
-        let identity = Identity { agent_id, token_types, renew_interval, clock };
+        let identity = Identity { agent_id, token_types, renew_interval, clock, tls: tls.clone() };
         let parts = Parts::new(base, identity, extensions.into()).map_err(StartError::Settings)?;
         let (minter, names) = (Arc::clone(&parts.minter), Arc::clone(&parts.names));
         let process = Process::this().map_err(StartError::Settings)?;
@@ -176,6 +186,7 @@ impl Embedded {
         minter.driver().reserve_on(runtime.handle().clone());
         parts.masters.live_on(runtime.handle());
         let stop = CancellationToken::new();
+        runtime.spawn(tls.reload(stop.clone()));
         let (learning, until) = (Arc::clone(&names), stop.clone());
         let (done, recalled) = std::sync::mpsc::sync_channel(1);
         runtime.spawn(async move {

@@ -44,6 +44,7 @@ use common::net::budget::Budget;
 use common::net::io::{ByteStream, Rewind, WriteTimeout};
 use common::net::listener;
 use common::net::places::{Place, Places};
+use common::net::tls::Listener;
 use common::parameters::AgentId;
 use common::process::descriptors::Port;
 use common::time::BootMs;
@@ -54,7 +55,6 @@ use problem::Problem;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -255,11 +255,11 @@ pub fn connections_of(descriptors: usize) -> usize {
 
 /// Serves until `stop`; then open requests may end within a few seconds, and what is still open is dropped. Several
 /// threads may serve the same site, each on a listener of its own.
-pub async fn serve(listener: TcpListener, site: Site, stop: CancellationToken) {
+pub async fn serve(port: impl Into<Listener>, site: Site, stop: CancellationToken) {
     let site = Arc::new(site);
     let welcome = |io, from: SocketAddr| welcome(io, from.ip(), &site, &stop);
     let failed = |error| tracing::debug!(%error, "a connection could not be accepted");
-    let connections = listener::accept(listener, &site.places, &stop, welcome, failed).await;
+    let connections = listener::accept(port.into(), &site.places, &stop, welcome, failed).await;
     let cut = listener::end(connections, DRAIN_TIMEOUT).await;
     if cut > 0 {
         tracing::warn!(connections = cut, "connections that did not end in time are dropped");

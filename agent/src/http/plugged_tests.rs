@@ -10,6 +10,7 @@ use common::rpc::mint::MintCode;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 use tokio::net::TcpStream;
 
 pub(super) struct Server {

@@ -15,6 +15,7 @@ use common::sequence::Slot;
 use serde_json::json;
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr};
+use tokio::net::TcpListener;
 use tower::ServiceExt as _;
 
 const CALLER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);

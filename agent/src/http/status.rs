@@ -17,6 +17,7 @@ use common::kind::{Kind, Known, explain};
 use common::lease::Grant;
 use common::metrics;
 use common::namespace::Namespace;
+use common::net::tls;
 use common::parameters::ClusterParameters;
 use common::process::log;
 use common::rpc::ended;
@@ -182,6 +183,7 @@ pub(super) async fn metrics(State(agent): State<Arc<Agent>>) -> Response {
     let mut text = String::new();
     metrics::write(&mut text, log::SERIES, &());
     metrics::write(&mut text, ended::SERIES, &());
+    metrics::write(&mut text, tls::SERIES, &());
     text += &page(&agent.minter, agent.sequences.as_deref(), agent.uptime_s());
     body(StatusCode::OK, PROMETHEUS, text.into())
 }

@@ -7,6 +7,7 @@ use common::rpc::mint::MintCode;
 use common::token::{TokenType, TokenValue};
 use serde_json::Value;
 use std::collections::HashSet;
+use tokio::net::TcpListener;
 use tokio::net::TcpStream;
 use tower::ServiceExt as _;
 

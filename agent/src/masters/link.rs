@@ -4,6 +4,7 @@ use super::{AGE_MAX, Lane, Masters, OPEN_LIMIT, lock};
 use crate::minter::Membership;
 use crate::timebase::ClockSample;
 use common::clock::Clock;
+use common::net::tls::Admits;
 use common::parameters::{ClusterId, ClusterParameters};
 use common::rpc::PROTOCOL;
 use common::rpc::lease::{
@@ -85,6 +86,7 @@ impl CallError {
                     | Refusal::ShuttingDown
                     // Told anew when the next one is opened, where minting is told of it.
                     | Refusal::NotAllowed
+                    | Refusal::WrongCertificate { .. }
             ),
         }
     }
@@ -132,7 +134,7 @@ impl Link {
         let (client, dispatch) = match masters.minter.masters().own() {
             Some(own) => start(own.connect()),
             None => {
-                let connected = transport::connect(address).await;
+                let connected = transport::connect_as(address, &masters.tls, Admits::Masters).await;
                 start(connected.map_err(|e| failed(address, format!("cannot connect: {e}")))?)
             }
         };

@@ -20,6 +20,7 @@ pub(crate) use link::{CallError, Greeting};
 pub use report::{LastRefusal, MasterInUse, Report};
 
 use crate::minter::Minter;
+use common::net::tls::Tls;
 use common::parameters::AgentId;
 use common::rpc::lease::{RETIRED_MAX, RetiredProof};
 use futures::future::{BoxFuture, Shared};
@@ -122,6 +123,7 @@ impl Unanswered {
 pub(crate) struct Masters {
     all: Vec<Arc<Master>>,
     pub(crate) agent_id: AgentId,
+    pub(crate) tls: Tls,
     pub(crate) minter: Arc<Minter>,
     pub(crate) report: Arc<Report>,
     /// Proofs of pairings that are over, as any of them told them, for those that have not heard of it.
@@ -224,10 +226,11 @@ impl Master {
 
 impl Masters {
     /// Of an agent of that name, at these addresses (HOST:PORT).
-    pub(crate) fn new(addresses: Vec<String>, agent_id: AgentId, minter: Arc<Minter>) -> Arc<Self> {
+    pub(crate) fn new(addresses: Vec<String>, agent_id: AgentId, tls: Tls, minter: Arc<Minter>) -> Arc<Self> {
         Arc::new(Self {
             all: addresses.into_iter().map(|address| Arc::new(Master::new(address))).collect(),
             agent_id,
+            tls,
             minter,
             report: Arc::default(),
             retired: Mutex::default(),

@@ -6,6 +6,7 @@ use crate::holder::Renewal;
 use crate::minter::kit::Kit;
 use common::lease::Generation;
 use common::namespace::GeneratorName;
+use common::net::tls::Tls;
 use common::parameters::ClusterId;
 use common::rpc::ranges::KeepRequest;
 use common::segment::Shown;
@@ -20,7 +21,7 @@ use tokio::sync::watch;
 
 /// Masters at these addresses, as an agent reaches them.
 pub(crate) fn masters_at(addresses: &[String], minter: &Arc<Minter>) -> Arc<Masters> {
-    Masters::new(addresses.to_vec(), "test-1".parse().unwrap(), Arc::clone(minter))
+    Masters::new(addresses.to_vec(), "test-1".parse().unwrap(), Tls::PLAIN, Arc::clone(minter))
 }
 
 const SOON: Duration = Duration::from_millis(200);

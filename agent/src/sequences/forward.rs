@@ -8,6 +8,7 @@ use super::waiting::{Room, forwarded_max};
 use super::{Sequences, lock};
 use crate::sequence::Ownership;
 use common::lease::Generation;
+use common::net::tls::Admits;
 use common::rpc::mint::{
     KEYS_PER_CALL_MAX, KeyAsked, KeyOutcome, KeyReply, KeysReply, MintCode, MintFailure, MintServiceClient, Passing,
     SequenceCall,
@@ -317,7 +318,9 @@ impl Sequences {
             });
             return Err(format!("{address} lies in no network of the masters' whitelist"));
         }
-        let transport = transport::connect(admitted.as_slice()).await.map_err(|e| e.to_string())?;
+        let transport = transport::connect_as(admitted.as_slice(), &self.masters.tls, Admits::Agents)
+            .await
+            .map_err(|e| e.to_string())?;
         let client = MintServiceClient::new(tarpc::client::Config::default(), transport).spawn();
         let line = Line { number: self.forwards.made.fetch_add(1, Ordering::Relaxed), client };
         let mut lines = lock(&self.forwards.lines);

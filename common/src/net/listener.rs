@@ -13,7 +13,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -38,31 +38,6 @@ pub trait Incoming {
     /// # Errors
     /// An error of the operating system; the next call may do better.
     fn accept(&self) -> impl Future<Output = io::Result<(Self::Io, SocketAddr)>> + Send;
-}
-
-/// Sends what is written at once: otherwise an answer may wait for the acknowledgement of the one before.
-impl Incoming for TcpListener {
-    type Io = TcpStream;
-
-    async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        let (io, from) = Self::accept(self).await?;
-        let _ = io.set_nodelay(true);
-        Ok((io, from))
-    }
-}
-
-/// A listener whose connections are [kept alive](keep_alive).
-#[derive(Debug)]
-pub struct KeptAlive(pub TcpListener);
-
-impl Incoming for KeptAlive {
-    type Io = TcpStream;
-
-    async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        let (io, from) = Incoming::accept(&self.0).await?;
-        let _ = keep_alive(&io);
-        Ok((io, from))
-    }
 }
 
 /// Lets the kernel notice an other end that vanished without a word: its machine died, or the network between was cut until it
@@ -131,11 +106,13 @@ pub fn accepts_failed() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tls::{Listener, Stream};
     use super::*;
     use std::cell::RefCell;
     use std::net::{IpAddr, Ipv4Addr};
     use std::rc::Rc;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
+    use tokio::net::TcpListener;
     use tokio::sync::{Mutex, mpsc};
 
     const FROM: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1);
@@ -236,16 +213,13 @@ mod tests {
 
     #[tokio::test]
     async fn sockets_send_at_once_and_are_kept_alive_where_they_may_be_silent() {
-        async fn accepted(listener: impl Incoming<Io = TcpStream>, address: SocketAddr) -> TcpStream {
-            let (accepted, _caller) = tokio::join!(listener.accept(), TcpStream::connect(address));
-            let (io, _) = accepted.unwrap();
-            assert!(io.nodelay().unwrap());
-            io
-        }
         for kept in [false, true] {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let at = listener.local_addr().unwrap();
-            let io = if kept { accepted(KeptAlive(listener), at).await } else { accepted(listener, at).await };
+            let port = if kept { Listener::from(listener).kept_alive() } else { Listener::from(listener) };
+            let (accepted, _caller) = tokio::join!(port.accept(), TcpStream::connect(at));
+            let (Stream::Plain(io), _) = accepted.unwrap() else { panic!("nothing was said of TLS") };
+            assert!(io.nodelay().unwrap());
             assert_eq!(sockopt::socket_keepalive(&io).unwrap(), kept);
             assert!(!kept || sockopt::tcp_keepidle(&io).unwrap() == KEEP_ALIVE_IDLE);
         }

@@ -7,3 +7,4 @@ pub mod http;
 pub mod io;
 pub mod listener;
 pub mod places;
+pub mod tls;

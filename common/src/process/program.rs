@@ -2,6 +2,7 @@
 
 use super::{end, log, signals};
 use crate::clock::{Clock, TestClock};
+use crate::net::tls::{Files, Role, Tls};
 use crate::settings::{self, LogFormat};
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
@@ -23,6 +24,20 @@ pub struct Flags {
     #[arg(long, env = "UNIQ_HOST_NAMES", value_delimiter = ',', value_name = "NAME",
           value_parser = settings::host_name)]
     pub host_names: Vec<String>,
+
+    /// This program's certificate in PEM form, and those between it and the CA. With --tls-key and --tls-ca all connections are TLS
+    /// 1.3. Its subject's alternative names hold one URI: uniq://master/ID for a master, uniq://agent/NAME for an agent. The three files are
+    /// read again when they change
+    #[arg(long, env = "UNIQ_TLS_CERT", value_name = "FILE")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// The private key of --tls-cert, in PEM form
+    #[arg(long, env = "UNIQ_TLS_KEY", value_name = "FILE")]
+    pub tls_key: Option<PathBuf>,
+
+    /// The certificates of the CAs that are believed, in PEM form; two while one is exchanged for another
+    #[arg(long, env = "UNIQ_TLS_CA", value_name = "FILE")]
+    pub tls_ca: Option<PathBuf>,
 
     /// Listen on addresses that are not loopback, without TLS: anybody who reaches them can take IDs or leases
     #[arg(long, env = "UNIQ_INSECURE", value_parser = settings::switch)]
@@ -59,14 +74,43 @@ impl Flags {
     /// As [`CommandLine::check`].
     pub fn check_listening(&self, at: &[SocketAddr]) -> Result<(), Wrong> {
         match at.iter().find(|address| !address.ip().is_loopback()) {
-            Some(address) if !self.insecure => Err((
+            Some(address) if !self.insecure && self.tls_cert.is_none() => Err((
                 ErrorKind::ValueValidation,
                 format!(
-                    "{address} is not loopback, and without TLS anybody who reaches it can take IDs or leases: listen on 127.0.0.1 or [::1], \
-                     or say --insecure if the network is closed"
+                    "{address} is not loopback, and without TLS anybody who reaches it can take IDs or leases: give certificates with \
+                     --tls-cert, --tls-key and --tls-ca, listen on 127.0.0.1 or [::1], or say --insecure if the network is closed"
                 ),
             )),
-            _ => Ok(()),
+            _ => self.certificates().map(drop),
+        }
+    }
+
+    /// The files with certificates, if there are any.
+    fn certificates(&self) -> Result<Option<Files>, Wrong> {
+        match (&self.tls_cert, &self.tls_key, &self.tls_ca) {
+            (None, None, None) => Ok(None),
+            (Some(_), Some(_), Some(_)) if self.insecure => Err((
+                ErrorKind::ArgumentConflict,
+                "--insecure is plain TCP, and --tls-cert is TLS: say one of them".to_owned(),
+            )),
+            (Some(cert), Some(key), Some(ca)) => {
+                Ok(Some(Files { ca: ca.clone(), own: Some((cert.clone(), key.clone())) }))
+            }
+            _ => Err((
+                ErrorKind::MissingRequiredArgument,
+                "--tls-cert, --tls-key and --tls-ca belong together: give all three".to_owned(),
+            )),
+        }
+    }
+
+    /// The certificates that the flags name, whose holder has to be this one; plain TCP if they name none.
+    ///
+    /// # Errors
+    /// The reason why they cannot be used, with the remedy.
+    pub fn tls(&self, own: &Role) -> Result<Tls, String> {
+        match self.certificates().map_err(|(_, why)| why)? {
+            Some(files) => Tls::load_for(files, own).map_err(|e| e.to_string()),
+            None => Ok(Tls::PLAIN),
         }
     }
 }

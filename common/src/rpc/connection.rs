@@ -7,7 +7,7 @@
 //!   must be whole within [`FRAME_TIMEOUT`];
 //! - as long as `UNSENT_MAX` bytes wait to be sent no further request is taken from the connection;
 //! - a call with a large answer takes its part of the budget before it is served, and a turn among those of its connection;
-//!   the [`Answer`] carries both until its last byte is with the kernel, or until it is dropped wherever tarpc has it;
+//!   the [`Answer`] carries both until its last byte is with the kernel (or in the 16 KiB that TLS may keep), or until it is dropped wherever tarpc has it;
 //! - a call that breaks a rule of what it holds is answered here, without tarpc;
 //! - an answer that the other end does not read ends the connection after [`WRITE_TIMEOUT`].
 

@@ -11,11 +11,13 @@
 use super::connection::Bounds;
 use crate::net::budget::Budget;
 use crate::net::io::WriteTimeout;
-use crate::net::listener::{self, KeptAlive};
+use crate::net::listener;
 use crate::net::places::{Place, Places};
+use crate::net::tls::{Admits, Listener, Role, Stream, Tls};
+use crate::parameters::AgentId;
 use bincode::Options as _;
 use bytes::{Bytes, BytesMut};
-use futures::{Sink, Stream};
+use futures::Sink;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::fmt;
 use std::future::Future;
@@ -24,10 +26,11 @@ use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tarpc::tokio_serde::{Deserializer, Serializer};
 use tarpc::{ClientMessage, Response};
-use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
+use tokio::net::{TcpStream, ToSocketAddrs};
 use tokio_util::codec::{Framed, LengthDelimitedCodec};
 use tokio_util::sync::CancellationToken;
 pub use wire::FRAME_LEN_MAX;
@@ -160,28 +163,50 @@ impl<Item, SinkItem: Serialize> Serializer<SinkItem> for Guarded<Item, SinkItem>
     }
 }
 
-/// The client's end of a connection to `address` (host:port), which may take up to [`CONNECT_TIMEOUT`].
+/// The client's end of a connection to `address` (host:port), where somebody of a role is `expected` if there are certificates. It may take
+/// up to [`CONNECT_TIMEOUT`].
+///
+/// # Errors
+/// An error of the network, `TimedOut`, or `InvalidData` if somebody else is there.
+pub async fn connect_as<Req, Resp>(
+    address: impl ToSocketAddrs + fmt::Debug + Copy,
+    tls: &Tls,
+    expected: Admits,
+) -> io::Result<
+    impl futures::Stream<Item = io::Result<Response<Resp>>> + Sink<ClientMessage<Req>, Error = io::Error> + Send + 'static,
+>
+where
+    Req: Serialize + Send + 'static,
+    Resp: DeserializeOwned + Send + 'static,
+{
+    let connected = async {
+        let io = TcpStream::connect(address).await?;
+        io.set_nodelay(true)?;
+        listener::keep_alive(&io)?;
+        // What we gave up on must not arrive later: after a cut the kernel would deliver a renewal that was long since made at
+        // the other master and followed by further ones, and that looks like a second live copy of the agent.
+        io.set_zero_linger()?;
+        tls.connect(io, expected).await
+    };
+    let late = |_| io::Error::new(io::ErrorKind::TimedOut, format!("no connection to {address:?} in time"));
+    let io = tokio::time::timeout(CONNECT_TIMEOUT, connected).await.map_err(late)??;
+    Ok(tarpc::serde_transport::new(framed(io), Guarded(PhantomData)))
+}
+
+/// As [`connect_as`], over plain TCP.
 ///
 /// # Errors
 /// An error of the network, or `TimedOut`.
 pub async fn connect<Req, Resp>(
     address: impl ToSocketAddrs + fmt::Debug + Copy,
 ) -> io::Result<
-    impl Stream<Item = io::Result<Response<Resp>>> + Sink<ClientMessage<Req>, Error = io::Error> + Send + 'static,
+    impl futures::Stream<Item = io::Result<Response<Resp>>> + Sink<ClientMessage<Req>, Error = io::Error> + Send + 'static,
 >
 where
     Req: Serialize + Send + 'static,
     Resp: DeserializeOwned + Send + 'static,
 {
-    let io = tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address))
-        .await
-        .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, format!("no connection to {address:?} in time")))??;
-    io.set_nodelay(true)?;
-    listener::keep_alive(&io)?;
-    // What we gave up on must not arrive later: after a cut the kernel would deliver a renewal that was long since made at
-    // the other master and followed by further ones, and that looks like a second live copy of the agent.
-    io.set_zero_linger()?;
-    Ok(tarpc::serde_transport::new(framed(io), Guarded(PhantomData)))
+    connect_as(address, &Tls::PLAIN, Admits::Anyone).await
 }
 
 /// The longest that a call may take. A deadline beyond what the machine's clock can say would not be one.
@@ -225,18 +250,39 @@ macro_rules! serve_connection {
     }};
 }
 
+/// Whoever is at the other end of a connection.
+#[derive(Clone, Debug)]
+pub struct Remote {
+    /// The address from which it came.
+    pub from: SocketAddr,
+    role: Option<Arc<OnceLock<Role>>>,
+}
+
+impl Remote {
+    /// A caller of plain TCP.
+    pub fn unknown(from: SocketAddr) -> Self {
+        Self { from, role: None }
+    }
+
+    /// Tells whether it may speak for that agent: by its certificate, or because there are none.
+    pub fn speaks_for(&self, agent: &AgentId) -> bool {
+        self.role.as_ref().is_none_or(|role| matches!(role.get(), Some(Role::Agent(name)) if name == agent))
+    }
+}
+
 /// Accepts connections until `stop`, as many as there are places, and runs `handle` on each; then all of them end. A caller for
 /// whom nobody makes room is disconnected at once; one that asks for nothing within [`FIRST_REQUEST_TIMEOUT`], or does not read
 /// its answers, is disconnected then.
-pub async fn accept<H, F>(listener: TcpListener, places: Places, stop: CancellationToken, handle: H)
+pub async fn accept<H, F>(port: impl Into<Listener>, places: Places, stop: CancellationToken, handle: H)
 where
-    H: Fn(WriteTimeout<TcpStream>, SocketAddr, Place) -> F,
+    H: Fn(WriteTimeout<Stream>, Remote, Place) -> F,
     F: Future<Output = ()> + Send + 'static,
 {
     let seats = places.clone();
-    let welcome = move |io, from| {
+    let welcome = move |io: Stream, from| {
         let place = seats.take()?;
-        let work = handle(WriteTimeout::new(io, WRITE_TIMEOUT, place.clone()), from, place.clone());
+        let remote = Remote { from, role: io.role() };
+        let work = handle(WriteTimeout::new(io, WRITE_TIMEOUT, place.clone()), remote, place.clone());
         Some(async move {
             tokio::select! {
                 () = place.over(FIRST_REQUEST_TIMEOUT) => {}
@@ -244,7 +290,7 @@ where
             }
         })
     };
-    drop(listener::accept(KeptAlive(listener), &places, &stop, welcome, |_| ()).await);
+    drop(listener::accept(port.into().kept_alive(), &places, &stop, welcome, |_| ()).await);
 }
 
 #[cfg(test)]

@@ -396,6 +396,15 @@ pub enum Refusal {
          at first)"
     )]
     NotAllowed,
+    /// The caller's certificate is not of the agent in whose name it calls.
+    #[error(
+        "the caller's certificate is not of agent '{agent_id}': give that agent one with uniq://agent/{agent_id} among its subject's \
+         alternative names, or start it with the --agent-id that its certificate says"
+    )]
+    WrongCertificate {
+        /// The agent in whose name it calls.
+        agent_id: AgentId,
+    },
     /// The name stands for something else.
     #[error("this name is registered with another definition, which never changes: take another name")]
     NameTaken,

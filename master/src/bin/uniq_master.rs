@@ -5,6 +5,7 @@ use anyhow::{Context as _, bail};
 use common::account::{Login, SecretHash, User};
 use common::audit::Actor;
 use common::clock::Clock;
+use common::net::tls::{Admits, Listener, Role, Tls};
 use common::parameters::{ClusterId, EpochId, MasterId};
 use common::process::descriptors::{self, Port};
 use common::process::tasks::Watch;
@@ -228,7 +229,8 @@ fn join(args: &Args) -> anyhow::Result<()> {
     let (id, peer) = args.id.zip(args.peer.as_deref()).context("--join needs --id and --peer")?;
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the runtime")?;
-    let leases = runtime.block_on(joining::join(&args.data_dir, id, peer, token))?;
+    let tls = args.flags.tls(&Role::Master(id)).map_err(anyhow::Error::msg)?;
+    let leases = runtime.block_on(joining::join(&args.data_dir, id, peer, token, &tls))?;
     let made = format!("made the store of master {id} in {} with {leases} leases", args.data_dir.display());
     end::say(&format!("{made}; start it as usual"));
     Ok(())
@@ -305,13 +307,13 @@ async fn serve(
     let _stopping = stop.clone().drop_guard();
     let watch = Watch::new(stop.clone());
     let [agents_max, console_max] = connections()?;
-    let agents = bind(args.agent_listen, "--agent-listen").await?;
-    let peers = bind(args.peer_listen, "--peer-listen").await?;
-    let console = moved(bind(args.web_listen, "--web-listen").await?, console_runtime)?;
-    let flags = shown(&args);
+    let (id, parameters) = (ledger.identity().master, ledger.identity().parameters);
+    let tls = args.flags.tls(&Role::Master(id)).map_err(anyhow::Error::msg)?;
+    tokio::spawn(watch.clone().until_done("certificates", tls.clone().reload(stop.clone())));
+    let [agents, peers, console] = ports(&args, &tls, id, console_runtime).await?;
+    let (flags, scheme) = (shown(&args), tls.scheme());
     let peer = args.peer.context("--peer HOST:PORT is missing")?;
 
-    let (id, parameters) = (ledger.identity().master, ledger.identity().parameters);
     let counters = Arc::new(Counters::default());
     let whitelist = Whitelist::new([]);
     let audit = store.audit();
@@ -325,7 +327,7 @@ async fn serve(
         Arc::clone(&admin) as Arc<dyn Accounts>,
         AuthSettings {
             cookie: format!("uniq_master_{id}"),
-            tls: false,
+            tls: !tls.is_plain(),
             loopback: args.web_listen.ip().is_loopback(),
             hosts: settings::host_names(&args.flags.host_names),
             logins,
@@ -338,7 +340,10 @@ async fn serve(
             rpc::serve(agents, agents_max, driver.clone(), whitelist, reporting.clone(), stop.clone()).boxed(),
         )),
         tokio::spawn(over("peers", link::serve(peers, inbox.clone(), places.clone(), stop.clone()).boxed())),
-        tokio::spawn(over("link", link::run(peer, messages, inbox, places, registry, stop.clone()).boxed())),
+        tokio::spawn(over(
+            "link",
+            link::run(peer, messages, inbox, places, registry, tls.clone(), stop.clone()).boxed(),
+        )),
         console_runtime.spawn(over("console", web::serve(console, console_max, admin, auth, stop.clone()).boxed())),
     ];
     if let Some(user) = first_admin {
@@ -346,7 +351,7 @@ async fn serve(
         tokio::spawn(watch.until_done("first-admin", propose));
     }
     tracing::info!(
-        agents = %args.agent_listen, peer = %args.peer_listen, console = %format!("http://{}/", args.web_listen),
+        agents = %args.agent_listen, peer = %args.peer_listen, console = %format!("{scheme}://{}/", args.web_listen),
         "master {id} started: {parameters}"
     );
 
@@ -394,9 +399,19 @@ fn shown(args: &Args) -> Vec<FlagRow> {
         ("--solo-span", humantime::format_duration(args.solo_span).to_string()),
         ("--sequence-lease", args.sequence_lease.to_string()),
         ("--insecure", args.flags.insecure.to_string()),
+        ("--tls-cert", args.flags.tls_cert.as_ref().map_or_else(String::new, |file| file.display().to_string())),
         ("--log", args.flags.log.clone()),
     ];
     flags.into_iter().chain(test_clock).map(|(flag, value)| FlagRow { flag, value }).collect()
+}
+
+/// Where agents, the other master and operators are served.
+async fn ports(args: &Args, tls: &Tls, id: MasterId, console: &Handle) -> anyhow::Result<[Listener; 3]> {
+    let agents = tls.port(bind(args.agent_listen, "--agent-listen").await?, Admits::Agents)?;
+    let peers = tls.port(bind(args.peer_listen, "--peer-listen").await?, Admits::Master(id.other()))?;
+    // Operators are asked for a password, not for a certificate.
+    let console = tls.port(moved(bind(args.web_listen, "--web-listen").await?, console)?, Admits::Anyone)?;
+    Ok([agents, peers, console])
 }
 
 async fn bind(address: std::net::SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {

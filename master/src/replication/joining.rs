@@ -4,9 +4,10 @@ use crate::lease::Write;
 use crate::replication::join::{first_writes, section_taken_over, taken_over};
 use crate::store::{self, Draft as _};
 use anyhow::{Context as _, bail};
+use common::net::tls::{Admits, Tls};
 use common::parameters::MasterId;
 use common::rpc::peer::{JoinReply, JoinRequest, JoinStep, JoinToken, PeerServiceClient};
-use common::rpc::transport::{connect, deadline_in};
+use common::rpc::transport::{connect_as, deadline_in};
 use std::path::Path;
 use std::time::Duration;
 use tarpc::client::Config;
@@ -14,17 +15,22 @@ use tarpc::client::Config;
 /// The longest time that one step may take.
 const STEP_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// A connection to the survivor.
+async fn reach(peer: &str, survivor: MasterId, tls: &Tls) -> anyhow::Result<PeerServiceClient> {
+    let connection = connect_as(peer, tls, Admits::Master(survivor)).await;
+    let connection = connection.with_context(|| format!("cannot reach the survivor at {peer}: start it first"))?;
+    Ok(PeerServiceClient::new(Config::default(), connection).spawn())
+}
+
 /// Fetches the ledger of the survivor at `peer` (host:port) and makes the store of master `me` in `dir` from it. The
 /// store exists only if all of it arrived and the survivor said that the token is used up; then the number of leases is
 /// returned.
 ///
 /// # Errors
 /// The failure, with the remedy. Before the last step the same token may be tried again.
-pub async fn join(dir: &Path, me: MasterId, peer: &str, token: JoinToken) -> anyhow::Result<usize> {
+pub async fn join(dir: &Path, me: MasterId, peer: &str, token: JoinToken, tls: &Tls) -> anyhow::Result<usize> {
     store::vacant(dir)?;
-    let connection =
-        connect(peer).await.with_context(|| format!("cannot reach the survivor at {peer}: start it first"))?;
-    let client = PeerServiceClient::new(Config::default(), connection).spawn();
+    let client = reach(peer, me.other(), tls).await?;
     let ask = async |step| {
         let request = JoinRequest { token: token.clone(), master: me, step };
         let reply = client.join(deadline_in(STEP_TIMEOUT), request).await;

@@ -10,18 +10,18 @@ use crate::lease::{Event, Reply, TokenHash};
 use crate::registry::AgentRegistry;
 use crate::rpc::ReportContext;
 use common::net;
+use common::net::tls::{Admits, Listener, Tls};
 use common::rpc::lease::Refusal;
 use common::rpc::peer::{
     BATCH_MAX, Content, Delivered, JoinReply, JoinRequest, JoinToken, PeerFrame, PeerMessage, PeerService,
     PeerServiceClient, REPORTS_MAX, SealedFrame,
 };
-use common::rpc::transport::{self, FRAME_LEN_MAX, Limits, accept, deadline_in};
+use common::rpc::transport::{self, FRAME_LEN_MAX, Limits, Remote, accept, deadline_in};
 use sha2::{Digest as _, Sha256};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tarpc::client::Config;
 use tarpc::context::Context;
-use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -148,15 +148,17 @@ pub async fn run(
     inbox: Inbox,
     places: Places,
     registry: AgentRegistry,
+    tls: Tls,
     stop: CancellationToken,
 ) {
+    let other = Admits::Master(inbox.own().master.other());
     loop {
         if let Ok(peers) = tokio::net::lookup_host(&address).await {
             places.set_peers(peers.map(|peer| peer.ip()));
         }
         tokio::select! {
             () = stop.cancelled() => return,
-            connection = transport::connect(&address) => match connection {
+            connection = transport::connect_as(&address, &tls, other) => match connection {
                 Ok(connection) => {
                     tracing::info!(%address, "connected to the other master");
                     let client = PeerServiceClient::new(Config::default(), connection).spawn();
@@ -244,12 +246,12 @@ fn records(message: &PeerMessage) -> usize {
     }
 }
 
-/// Takes in what comes to `listener`.
-pub async fn serve(listener: TcpListener, inbox: Inbox, places: Places, stop: CancellationToken) {
+/// Takes in what comes to `port`.
+pub async fn serve(port: impl Into<Listener>, inbox: Inbox, places: Places, stop: CancellationToken) {
     let bounds = LIMITS.bounds();
-    let handle = move |io, from: std::net::SocketAddr, seat| {
+    let handle = move |io, remote: Remote, seat| {
         let bounds = bounds.clone();
-        let place = Arc::new(places.take(from.ip()));
+        let place = Arc::new(places.take(remote.from.ip()));
         let server = PeerServer { inbox: inbox.clone(), place: Arc::clone(&place) };
         async move {
             let serving = async { common::serve_connection!(io, &seat, &bounds, server.serve()) };
@@ -259,7 +261,7 @@ pub async fn serve(listener: TcpListener, inbox: Inbox, places: Places, stop: Ca
             }
         }
     };
-    accept(listener, net::places::Places::new(LIMITS.connections_max), stop, handle).await;
+    accept(port, net::places::Places::new(LIMITS.connections_max), stop, handle).await;
 }
 
 /// The SHA-256 by which a join token is known without being kept.

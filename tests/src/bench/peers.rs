@@ -7,6 +7,7 @@ use axum::routing::get;
 use bytes::Bytes;
 use common::net::io::WriteTimeout;
 use common::net::places::{Place, Places};
+use common::net::tls;
 use common::rpc::connection::Bounds;
 use common::rpc::mint::MintFailure;
 use common::rpc::transport;
@@ -17,7 +18,7 @@ use hyper_util::rt::TokioIo;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use tarpc::context::Context;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 /// What every bare server says.
@@ -75,7 +76,7 @@ pub async fn serve(peer: Peer, listen: SocketAddr, len: usize) -> Result<()> {
                 memory_max: MEMORY_MAX,
             };
             let bounds = limits.bounds();
-            let handle = async move |io: WriteTimeout<TcpStream>, place: Place, bounds: Bounds| {
+            let handle = async move |io: WriteTimeout<tls::Stream>, place: Place, bounds: Bounds| {
                 common::serve_connection!(io, &place, &bounds, EchoServer.serve());
             };
             let stop = CancellationToken::new();

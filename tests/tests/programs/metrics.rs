@@ -4,6 +4,7 @@ use agent::embed::{Embedded, Namespace, Settings, UniqGenerator as _};
 use agent::plugin::Plugins;
 use agent::plugin::history::{History, HistorySettings};
 use common::metrics::rows;
+use common::net::tls;
 use common::process::log;
 use common::rpc::ended;
 use serde_json::json;
@@ -102,7 +103,7 @@ fn an_application_has_the_series_of_an_agent() {
 #[test]
 fn the_documents_list_every_series() {
     let docs = fs::read_to_string(root().join("docs/operate/metrics.md")).unwrap() + "\n";
-    let both = rows(log::SERIES) + &rows(ended::SERIES);
+    let both = rows(log::SERIES) + &rows(ended::SERIES) + &rows(tls::SERIES);
     let programs = [("agent.txt", agent::metrics::table()), ("master.txt", master::metrics::table())];
     for table in programs.iter().map(|(_, table)| table).chain([&both]) {
         assert!(

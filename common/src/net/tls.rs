@@ -1,0 +1,260 @@
+//! TLS 1.3 on every port and every connection between our programs, by certificates of one CA.
+//!
+//! Who somebody is stands in its certificate, as one URI among the subject's alternative names: `uniq://master/1`,
+//! `uniq://agent/NAME` or `uniq://client/NAME`. A port says which of them it [admits](Admits), and whoever connects says whom it
+//! expects: between our programs the role counts and not the address, because an address says nothing about who may be there.
+//! Browsers and other HTTP clients compare the address as usual, with the certificate's DNS names and addresses.
+//!
+//! The files are [read again](Tls::reload) while the program runs. No session is resumed: a handshake is judged by the certificates
+//! of that moment, and a program connects rarely.
+
+mod files;
+mod role;
+mod stream;
+mod verify;
+
+pub use files::{Files, TlsError};
+pub use role::{Admits, Role};
+pub use stream::{ClientStream, Listener, Stream};
+
+use crate::metrics::{Series, counter, gauges};
+use files::Material;
+use rustls::client::Resumption;
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::ServerName;
+use rustls::server::NoServerSessionStorage;
+use rustls::version::TLS13;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use std::io;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsConnector;
+use tokio_util::either::Either;
+use tokio_util::sync::CancellationToken;
+use verify::Verifier;
+
+/// The interval at which the files are looked at.
+const RELOAD_INTERVAL: Duration = Duration::from_secs(10);
+/// The remaining life of a certificate from which on the log warns.
+const ENDS_SOON: Duration = Duration::from_secs(7 * 86_400);
+/// The looks at the files between two such warnings: six hours.
+const LOOKS_A_WARNING: u64 = 6 * 3_600 / RELOAD_INTERVAL.as_secs();
+
+static HANDSHAKES_FAILED: AtomicU64 = AtomicU64::new(0);
+static RELOADS_FAILED: AtomicU64 = AtomicU64::new(0);
+/// The end of the certificate of this master or agent, in seconds since 1970; 0: it has none.
+static OWN_ENDS_S: AtomicU64 = AtomicU64::new(0);
+
+/// The way in which a program speaks on its connections: with certificates, or plain TCP.
+#[derive(Clone, Debug, Default)]
+pub struct Tls(Option<Arc<Current>>);
+
+/// The certificates that are in use.
+#[derive(Debug)]
+struct Current {
+    files: Files,
+    provider: Arc<CryptoProvider>,
+    material: RwLock<Arc<Material>>,
+    /// The moment of the first look at the files,
+    looked: Instant,
+    /// and of the last one of [`Tls::look_now_and_then`], in milliseconds since then.
+    looked_ms: AtomicU64,
+}
+
+impl Current {
+    fn material(&self) -> Arc<Material> {
+        Arc::clone(&self.material.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Tls {
+    /// Plain TCP: nobody is known, and everybody who reaches a port may use it.
+    pub const PLAIN: Self = Self(None);
+
+    /// Certificates in these files.
+    ///
+    /// # Errors
+    /// The reason why they cannot be used, with the remedy.
+    pub fn load(files: Files) -> Result<Self, TlsError> {
+        let provider = Arc::new(ring::default_provider());
+        let material = RwLock::new(Arc::new(files.read(&provider)?));
+        let (looked, looked_ms) = (Instant::now(), AtomicU64::new(0));
+        Ok(Self(Some(Arc::new(Current { files, provider, material, looked, looked_ms }))))
+    }
+
+    /// The same, whose own certificate has to be of this holder.
+    ///
+    /// # Errors
+    /// As [`Self::load`], and [`TlsError::Holder`].
+    pub fn load_for(files: Files, own: &Role) -> Result<Self, TlsError> {
+        let tls = Self::load(files.clone())?;
+        match tls.role() {
+            Some(role) if role == *own => {
+                tls.0.iter().for_each(|current| OWN_ENDS_S.store(current.material().ends_s.unwrap_or(0), Relaxed));
+                Ok(tls)
+            }
+            found => Err(files.of_another(found, own)),
+        }
+    }
+
+    /// Tells whether it is plain TCP.
+    pub fn is_plain(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// The scheme of its HTTP addresses.
+    pub fn scheme(&self) -> &'static str {
+        if self.is_plain() { "http" } else { "https" }
+    }
+
+    /// The role in the program's own certificate.
+    pub fn role(&self) -> Option<Role> {
+        self.0.as_ref()?.material().role.clone()
+    }
+
+    /// A port that admits these callers, if there are certificates by which to know them.
+    ///
+    /// # Errors
+    /// `InvalidInput` if the certificates cannot be used for it.
+    pub fn port(&self, tcp: TcpListener, admits: Admits) -> io::Result<Listener> {
+        let Some(current) = &self.0 else { return Ok(Listener::from(tcp)) };
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&current.provider));
+        let builder = builder.with_protocol_versions(&[&TLS13]).map_err(invalid)?;
+        let builder = match admits {
+            Admits::Anyone => builder.with_no_client_auth(),
+            admits => builder.with_client_cert_verifier(Arc::new(Verifier::new(Arc::clone(current), admits))),
+        };
+        let mut config = builder.with_cert_resolver(Arc::clone(current) as _);
+        (config.session_storage, config.send_tls13_tickets) = (Arc::new(NoServerSessionStorage {}), 0);
+        Ok(Listener::secured(tcp, config))
+    }
+
+    /// The handshake of who connected, and expects somebody of that role at the other end.
+    ///
+    /// # Errors
+    /// An error of the network, or `InvalidData` if somebody else is there. That we are refused shows at the first answer.
+    pub async fn connect(&self, io: TcpStream, expected: Admits) -> io::Result<ClientStream> {
+        if self.is_plain() {
+            return Ok(Either::Left(io));
+        }
+        let address: IpAddr = io.peer_addr()?.ip();
+        let connector = TlsConnector::from(Arc::new(self.client_config(expected)?));
+        Ok(Either::Right(connector.connect(ServerName::from(address), io).await?))
+    }
+
+    /// What a library that makes its own connections needs for those to somebody of that role. With plain TCP it believes nobody.
+    ///
+    /// # Errors
+    /// `InvalidInput` if the certificates cannot be used for it.
+    pub fn client_config(&self, expected: Admits) -> io::Result<ClientConfig> {
+        let provider = match &self.0 {
+            Some(current) => Arc::clone(&current.provider),
+            None => Arc::new(ring::default_provider()),
+        };
+        let builder = ClientConfig::builder_with_provider(provider);
+        let builder = builder.with_protocol_versions(&[&TLS13]).map_err(invalid)?;
+        let mut config = match &self.0 {
+            Some(current) => {
+                let verifier = Arc::new(Verifier::new(Arc::clone(current), expected));
+                let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
+                builder.with_client_cert_resolver(Arc::clone(current) as _)
+            }
+            None => builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth(),
+        };
+        config.resumption = Resumption::disabled();
+        Ok(config)
+    }
+
+    /// Looks at the files beside the caller's work if the last look is a while ago: for who has no task of its own. What cannot be used changes
+    /// nothing.
+    pub fn look_now_and_then(&self) {
+        let Some(current) = &self.0 else { return };
+        let now_ms = u64::try_from(current.looked.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let before = current.looked_ms.load(Relaxed);
+        let due = now_ms.saturating_sub(before) >= RELOAD_INTERVAL.as_millis() as u64;
+        if due && current.looked_ms.compare_exchange(before, now_ms, Relaxed, Relaxed).is_ok() {
+            let looking = Arc::clone(current);
+            tokio::task::spawn_blocking(move || {
+                if let Err(why) = looking.look() {
+                    tracing::warn!(%why, "the certificates have changed and cannot be used; those before are kept");
+                }
+            });
+        }
+    }
+
+    /// Looks at the files again and again until `stop`, and uses what they hold then. Files that cannot be used are told once and change nothing.
+    pub async fn reload(self, stop: CancellationToken) {
+        let Some(current) = self.0 else { return };
+        let (mut unusable, mut looks) = (None, 0_u64);
+        loop {
+            if looks.is_multiple_of(LOOKS_A_WARNING) {
+                current.material().warn_of_its_end();
+            }
+            looks += 1;
+            if stop.run_until_cancelled(tokio::time::sleep(RELOAD_INTERVAL)).await.is_none() {
+                return;
+            }
+            let looking = Arc::clone(&current);
+            let Ok(found) = tokio::task::spawn_blocking(move || looking.look()).await else { continue };
+            match found {
+                Ok(false) => unusable = None,
+                Ok(true) => {
+                    unusable = None;
+                    tracing::info!("the certificates were read again, and are used from now on");
+                }
+                Err(why) => {
+                    let why = why.to_string();
+                    if unusable.as_ref() != Some(&why) {
+                        RELOADS_FAILED.fetch_add(1, Relaxed);
+                        tracing::error!(%why, "the certificates have changed and cannot be used; those before are kept");
+                    }
+                    unusable = Some(why);
+                }
+            }
+        }
+    }
+}
+
+impl Current {
+    /// Takes over what has changed. Says whether anything has.
+    fn look(&self) -> Result<bool, TlsError> {
+        let former = self.material();
+        let Some(material) = self.files.read_anew(&self.provider, &former)? else { return Ok(false) };
+        if let Some(own) = former.role.as_ref().filter(|own| material.role.as_ref() != Some(own)) {
+            return Err(self.files.of_another(material.role, own));
+        }
+        if matches!(material.role, Some(Role::Master(_) | Role::Agent(_))) {
+            OWN_ENDS_S.store(material.ends_s.unwrap_or(0), Relaxed);
+        }
+        *self.material.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(material);
+        Ok(true)
+    }
+}
+
+/// What is known of handshakes and of this program's certificate.
+pub const SERIES: &[Series<()>] = &[
+    counter(
+        "uniq_tls_handshake_failures_total",
+        "Connections that ended in the TLS handshake: no certificate, one that is not believed, or one of a role that has no business there.",
+        |()| HANDSHAKES_FAILED.load(Relaxed),
+    ),
+    counter("uniq_tls_reload_failures_total", "Changes of the certificates' files that could not be used.", |()| {
+        RELOADS_FAILED.load(Relaxed)
+    }),
+    gauges(
+        "uniq_tls_certificate_end_seconds",
+        "The end of this program's certificate, in seconds since 1970; not there with plain TCP.",
+        &[],
+        |(), out| match OWN_ENDS_S.load(Relaxed) {
+            0 => {}
+            ends_s => out.of([], ends_s),
+        },
+    ),
+];
+
+fn invalid(why: rustls::Error) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, why)
+}

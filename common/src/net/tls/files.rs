@@ -1,0 +1,246 @@
+//! The files with certificates, and what is made of them.
+
+use super::ENDS_SOON;
+use super::role::Role;
+use rustls::client::verify_server_cert_signed_by_trust_anchor;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
+use rustls::sign::CertifiedKey;
+use rustls::{CertificateError, RootCertStore};
+use std::fmt;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The longest file that is read, in bytes.
+const LEN_MAX: u64 = 1 << 20;
+
+/// The files with a program's certificates, in PEM form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Files {
+    /// The certificates of the CAs that are believed: one, or while it is exchanged, the old and the new one.
+    pub ca: PathBuf,
+    /// The program's own certificate, followed by those between it and the CA, and its private key. `None`: the program has none, and only
+    /// connects to ports that admit anybody.
+    pub own: Option<(PathBuf, PathBuf)>,
+}
+
+/// The reason why certificates cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be read.
+    #[error("cannot read {}: {why}", .path.display())]
+    Unread {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        why: String,
+    },
+    /// A file holds something else.
+    #[error("{} holds no {wanted} in PEM form", .path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+        /// What was looked for.
+        wanted: &'static str,
+    },
+    /// The key is of another kind, or of another certificate.
+    #[error("the key in {} cannot be used with the certificate in {}: {why}; give the key that this certificate was issued for", .key.display(), .cert.display())]
+    Key {
+        /// The key's file.
+        key: PathBuf,
+        /// The certificate's file.
+        cert: PathBuf,
+        /// The reason.
+        why: String,
+    },
+    /// The certificate is of somebody else.
+    #[error(
+        "the certificate in {} is of {}, and this is {own}: its subject's alternative names must hold that URI, and no other uniq://",
+        .cert.display(), .found.as_ref().map_or_else(|| "nobody".to_owned(), Role::to_string)
+    )]
+    Holder {
+        /// The certificate's file.
+        cert: PathBuf,
+        /// The role that it gives.
+        found: Option<Role>,
+        /// The role that it has to give.
+        own: Role,
+    },
+    /// The certificate would be refused by everybody.
+    #[error("the certificate in {} would be refused: {why}; issue one by the CA in {}", .cert.display(), .ca.display())]
+    Refused {
+        /// The certificate's file.
+        cert: PathBuf,
+        /// The CA's file.
+        ca: PathBuf,
+        /// The reason.
+        why: String,
+    },
+}
+
+/// What was made of the files.
+pub(super) struct Material {
+    /// The files' bytes, by which a change is noticed.
+    bytes: Vec<Vec<u8>>,
+    pub(super) roots: Arc<RootCertStore>,
+    /// Judges callers by the CAs and the time.
+    pub(super) callers: Arc<dyn ClientCertVerifier>,
+    pub(super) own: Option<Arc<CertifiedKey>>,
+    pub(super) role: Option<Role>,
+    /// The end of the own certificate, in seconds since 1970.
+    pub(super) ends_s: Option<u64>,
+}
+
+/// No key and no certificate in a log.
+impl fmt::Debug for Material {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Material").field("role", &self.role).field("ends_s", &self.ends_s).finish_non_exhaustive()
+    }
+}
+
+impl Material {
+    /// Warns if the own certificate ends soon.
+    pub(super) fn warn_of_its_end(&self) {
+        let Some(ends_s) = self.ends_s else { return };
+        let left = Duration::from_secs(ends_s.saturating_sub(UnixTime::now().as_secs()));
+        if left < ENDS_SOON {
+            let hours = left.as_secs() / 3_600;
+            tracing::warn!(
+                hours,
+                "this program's certificate ends: put a new one into its files, which are read while it runs"
+            );
+        }
+    }
+}
+
+impl Files {
+    /// The error of who was given somebody else's certificate.
+    pub(super) fn of_another(&self, found: Option<Role>, own: &Role) -> TlsError {
+        let cert = self.own.as_ref().map_or(&self.ca, |(cert, _)| cert);
+        TlsError::Holder { cert: cert.clone(), found, own: own.clone() }
+    }
+
+    /// Reads all of them.
+    pub(super) fn read(&self, provider: &Arc<CryptoProvider>) -> Result<Material, TlsError> {
+        self.make(self.bytes()?, provider)
+    }
+
+    /// As [`Self::read`]; `None`: they are what they were.
+    pub(super) fn read_anew(
+        &self,
+        provider: &Arc<CryptoProvider>,
+        former: &Material,
+    ) -> Result<Option<Material>, TlsError> {
+        let bytes = self.bytes()?;
+        if bytes == former.bytes {
+            return Ok(None);
+        }
+        self.make(bytes, provider).map(Some)
+    }
+
+    fn bytes(&self) -> Result<Vec<Vec<u8>>, TlsError> {
+        let own = self.own.iter().flat_map(|(cert, key)| [cert, key]);
+        std::iter::once(&self.ca).chain(own).map(|path| read(path)).collect()
+    }
+
+    fn make(&self, bytes: Vec<Vec<u8>>, provider: &Arc<CryptoProvider>) -> Result<Material, TlsError> {
+        let roots = Arc::new(self.roots(bytes.first().map_or(&[], Vec::as_slice))?);
+        let unusable = |why: String| TlsError::Unread { path: self.ca.clone(), why };
+        let callers = WebPkiClientVerifier::builder_with_provider(Arc::clone(&roots), Arc::clone(provider));
+        let callers = callers.build().map_err(|e| unusable(e.to_string()))?;
+        let (mut own, mut role, mut ends_s) = (None, None, None);
+        if let (Some(paths), [_, cert, key]) = (&self.own, &bytes[..]) {
+            let key = certified(paths, cert, key, provider)?;
+            let end_entity = key.end_entity_cert().map_err(|e| unusable(e.to_string()))?;
+            role = Role::of(end_entity);
+            ends_s = Some(self.check(paths, &key, role.as_ref(), &roots, callers.as_ref(), provider)?);
+            own = Some(Arc::new(key));
+        }
+        Ok(Material { bytes, roots, callers, own, role, ends_s })
+    }
+
+    fn roots(&self, bytes: &[u8]) -> Result<RootCertStore, TlsError> {
+        let empty = || TlsError::Empty { path: self.ca.clone(), wanted: "certificate" };
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(bytes) {
+            roots.add(certificate.map_err(|_| empty())?).map_err(|_| empty())?;
+        }
+        if roots.is_empty() { Err(empty()) } else { Ok(roots) }
+    }
+
+    /// Judges the own certificate as others will: a client's as that of a caller, the others' as that of a server, too. Returns its end, in
+    /// seconds since 1970.
+    fn check(
+        &self,
+        (cert, _): &(PathBuf, PathBuf),
+        key: &CertifiedKey,
+        role: Option<&Role>,
+        roots: &RootCertStore,
+        callers: &dyn ClientCertVerifier,
+        provider: &CryptoProvider,
+    ) -> Result<u64, TlsError> {
+        let refused = |why| TlsError::Refused { cert: cert.clone(), ca: self.ca.clone(), why: without_time(why) };
+        let [end_entity, intermediates @ ..] = &key.cert[..] else {
+            return Err(TlsError::Empty { path: cert.clone(), wanted: "certificate" });
+        };
+        let parsed = ParsedCertificate::try_from(end_entity).map_err(refused)?;
+        let called = |now| callers.verify_client_cert(end_entity, intermediates, now);
+        called(UnixTime::now()).map_err(refused)?;
+        if !matches!(role, Some(Role::Client(_))) {
+            let algorithms = provider.signature_verification_algorithms.all;
+            verify_server_cert_signed_by_trust_anchor(&parsed, roots, intermediates, UnixTime::now(), algorithms)
+                .map_err(refused)?;
+        }
+        // Its end is told by who judges it as if that had passed.
+        match called(UnixTime::since_unix_epoch(Duration::from_secs(u64::MAX))) {
+            Err(rustls::Error::InvalidCertificate(CertificateError::ExpiredContext { not_after, .. })) => {
+                Ok(not_after.as_secs())
+            }
+            _ => Ok(u64::MAX),
+        }
+    }
+}
+
+/// A reason that reads the same at every look.
+fn without_time(why: rustls::Error) -> String {
+    use CertificateError::{Expired, ExpiredContext, NotValidYet, NotValidYetContext};
+    match why {
+        rustls::Error::InvalidCertificate(Expired | ExpiredContext { .. }) => "it has expired".to_owned(),
+        rustls::Error::InvalidCertificate(NotValidYet | NotValidYetContext { .. }) => "it is not valid yet".to_owned(),
+        rustls::Error::InvalidCertificate(why) => why.to_string(),
+        why => why.to_string(),
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
+    let mut bytes = Vec::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(LEN_MAX).read_to_end(&mut bytes));
+    let unread = |why: String| TlsError::Unread { path: path.to_owned(), why };
+    match read.map_err(|e| unread(e.to_string()))? as u64 {
+        LEN_MAX => Err(unread(format!("it has {LEN_MAX} bytes or more"))),
+        _ => Ok(bytes),
+    }
+}
+
+fn certified(
+    (cert, key): &(PathBuf, PathBuf),
+    chain: &[u8],
+    private: &[u8],
+    provider: &CryptoProvider,
+) -> Result<CertifiedKey, TlsError> {
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain).collect();
+    let chain = chain.ok().filter(|chain| !chain.is_empty());
+    let chain = chain.ok_or_else(|| TlsError::Empty { path: cert.clone(), wanted: "certificate" })?;
+    let private = PrivateKeyDer::from_pem_slice(private)
+        .map_err(|_| TlsError::Empty { path: key.clone(), wanted: "private key" })?;
+    CertifiedKey::from_der(chain, private, provider).map_err(|why| TlsError::Key {
+        key: key.clone(),
+        cert: cert.clone(),
+        why: why.to_string(),
+    })
+}

@@ -1,0 +1,204 @@
+//! A port and its connections, plain or with TLS.
+
+use super::HANDSHAKES_FAILED;
+use super::role::Role;
+use crate::net::listener::{Incoming, keep_alive};
+use rustls::ServerConfig;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::client::TlsStream as ClientTls;
+use tokio_rustls::server::TlsStream as ServerTls;
+use tokio_rustls::{Accept, TlsAcceptor};
+use tokio_util::either::Either;
+
+/// Bytes of answers, as they are encrypted, that a connection keeps beyond what its owner counts.
+const UNSENT_MAX: usize = 16 << 10;
+
+/// The end of who connected.
+pub type ClientStream = Either<TcpStream, ClientTls<TcpStream>>;
+
+/// A listener whose connections are plain TCP or TLS.
+pub struct Listener {
+    tcp: TcpListener,
+    tls: Option<TlsAcceptor>,
+    kept_alive: bool,
+}
+
+/// Plain TCP.
+impl From<TcpListener> for Listener {
+    fn from(tcp: TcpListener) -> Self {
+        Self { tcp, tls: None, kept_alive: false }
+    }
+}
+
+impl Listener {
+    pub(super) fn secured(tcp: TcpListener, config: ServerConfig) -> Self {
+        Self { tls: Some(TlsAcceptor::from(Arc::new(config))), ..Self::from(tcp) }
+    }
+
+    /// The same, and its connections are [kept alive](keep_alive).
+    #[must_use]
+    pub fn kept_alive(self) -> Self {
+        Self { kept_alive: true, ..self }
+    }
+}
+
+/// Sends what is written at once: otherwise an answer may wait for the acknowledgement of the one before.
+impl Incoming for Listener {
+    type Io = Stream;
+
+    async fn accept(&self) -> io::Result<(Stream, SocketAddr)> {
+        let (io, from) = self.tcp.accept().await?;
+        let _ = io.set_nodelay(true);
+        if self.kept_alive {
+            let _ = keep_alive(&io);
+        }
+        Ok((Stream::new(io, from, self.tls.as_ref()), from))
+    }
+}
+
+/// A connection that came to a [`Listener`]. The handshake is a part of what is first read or written, so that whoever waits for that
+/// bounds it too, and nobody else waits for it.
+pub enum Stream {
+    /// Plain TCP.
+    Plain(TcpStream),
+    /// TLS.
+    Tls(Box<Secured>),
+}
+
+/// A connection with TLS, or on the way to it.
+pub struct Secured {
+    state: State,
+    from: SocketAddr,
+    role: Arc<OnceLock<Role>>,
+}
+
+enum State {
+    Opening(Accept<TcpStream>),
+    Open(ServerTls<TcpStream>),
+    Failed,
+}
+
+impl Stream {
+    fn new(io: TcpStream, from: SocketAddr, tls: Option<&TlsAcceptor>) -> Self {
+        match tls {
+            None => Self::Plain(io),
+            Some(tls) => {
+                Self::Tls(Box::new(Secured { state: State::Opening(tls.accept(io)), from, role: Arc::default() }))
+            }
+        }
+    }
+
+    /// The place in which the caller's role stands once the handshake is over, if it has one. `None`: on plain TCP nobody has.
+    pub fn role(&self) -> Option<Arc<OnceLock<Role>>> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Tls(secured) => Some(Arc::clone(&secured.role)),
+        }
+    }
+}
+
+impl Secured {
+    fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<&mut ServerTls<TcpStream>>> {
+        if let State::Opening(accept) = &mut self.state {
+            self.state = match ready!(Pin::new(accept).poll(cx)) {
+                Ok(mut io) => {
+                    io.get_mut().1.set_buffer_limit(Some(UNSENT_MAX));
+                    let certificate = io.get_ref().1.peer_certificates().and_then(<[_]>::first);
+                    if let Some(role) = certificate.and_then(Role::of) {
+                        let _ = self.role.set(role);
+                    }
+                    State::Open(io)
+                }
+                Err(why) => {
+                    // Who looks whether the port is open says nothing and goes.
+                    if why.kind() != io::ErrorKind::UnexpectedEof {
+                        HANDSHAKES_FAILED.fetch_add(1, Relaxed);
+                        tracing::warn!(from = %self.from, %why, "a TLS handshake failed");
+                    }
+                    self.state = State::Failed;
+                    return Poll::Ready(Err(why));
+                }
+            };
+        }
+        Poll::Ready(match &mut self.state {
+            State::Open(io) => Ok(io),
+            State::Opening(_) | State::Failed => Err(io::ErrorKind::NotConnected.into()),
+        })
+    }
+
+    fn is_open(&self) -> bool {
+        matches!(self.state, State::Open(_))
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match &mut *self {
+            Self::Plain(io) => Pin::new(io).poll_read(cx, buf),
+            Self::Tls(secured) => match ready!(secured.poll_open(cx)) {
+                Ok(io) => Pin::new(io).poll_read(cx, buf),
+                Err(why) => Poll::Ready(Err(why)),
+            },
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        match &mut *self {
+            Self::Plain(io) => Pin::new(io).poll_write(cx, buf),
+            Self::Tls(secured) => match ready!(secured.poll_open(cx)) {
+                Ok(io) => Pin::new(io).poll_write(cx, buf),
+                Err(why) => Poll::Ready(Err(why)),
+            },
+        }
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match &mut *self {
+            Self::Plain(io) => Pin::new(io).poll_write_vectored(cx, bufs),
+            Self::Tls(secured) => match ready!(secured.poll_open(cx)) {
+                Ok(io) => Pin::new(io).poll_write_vectored(cx, bufs),
+                Err(why) => Poll::Ready(Err(why)),
+            },
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut *self {
+            Self::Plain(io) => Pin::new(io).poll_flush(cx),
+            Self::Tls(secured) if secured.is_open() => match ready!(secured.poll_open(cx)) {
+                Ok(io) => Pin::new(io).poll_flush(cx),
+                Err(why) => Poll::Ready(Err(why)),
+            },
+            // Nothing was written.
+            Self::Tls(_) => Poll::Ready(Ok(())),
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut *self {
+            Self::Plain(io) => Pin::new(io).poll_shutdown(cx),
+            Self::Tls(secured) if secured.is_open() => match ready!(secured.poll_open(cx)) {
+                Ok(io) => Pin::new(io).poll_shutdown(cx),
+                Err(why) => Poll::Ready(Err(why)),
+            },
+            Self::Tls(_) => Poll::Ready(Ok(())),
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Judges the certificate of the other end: by the CA, by its time, and by its role.
+
+use super::Current;
+use super::role::{Admits, Role};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{ResolvesClientCert, verify_server_cert_signed_by_trust_anchor};
+use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, OtherError, SignatureScheme};
+use std::fmt;
+use std::sync::Arc;
+
+/// Judges by the certificates of the moment.
+#[derive(Debug)]
+pub(super) struct Verifier {
+    current: Arc<Current>,
+    admits: Admits,
+}
+
+/// The certificate is in order, and its holder has no business here.
+struct WrongRole {
+    role: Option<Role>,
+    expected: Admits,
+}
+
+impl fmt::Display for WrongRole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.role {
+            Some(role) => write!(f, "the certificate is of {role}: expected {}", self.expected),
+            None => write!(f, "the certificate gives no role, or more than one: expected {}", self.expected),
+        }
+    }
+}
+
+/// In words: it is what rustls shows.
+impl fmt::Debug for WrongRole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl std::error::Error for WrongRole {}
+
+impl Verifier {
+    pub(super) fn new(current: Arc<Current>, admits: Admits) -> Self {
+        Self { current, admits }
+    }
+
+    fn check_role(&self, certificate: &CertificateDer<'_>) -> Result<(), Error> {
+        let role = Role::of(certificate);
+        if self.admits.admits(role.as_ref()) {
+            return Ok(());
+        }
+        let wrong = WrongRole { role, expected: self.admits };
+        Err(CertificateError::Other(OtherError(Arc::new(wrong))).into())
+    }
+
+    fn schemes(&self) -> Vec<SignatureScheme> {
+        self.current.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+impl ClientCertVerifier for Verifier {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        // The CA may change while this is borrowed, and our programs have one certificate each.
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        let verified = self.current.material().callers.verify_client_cert(end_entity, intermediates, now)?;
+        self.check_role(end_entity)?;
+        Ok(verified)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, cert, dss, &self.current.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, cert, dss, &self.current.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.schemes()
+    }
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let algorithms = self.current.provider.signature_verification_algorithms.all;
+        let (parsed, material) = (ParsedCertificate::try_from(end_entity)?, self.current.material());
+        verify_server_cert_signed_by_trust_anchor(&parsed, &material.roots, intermediates, now, algorithms)?;
+        self.check_role(end_entity)?;
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, cert, dss, &self.current.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, cert, dss, &self.current.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.schemes()
+    }
+}
+
+impl ResolvesServerCert for Current {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.material().own.clone()
+    }
+}
+
+impl ResolvesClientCert for Current {
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        self.material().own.clone()
+    }
+
+    fn has_certs(&self) -> bool {
+        self.material().own.is_some()
+    }
+}

@@ -1,0 +1,101 @@
+//! A CA for tests, and certificates of every kind that it can issue, good or not.
+
+use anyhow::{Context as _, Result};
+use common::net::tls::{Admits, Files, Tls};
+use rcgen::{
+    BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType,
+    date_time_ymd,
+};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+/// The years in which a certificate is valid unless a test says otherwise.
+const YEARS: (i32, i32) = (2020, 2100);
+
+/// A CA whose certificates are files in a folder.
+pub struct Authority {
+    dir: PathBuf,
+    issuer: Issuer<'static, KeyPair>,
+    pem: String,
+}
+
+impl Authority {
+    /// A new one; its certificates go into `dir`.
+    ///
+    /// # Errors
+    /// If nothing can be written there.
+    pub fn new(dir: &Path) -> Result<Self> {
+        std::fs::create_dir_all(dir)?;
+        let mut params = CertificateParams::new([])?;
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let key = KeyPair::generate()?;
+        let pem = params.self_signed(&key)?.pem();
+        std::fs::write(dir.join("ca.pem"), &pem)?;
+        Ok(Self { dir: dir.to_owned(), issuer: Issuer::new(params, key), pem })
+    }
+
+    /// Its own certificate, in PEM form.
+    pub fn pem(&self) -> &str {
+        &self.pem
+    }
+
+    /// Its own certificate.
+    pub fn ca(&self) -> PathBuf {
+        self.dir.join("ca.pem")
+    }
+
+    /// Issues a certificate that gives these roles, for this machine: files `NAME.pem` and `NAME.key`.
+    ///
+    /// # Errors
+    /// If a role is no URI, or the files cannot be written.
+    pub fn issue(&self, name: &str, roles: &[&str]) -> Result<Files> {
+        self.issue_for(name, roles, YEARS)
+    }
+
+    /// The same, valid from the first day of one year to that of another.
+    ///
+    /// # Errors
+    /// As [`Self::issue`].
+    pub fn issue_for(&self, name: &str, roles: &[&str], (from, to): (i32, i32)) -> Result<Files> {
+        let mut params = CertificateParams::new(["127.0.0.1".to_owned(), "localhost".to_owned()])?;
+        for role in roles {
+            params.subject_alt_names.push(SanType::URI((*role).try_into()?));
+        }
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        (params.not_before, params.not_after) = (date_time_ymd(from, 1, 1), date_time_ymd(to, 1, 1));
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &self.issuer)?;
+        let [cert_file, key_file] = ["pem", "key"].map(|end| self.dir.join(format!("{name}.{end}")));
+        std::fs::write(&cert_file, certificate.pem())?;
+        std::fs::write(&key_file, key.serialize_pem())?;
+        Ok(Files { ca: self.ca(), own: Some((cert_file, key_file)) })
+    }
+
+    /// Speaks with a certificate of this role.
+    ///
+    /// # Errors
+    /// As [`Self::issue`].
+    pub fn tls(&self, name: &str, role: &str) -> Result<Tls> {
+        Tls::load(self.issue(name, &[role])?).context("certificates just made")
+    }
+}
+
+/// What is answered to a GET, its head included, over a connection of its own.
+///
+/// # Errors
+/// If there is no connection, or nothing is answered.
+pub async fn get(tls: &Tls, expected: Admits, at: SocketAddr, path: &str) -> Result<String> {
+    let mut io = tls.connect(TcpStream::connect(at).await?, expected).await?;
+    io.write_all(format!("GET {path} HTTP/1.1\r\nHost: {at}\r\nConnection: close\r\n\r\n").as_bytes()).await?;
+    let mut answer = String::new();
+    // An end without a farewell is one too.
+    if let Err(why) = io.read_to_string(&mut answer).await
+        && answer.is_empty()
+    {
+        return Err(why.into());
+    }
+    Ok(answer)
+}

@@ -1,0 +1,386 @@
+//! Every port of a cluster with certificates: who belongs there is served, and nobody else, whatever he shows.
+
+use common::net::tls::{Admits, Files, Tls};
+use common::parameters::MasterId;
+use common::rpc::lease::{LeaseServiceClient, Refusal};
+use common::rpc::transport::connect_as;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tests::certificates::{Authority, get};
+use tests::cluster::{Cluster, until};
+use tests::lessee::Lessee;
+use tests::programs::Daemon;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use uniq_client::{Client, Definition, Namespace, SequenceSpec, Settings, Slot, TlsFiles};
+
+/// The time within which a port ends a connection that it does not admit.
+const ENDED: Duration = Duration::from_secs(10);
+/// The time within which a port ends a connection on which nothing is asked.
+const BEGUN_MAX: Duration = Duration::from_secs(60);
+/// The roles of the programs of a cluster with two agents.
+const ROLES: [&str; 4] = ["uniq://master/1", "uniq://master/2", "uniq://agent/agent-1", "uniq://agent/agent-2"];
+
+/// Lets a program speak TLS.
+fn secure(daemon: &mut Daemon, files: &Files) {
+    let (cert, key) = files.own.as_ref().unwrap();
+    for (flag, file) in [("--tls-ca", &files.ca), ("--tls-cert", cert), ("--tls-key", key)] {
+        daemon.set(flag, file.to_str().unwrap());
+    }
+}
+
+/// A cluster of two agents in which everything speaks TLS, started, and the CA of its certificates.
+struct Secured {
+    cluster: Cluster,
+    ca: Authority,
+    /// With the certificate of a client.
+    client: Tls,
+}
+
+impl Secured {
+    async fn start(flags: &[&str]) -> Self {
+        let mut cluster = Cluster::new().unwrap();
+        for _ in 0..2 {
+            cluster.add_agent(flags).unwrap();
+        }
+        let ca = Authority::new(&cluster.dir().join("ca")).unwrap();
+        for (nth, (daemon, role)) in cluster.daemons().zip(ROLES).enumerate() {
+            secure(daemon, &ca.issue(&format!("program-{nth}"), &[role]).unwrap());
+            daemon.start().unwrap();
+        }
+        let client = ca.tls("client", "uniq://client/orders").unwrap();
+        let secured = Self { cluster, ca, client };
+        for nth in 0..2 {
+            let ready = || async { secured.ask(nth, "/readyz").await.ok()?.contains(" 200 ").then_some(()) };
+            until("an agent with TLS is ready", ready).await.unwrap();
+        }
+        secured
+    }
+
+    fn http(&self, agent: usize) -> SocketAddr {
+        self.cluster.agents[agent].daemon.http
+    }
+
+    async fn ask(&self, agent: usize, path: &str) -> anyhow::Result<String> {
+        get(&self.client, Admits::Agents, self.http(agent), path).await
+    }
+
+    async fn metric(&self, name: &str) -> u64 {
+        let page = self.ask(0, "/metrics").await.unwrap();
+        page.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok()).unwrap()
+    }
+
+    fn settings(&self, scheme: &str) -> Settings {
+        let agents = &self.cluster.agents;
+        let at = agents.iter().map(|agent| if scheme == "https" { agent.daemon.http } else { agent.rpc_listen });
+        let at: Vec<_> = at.map(|at| format!("{scheme}://{at}")).collect();
+        let mut settings = Settings::new(at.iter().map(String::as_str)).unwrap();
+        settings.tls = Some(self.files("client"));
+        settings
+    }
+
+    fn files(&self, name: &str) -> TlsFiles {
+        let dir = self.cluster.dir().join("ca");
+        let own = ["pem", "key"].map(|end| dir.join(format!("{name}.{end}")));
+        TlsFiles { ca: dir.join("ca.pem"), own: Some(own.into()) }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_belongs_there_is_served_over_tls_alone() {
+    let mut secured = Secured::start(&["--renew-interval", "1s"]).await;
+    // Each protocol, with numbers of keys whose section the other agent may serve.
+    for scheme in ["https", "tarpcs"] {
+        let client = Client::new(secured.settings(scheme)).unwrap();
+        let name = format!("inbox-{scheme}").parse().unwrap();
+        assert!(client.uniq64("default").await.unwrap() > 0, "{scheme}");
+        let spec = SequenceSpec { keys_per_section: Some(1_000), ..SequenceSpec::default() };
+        let definition = Definition::Sequence(spec);
+        client.define_generator(Namespace::define(name, &definition).unwrap()).await.unwrap();
+        let name = format!("inbox-{scheme}");
+        for section in 0..8_u32 {
+            assert!(client.sequence(&name, Slot(section * 1_000 + 1)).await.unwrap() > 0, "{scheme}");
+        }
+    }
+    // Answers of many records come whole.
+    let many = secured.ask(0, "/uniq64?n=100000").await.unwrap();
+    assert_eq!(many.split_once("\r\n\r\n").unwrap().1.lines().count(), 100_000);
+    // A console, without a certificate of the operator's.
+    let anybody = Tls::load(Files { ca: secured.ca.ca(), own: None }).unwrap();
+    let console = secured.cluster.masters[0].daemon.http;
+    let login = get(&anybody, Admits::Masters, console, "/login").await.unwrap();
+    assert!(login.contains(" 200 "), "{login}");
+    // Plain TCP is no way to any port.
+    let masters = &secured.cluster.masters;
+    let ports =
+        [secured.http(0), secured.cluster.agents[0].rpc_listen, masters[0].agent_listen, masters[0].peer_listen];
+    for port in ports.into_iter().chain([console]) {
+        let mut io = TcpStream::connect(port).await.unwrap();
+        io.write_all(b"GET /uniq64 HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+        let mut answer = Vec::new();
+        let ended = tokio::time::timeout(ENDED, io.read_to_end(&mut answer)).await;
+        assert!(ended.is_ok() && !answer.windows(4).any(|four| four == b"HTTP"), "{port}: {answer:?}");
+    }
+    // Neither is half a handshake, nor one that is never begun: both are ended as whoever asks for nothing is.
+    let mut held = Vec::new();
+    for port in ports.into_iter().chain([console]) {
+        for begun in [&b""[..], &[22, 3, 1, 2, 0, 1, 0, 1]] {
+            let mut io = TcpStream::connect(port).await.unwrap();
+            io.write_all(begun).await.unwrap();
+            held.push((port, io));
+        }
+    }
+    for (port, mut io) in held {
+        let ended = tokio::time::timeout(BEGUN_MAX, io.read(&mut [0; 1])).await;
+        assert!(matches!(ended, Ok(Ok(0) | Err(_))), "{port}: {ended:?}");
+    }
+    // A master that starts again is found, and one is enough for renewals.
+    secured.cluster.masters[1].daemon.kill_9();
+    secured.cluster.masters[1].daemon.start().unwrap();
+    let ready = || async { secured.ask(1, "/readyz").await.ok()?.contains(" 200 ").then_some(()) };
+    until("all goes on", ready).await.unwrap();
+    assert!(secured.ask(1, "/uniq64").await.unwrap().contains(" 200 "));
+}
+
+/// A handshake with any certificate, also one that our programs would not show, and what is read after it.
+async fn shown(own: Option<&Files>, roots: &Path, at: SocketAddr) -> std::io::Result<usize> {
+    let mut trusted = RootCertStore::empty();
+    trusted.add(CertificateDer::from_pem_file(roots).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let builder = builder.with_root_certificates(trusted);
+    let config = match own.and_then(|files| files.own.as_ref()) {
+        None => builder.with_no_client_auth(),
+        Some((cert, key)) => {
+            let chain = CertificateDer::pem_file_iter(cert).unwrap().collect::<Result<Vec<_>, _>>().unwrap();
+            builder.with_client_auth_cert(chain, PrivateKeyDer::from_pem_file(key).unwrap()).unwrap()
+        }
+    };
+    let name = ServerName::try_from("127.0.0.1").unwrap();
+    let io = TcpStream::connect(at).await?;
+    let mut io = TlsConnector::from(Arc::new(config)).connect(name, io).await?;
+    // Whoever was refused may hear of it at the first write, but is told why by what can still be read.
+    let _ = io.write_all(b"GET /uniq64 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await;
+    let mut byte = [0; 1];
+    tokio::time::timeout(ENDED, io.read(&mut byte)).await?
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_else_is_served_whatever_he_shows() {
+    let secured = Secured::start(&[]).await;
+    let (ca, dir) = (&secured.ca, secured.cluster.dir());
+    let other = Authority::new(&dir.join("other-ca")).unwrap();
+    let [master, agent, client] = ["uniq://master/2", "uniq://agent/agent-1", "uniq://client/orders"];
+    // What belongs at none of the ports.
+    let nowhere = [
+        ("no certificate", None),
+        ("of another CA", Some(other.issue("agent", &[agent]).unwrap())),
+        ("expired", Some(ca.issue_for("expired", &[agent], (2020, 2021)).unwrap())),
+        ("not yet valid", Some(ca.issue_for("early", &[agent], (2090, 2100)).unwrap())),
+        ("without a role", Some(ca.issue("nobody", &[]).unwrap())),
+        ("of two roles", Some(ca.issue("both", &[agent, client]).unwrap())),
+        ("of an unknown role", Some(ca.issue("unknown", &["uniq://operator/x"]).unwrap())),
+    ];
+    let roles = [master, agent, client, "uniq://master/1"];
+    let roles = roles.map(|role| (role, Some(ca.issue(&role.replace('/', "-"), &[role]).unwrap())));
+    let masters = &secured.cluster.masters;
+    let agents = &secured.cluster.agents;
+    // Each port of an agent and of master 1, with the roles that it admits.
+    let ports: [(&str, SocketAddr, &[&str]); 4] = [
+        ("an agent's HTTP", agents[0].daemon.http, &[agent, client]),
+        ("an agent's RPC", agents[0].rpc_listen, &[agent, client]),
+        ("a master's port for agents", masters[0].agent_listen, &[agent]),
+        ("a master's port for the other", masters[0].peer_listen, &[master]),
+    ];
+    for (port, at, admitted) in ports {
+        for (what, own) in nowhere.iter().chain(&roles) {
+            let was = secured.metric("uniq_tls_handshake_failures_total").await;
+            let read = shown(own.as_ref(), &ca.ca(), at).await;
+            if admitted.contains(what) {
+                // HTTP answers; RPC ends a connection that sends nonsense, without a word.
+                let ended = read.as_ref().is_err_and(|why| why.kind() == ErrorKind::UnexpectedEof);
+                assert!(read.is_ok() || ended, "{port}, {what}: {read:?}");
+                continue;
+            }
+            let why = read.expect_err(&format!("{port} was served: {what}"));
+            assert!(why.to_string().contains("alert"), "{port}, {what}: {why}");
+            if port.starts_with("an agent") {
+                let counted = secured.metric("uniq_tls_handshake_failures_total").await;
+                assert_eq!(counted, was + 1, "{port}, {what}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_speaks_for_itself_alone() {
+    let secured = Secured::start(&[]).await;
+    let mallory = secured.ca.tls("mallory", "uniq://agent/mallory").unwrap();
+    for master in &secured.cluster.masters {
+        let lessee = Lessee::new("agent-1").unwrap();
+        let transport = connect_as(master.agent_listen, &mallory, Admits::Masters).await.unwrap();
+        let connection = LeaseServiceClient::new(tarpc::client::Config::default(), transport).spawn();
+        let said = [
+            lessee.heartbeat(&connection).await.unwrap().map(drop),
+            lessee.request(&connection, common::token::TokenType::Uint2).await.unwrap().map(drop),
+        ];
+        for said in said {
+            let refused = said.expect_err("it spoke for another agent");
+            assert!(matches!(&refused, Refusal::WrongCertificate { agent_id } if agent_id.as_str() == "agent-1"));
+            assert!(refused.to_string().contains("uniq://agent/agent-1"), "{refused}");
+        }
+        // For itself it may.
+        let own = Lessee::new("mallory").unwrap();
+        own.heartbeat(&connection).await.unwrap().unwrap();
+    }
+    // Whoever is at a master's address has to be one.
+    let wrong = connect_as::<(), ()>(secured.http(0), &mallory, Admits::Masters).await.err().unwrap();
+    assert!(wrong.to_string().contains("uniq://agent/agent-1: expected a master"), "{wrong}");
+    let peer = Admits::Master(MasterId::Two);
+    let wrong = connect_as::<(), ()>(secured.cluster.masters[0].peer_listen, &mallory, peer).await.err().unwrap();
+    assert!(wrong.to_string().contains("uniq://master/1: expected master 2"), "{wrong}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn certificates_and_cas_are_exchanged_without_a_failed_request() {
+    let mut secured = Secured::start(&["--renew-interval", "1s"]).await;
+    let mut settings = secured.settings("https");
+    // Each request over a connection of its own would hide nothing; those that are kept open are the usual case.
+    settings.rest = Duration::ZERO;
+    let client = Client::new(settings).unwrap();
+    let load = tokio::spawn(async move {
+        let mut given = 0_u64;
+        loop {
+            client.uniq64("default").await.unwrap_or_else(|e| panic!("after {given} IDs: {e}"));
+            given += 1;
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    });
+    let reread = |daemon: &Daemon| daemon.log_text().matches("the certificates were read again").count();
+    let dir = secured.cluster.dir().join("ca");
+    let new = Authority::new(&secured.cluster.dir().join("new-ca")).unwrap();
+    let both = format!("{}{}", secured.ca.pem(), new.pem());
+    for (round, cas) in [(1, both.as_str()), (2, both.as_str()), (3, new.pem())] {
+        if round == 2 {
+            let names = ["program-0", "program-1", "program-2", "program-3", "client"];
+            for (name, role) in names.into_iter().zip(ROLES.into_iter().chain(["uniq://client/orders"])) {
+                let made = new.issue(name, &[role]).unwrap().own.unwrap();
+                // A moment in which the one is new and the other old is borne: the pair is used once it fits.
+                std::fs::copy(made.1, dir.join(format!("{name}.key"))).unwrap();
+                std::fs::copy(made.0, dir.join(format!("{name}.pem"))).unwrap();
+            }
+        } else {
+            std::fs::write(dir.join("ca.pem"), cas).unwrap();
+        }
+        for daemon in secured.cluster.daemons() {
+            let daemon = &*daemon;
+            let taken = || async { (reread(daemon) >= round).then_some(()) };
+            until("the files are read again", taken).await.unwrap();
+        }
+    }
+    assert!(!load.is_finished(), "{:?}", load.await);
+    load.abort();
+    // Who was issued by the old CA is a stranger by now, and everybody else is at home.
+    let old =
+        shown(Some(&secured.ca.issue("old", &["uniq://client/orders"]).unwrap()), &new.ca(), secured.http(0)).await;
+    assert!(old.unwrap_err().to_string().contains("alert"));
+    let client = new.tls("client", "uniq://client/orders").unwrap();
+    for nth in 0..2 {
+        assert!(get(&client, Admits::Agents, secured.http(nth), "/uniq64").await.unwrap().contains(" 200 "));
+    }
+    // Files that cannot be used change nothing, and are told: those of another agent, and what is no certificate.
+    let daemon = &secured.cluster.agents[0].daemon;
+    let told = async |what: &str| {
+        until(what, || async { daemon.log_text().contains(what).then_some(()) }).await.unwrap();
+    };
+    for end in ["key", "pem"] {
+        std::fs::copy(dir.join(format!("program-3.{end}")), dir.join(format!("program-2.{end}"))).unwrap();
+    }
+    told("is of uniq://agent/agent-2, and this is uniq://agent/agent-1").await;
+    std::fs::write(dir.join("program-2.pem"), "nonsense").unwrap();
+    told("holds no certificate in PEM form").await;
+    let page = || async { get(&client, Admits::Agents, secured.http(0), "/metrics").await.ok() };
+    assert!(!page().await.unwrap().contains("uniq_tls_reload_failures_total 0"));
+    assert!(page().await.unwrap().contains("uniq_tls_certificate_end_seconds 4102444800"));
+}
+
+#[tokio::test]
+async fn certificates_that_cannot_be_used_end_the_start_with_the_remedy() {
+    let mut cluster = Cluster::new().unwrap();
+    cluster.add_agent(&[]).unwrap();
+    let ca = Authority::new(&cluster.dir().join("ca")).unwrap();
+    let other = Authority::new(&cluster.dir().join("other-ca")).unwrap();
+    let good = ca.issue("good", &["uniq://agent/agent-1"]).unwrap();
+    let with = |ca: &Path, cert: &Files, key: &Files| {
+        let own = (cert.own.clone().unwrap().0, key.own.clone().unwrap().1);
+        Files { ca: ca.to_owned(), own: Some(own) }
+    };
+    let wrong = [
+        (
+            ca.issue("another", &["uniq://agent/agent-2"]).unwrap(),
+            "is of uniq://agent/agent-2, and this is uniq://agent/agent-1",
+        ),
+        (ca.issue("nobody", &[]).unwrap(), "is of nobody"),
+        (ca.issue_for("expired", &["uniq://agent/agent-1"], (2020, 2021)).unwrap(), "expired"),
+        (with(&other.ca(), &good, &good), "would be refused"),
+        (with(&ca.ca(), &good, &ca.issue("second", &["uniq://agent/agent-1"]).unwrap()), "was issued for"),
+        (with(Path::new("/nowhere/ca.pem"), &good, &good), "cannot read /nowhere/ca.pem"),
+        (with(&good.own.clone().unwrap().1, &good, &good), "holds no certificate"),
+    ];
+    for (files, remedy) in wrong {
+        let daemon = &mut cluster.agent(0).unwrap().daemon;
+        secure(daemon, &files);
+        daemon.start().unwrap();
+        let mut ended = None;
+        for _ in 0..1_000 {
+            ended = daemon.ended();
+            if ended.is_some() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert_eq!(ended.and_then(|status| status.code()), Some(1), "{remedy}");
+        let log = daemon.log_text();
+        assert!(log.contains(remedy) && !log.contains("panicked"), "{remedy}: {log}");
+    }
+}
+
+#[test]
+fn the_script_makes_certificates_that_programs_take() {
+    let dir = tempfile::tempdir().unwrap();
+    let made = dir.path().join("tls");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/certificates.sh");
+    let run = |args: &[&str]| {
+        let ran = std::process::Command::new(&script).args(args).output().unwrap();
+        (ran.status.code(), String::from_utf8(ran.stderr).unwrap())
+    };
+    let folder = made.to_str().unwrap();
+    let (status, said) = run(&[folder, "master/1@10.0.0.1", "agent/orders-1@ids.example.com,::1", "client/billing"]);
+    assert_eq!(status, Some(0), "{said}");
+    // Made anew by the same CA.
+    assert_eq!(run(&["--days", "7", folder, "client/billing"]).0, Some(0));
+    for (name, role) in [
+        ("master-1", "uniq://master/1"),
+        ("agent-orders-1", "uniq://agent/orders-1"),
+        ("client-billing", "uniq://client/billing"),
+    ] {
+        let own = Some((made.join(format!("{name}.pem")), made.join(format!("{name}.key"))));
+        let tls = Tls::load(Files { ca: made.join("ca.pem"), own }).unwrap();
+        assert_eq!(tls.role().unwrap().to_string(), role);
+    }
+    for (args, remedy) in [
+        (&[folder, "operator/x"][..], "is no role"),
+        (&[folder], "for whom"),
+        (&["--days", "0", folder, "client/x"], "a number of days"),
+    ] {
+        let (status, said) = run(args);
+        assert!(status == Some(2) && said.contains(remedy), "{args:?}: {said}");
+    }
+}
