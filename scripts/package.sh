@@ -55,6 +55,14 @@ if [ "$open" != "$(printf '%s\n' "${published[@]}" | sort)" ]; then
   complain "without 'publish = false' are: ${open//$'\n'/ }; this script publishes: ${published[*]}"
 fi
 
+# A symbolic link would do, where none of the ways by which this source travels turned it into a file with a path in it.
+mapfile -t published_manifests < <(grep -L '^publish = false$' "${manifests[@]}" | grep -v '^Cargo.toml$')
+for manifest in "${published_manifests[@]}"; do
+  for licence in LICENSE-MIT LICENSE-APACHE; do
+    cmp -s "$licence" "${manifest%/*}/$licence" || complain "${manifest%/*}/$licence is not the text of $licence"
+  done
+done
+
 cargo package --locked "${packages[@]}" "${verify[@]}" 2>&1 | tee "$log"
 if grep -q '^warning' "$log"; then
   complain "cargo warned: $log"

@@ -127,6 +127,28 @@ fn an_upward_use_in_the_product_is_seen() {
             "impl Ledger { fn f(&mut self) { self.beat(now, fx) } }",
             "master/ledger/src/machine/pair/exchange.rs",
         ),
+        (
+            "master/ledger/src/machine/renew.rs",
+            "impl<A> Ledger<A> where Self: Agreement { fn f(&mut self) { self.merge_all(now, records, fx) } }",
+            "master/ledger/src/machine/pair/grant.rs",
+        ),
+        (
+            "master/ledger/src/machine/grant.rs",
+            "impl Ledger { fn f(&mut self) { self.on_time(now, fx) } }",
+            "master/ledger/src/machine/step.rs",
+        ),
+        (
+            "master/ledger/src/machine/state.rs",
+            "use crate::replication::pair::Pair;",
+            "master/ledger/src/replication/pair.rs",
+        ),
+        (
+            "master/ledger/src/policy/grant.rs",
+            "use crate::replication::pair::Pair;",
+            "master/ledger/src/replication/pair.rs",
+        ),
+        ("master/ledger/src/machine/settings.rs", "use wire::peer::PeerMessage;", "common/wire/src/peer.rs"),
+        ("master/ledger/src/replication/pair.rs", "use crate::lease::Alarm;", "master/ledger/src/lease/mod.rs"),
         ("master/src/store/mod.rs", "use super::driver::Driver;", "master/src/driver.rs"),
         ("web/src/masters.rs", "use crate::pages::{Parts, View};", "web/src/pages/mod.rs"),
     ];
