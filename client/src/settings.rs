@@ -23,7 +23,7 @@ pub enum Protocol {
 pub struct Address {
     /// The protocol.
     pub protocol: Protocol,
-    /// Whether it is spoken over TLS, with [`Settings::tls`].
+    /// TLS, with [`Settings::tls`], instead of plain TCP.
     pub tls: bool,
     /// HOST:PORT.
     pub at: String,

@@ -1,4 +1,4 @@
-//! What an ID is: kinds, layouts, templates, encodings, what names stand for, tokens, leases, and time.
+//! Values that IDs are made of: kinds, layouts, templates, encodings, definitions of names, tokens, leases, and time.
 //!
 //! All of it is pure: no IO, no clock, no randomness, no locks. Time comes in as an argument ([`time::Now`]).
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]

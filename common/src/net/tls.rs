@@ -1,6 +1,6 @@
 //! TLS 1.3 on every port and every connection between our programs, by certificates of one CA.
 //!
-//! Who somebody is stands in its certificate, as one URI among the subject's alternative names: `uniq://master/1`,
+//! A certificate says who its holder is, by one URI among the subject's alternative names: `uniq://master/1`,
 //! `uniq://agent/NAME` or `uniq://client/NAME`. A port says which of them it [admits](Admits), and whoever connects says whom it
 //! expects: between our programs the role counts and not the address, because an address says nothing about who may be there.
 //! Browsers and other HTTP clients compare the address as usual, with the certificate's DNS names and addresses.
@@ -49,7 +49,7 @@ static RELOADS_FAILED: AtomicU64 = AtomicU64::new(0);
 static OWN_ENDS_S: AtomicU64 = AtomicU64::new(0);
 
 /// The way in which a program speaks on its connections: with certificates, or plain TCP.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Tls(Option<Arc<Current>>);
 
 /// The certificates that are in use.
@@ -145,7 +145,7 @@ impl Tls {
         Ok(Either::Right(connector.connect(ServerName::from(address), io).await?))
     }
 
-    /// What a library that makes its own connections needs for those to somebody of that role. With plain TCP it believes nobody.
+    /// The configuration for a library that makes its own connections to somebody of that role. With plain TCP it believes nobody.
     ///
     /// # Errors
     /// `InvalidInput` if the certificates cannot be used for it.
@@ -234,7 +234,7 @@ impl Current {
     }
 }
 
-/// What is known of handshakes and of this program's certificate.
+/// Counts of handshakes and reloads that failed, and the end of this program's certificate.
 pub const SERIES: &[Series<()>] = &[
     counter(
         "uniq_tls_handshake_failures_total",

@@ -1,6 +1,6 @@
 //! The wire: three tarpc services and the transport they share.
 //!
-//! What they take and answer is data of the crate `wire`, whose modules stand here too. Requests travel as the index of a generated
+//! Requests and answers are data of the crate `wire`, whose modules stand here too. Requests travel as the index of a generated
 //! enum, so methods are only ever appended.
 
 pub use wire::{PROTOCOL, names, ranges};

@@ -259,11 +259,6 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// A caller of plain TCP.
-    pub fn unknown(from: SocketAddr) -> Self {
-        Self { from, role: None }
-    }
-
     /// Tells whether it may speak for that agent: by its certificate, or because there are none.
     pub fn speaks_for(&self, agent: &AgentId) -> bool {
         self.role.as_ref().is_none_or(|role| matches!(role.get(), Some(Role::Agent(name)) if name == agent))

@@ -1,4 +1,4 @@
-//! What agents ask of a master.
+//! Requests of agents to a master, and its answers.
 
 pub use super::names::{
     Changed, DefineReply, DefineRequest, FindRequest, Found, NameProof, NameState, NamespacesRequest, Registered,

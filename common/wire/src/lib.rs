@@ -1,4 +1,4 @@
-//! What the programs say to each other: requests, answers and messages, as data.
+//! Requests, answers and messages between the programs, as data.
 //!
 //! All of it is pure, like `ids`, on which alone it stands. The services that take these and the connections that carry them are in
 //! `common::rpc`. Requests travel as the index of an enum, so variants are only ever appended, and whoever meets says first which

@@ -1,4 +1,4 @@
-//! What clients ask of an agent, over tarpc.
+//! Requests of clients to an agent over tarpc, and its answers.
 
 use ids::lease::Generation;
 use ids::namespace::Preview;

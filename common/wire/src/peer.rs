@@ -1,4 +1,4 @@
-//! What one master tells the other.
+//! Messages of one master to the other.
 //!
 //! Every message stands by itself, may be lost, doubled, late or out of order, and is answered, if at all, by another
 //! message the other way: the call itself only says that the message was taken in.

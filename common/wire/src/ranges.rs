@@ -1,4 +1,4 @@
-//! What agents ask of a master about numbers that are handed out in ranges: segments of an axis, and sections of keys.
+//! Requests of agents to a master about numbers that are handed out in ranges: segments of an axis, and sections of keys.
 
 use ids::lease::Generation;
 use ids::namespace::GeneratorName;

@@ -45,7 +45,7 @@ pub enum TlsError {
     Empty {
         /// The file.
         path: PathBuf,
-        /// What was looked for.
+        /// The thing that was looked for.
         wanted: &'static str,
     },
     /// The key is of another kind, or of another certificate.
@@ -83,7 +83,7 @@ pub enum TlsError {
     },
 }
 
-/// What was made of the files.
+/// Keys and certificates, made of the files.
 pub(super) struct Material {
     /// The files' bytes, by which a change is noticed.
     bytes: Vec<Vec<u8>>,
