@@ -37,7 +37,10 @@ use std::io;
 use std::net::IpAddr;
 use std::ops::Range;
 use std::pin::{Pin, pin};
-use std::task::Poll;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{Instant, Sleep, sleep};
@@ -58,7 +61,7 @@ const SPARES_MAX: usize = 4;
 /// After so many buffers of one answer, other connections get their turn.
 const BUFFERS_A_TURN: u32 = 2;
 /// The interval at which an idle connection is looked at; the second time in a row it ends.
-const LOOK: Duration = Duration::from_millis(HEAD_TIMEOUT.as_millis() as u64 / 2);
+pub(super) const LOOK: Duration = Duration::from_millis(HEAD_TIMEOUT.as_millis() as u64 / 2);
 
 thread_local! {
     static SPARES: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
@@ -158,12 +161,26 @@ pub(super) struct Front<'a, IO> {
     answered: u64,
 }
 
-/// What is waited for beside input. They are polled once at first and then only when the connection was woken and there
-/// was not input: a wake-up that is not the socket's is theirs.
+/// Events that are waited for beside input. They have a waker of their own, so that they are polled only when one of them
+/// woke the connection, and not at each request.
 struct Ends<'a, 'b> {
     stopped: Pin<&'a mut WaitForCancellationFuture<'b>>,
     has_to_go: Pin<&'a mut WaitForCancellationFuture<'b>>,
     look: Pin<&'a mut Sleep>,
+    waker: Arc<EndsWaker>,
+}
+
+struct EndsWaker {
+    /// Set at first, too: each of them has to be polled once to be heard.
+    woken: AtomicBool,
+    connection: Waker,
+}
+
+impl Wake for EndsWaker {
+    fn wake(self: Arc<Self>) {
+        self.woken.store(true, Release);
+        self.connection.wake_by_ref();
+    }
 }
 
 enum Woken {
@@ -194,8 +211,9 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
         let stopped = pin!(stop.cancelled());
         let has_to_go = pin!(self.place.has_to_go());
         let look = pin!(sleep(LOOK));
-        let mut ends = Ends { stopped, has_to_go, look };
-        ends.register().await;
+        let connection = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
+        let waker = Arc::new(EndsWaker { woken: AtomicBool::new(true), connection });
+        let mut ends = Ends { stopped, has_to_go, look, waker };
         let (mut answered, mut idle) = (0, false);
         loop {
             if !self.answer_all().await? {
@@ -210,7 +228,7 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
                 Woken::Look => {
                     (idle, answered) = (self.answered == answered, self.answered);
                     ends.look.as_mut().reset(Instant::now() + LOOK);
-                    ends.register().await;
+                    ends.waker.woken.store(true, Release);
                 }
             }
         }
@@ -386,35 +404,29 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
         let room = if filled == 0 { IN_LEN } else { HEAD_LEN_MAX.max(filled + 1) };
         self.input.reserve(room - filled);
         let mut buffer = (&mut self.input).limit(room - filled);
-        let mut first = true;
-        poll_fn(|cx| {
-            match poll_read_buf(Pin::new(&mut self.io), cx, &mut buffer) {
-                Poll::Ready(Ok(0)) => return Poll::Ready(Ok(Woken::End)),
-                Poll::Ready(read) => return Poll::Ready(read.map(|_| Woken::Input)),
-                Poll::Pending if std::mem::take(&mut first) => return Poll::Pending,
-                Poll::Pending => {}
-            }
-            if ends.stopped.as_mut().poll(cx).is_ready() || ends.has_to_go.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(Ok(Woken::End));
-            }
-            ends.look.as_mut().poll(cx).map(|()| Ok(Woken::Look))
+        poll_fn(|cx| match poll_read_buf(Pin::new(&mut self.io), cx, &mut buffer) {
+            Poll::Ready(Ok(0)) => Poll::Ready(Ok(Woken::End)),
+            Poll::Ready(read) => Poll::Ready(read.map(|_| Woken::Input)),
+            Poll::Pending => ends.poll().map(Ok),
         })
         .await
     }
 }
 
 impl Ends<'_, '_> {
-    /// Lets all of them wake this task from now on.
-    async fn register(&mut self) {
-        poll_fn(|cx| {
-            // If one of them is over already, it wakes us at once to find that out where we wait.
-            let ended = self.stopped.as_mut().poll(cx).is_ready() | self.has_to_go.as_mut().poll(cx).is_ready();
-            if ended | self.look.as_mut().poll(cx).is_ready() {
-                cx.waker().wake_by_ref();
-            }
-            Poll::Ready(())
-        })
-        .await;
+    fn poll(&mut self) -> Poll<Woken> {
+        if !self.waker.woken.load(Relaxed) {
+            return Poll::Pending;
+        }
+        // Before they are polled: what wakes us from here on is seen at the next turn.
+        self.waker.woken.swap(false, AcqRel);
+        let waker = Waker::from(Arc::clone(&self.waker));
+        let cx = &mut Context::from_waker(&waker);
+        // All of them, so that each knows this waker.
+        if self.stopped.as_mut().poll(cx).is_ready() | self.has_to_go.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Woken::End);
+        }
+        self.look.as_mut().poll(cx).map(|()| Woken::Look)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Connections that stay on the short way, and those that do not.
 
-use super::front::{Plan, Usual};
+use super::front::{LOOK, Plan, Usual};
 use super::head::{self, Head};
 use super::key::KeyPlan;
 use super::*;
@@ -11,6 +11,8 @@ use crate::sequences::tests::agent_of;
 use crate::sequences::tests::masters::Masters;
 use common::namespace::{Definition, Namespace};
 use common::rpc::lease::{NameState, Refusal as Said, Registered};
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use std::cell::Cell;
@@ -32,6 +34,34 @@ async fn ask(site: &Site, paths: &[&str]) -> (String, bool) {
     };
     let served = async { Front::new(near, [127, 0, 0, 1].into(), site, &place).serve(&stop).await.unwrap().is_some() };
     tokio::join!(asked, served)
+}
+
+#[tokio::test]
+async fn an_end_that_comes_with_a_request_is_not_lost() {
+    let kit = Kit::new();
+    let agent = Agent::new(kit.start(), Arc::default(), "test-1".parse().unwrap(), BATCH_MAX_DEFAULT);
+    let site = Site::new(agent, common::hosts::HostNames::default());
+    tokio::time::pause();
+    for stops in [false, true] {
+        let (near, mut far) = tokio::io::duplex(64 << 10);
+        let (stop, place) = (CancellationToken::new(), site.places.take().unwrap());
+        let front = Front::new(near, [127, 0, 0, 1].into(), &site, &place);
+        // Polled only if it was woken.
+        let mut serving = FuturesUnordered::from_iter([front.serve(&stop)]);
+        assert!(futures::poll!(serving.next()).is_pending());
+        if stops {
+            stop.cancel();
+        } else {
+            tokio::time::sleep(LOOK).await;
+        }
+        far.write_all(b"GET /uniq64 HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+        let within = if stops { Duration::ZERO } else { 3 * LOOK };
+        let ended = tokio::time::timeout(within, serving.next()).await;
+        assert!(matches!(ended, Ok(Some(Ok(None)))), "stops: {stops}");
+        let mut got = String::new();
+        far.read_to_string(&mut got).await.unwrap();
+        assert!(got.starts_with("HTTP/1.1 200 OK"), "{got}");
+    }
 }
 
 #[tokio::test]
