@@ -253,7 +253,6 @@ fn weight(request: &MintServiceRequest, minter: &Arc<Minter>, batch_max: u32) ->
     match request {
         // In memory and in the frame, each at most one byte longer than in memory.
         MintServiceRequest::Numbers { kind, name, n } => ids(*n) * (2 * number_len_max(minter, *kind, name) - 1),
-        MintServiceRequest::Uniq96 { n } => ids(*n) * (2 * U128_LEN_MAX - 1),
         MintServiceRequest::Texts { kind, name, n, .. } => {
             (ids(*n) * text_weight(minter, *kind, name)).min(TEXTS_WEIGHT_MAX)
         }
@@ -289,10 +288,6 @@ impl MintService for Server {
         custom: String,
     ) -> Result<Vec<String>, MintFailure> {
         Box::pin(self.written(kind, &name, n, &biz, &custom)).await
-    }
-
-    async fn uniq96(self, _: Context, n: u32) -> Result<Vec<u128>, MintFailure> {
-        Ok(self.runs(Some(Kind::Uniq96), GeneratorName::DEFAULT, n).await?.minted().into())
     }
 
     async fn define_generator(self, _: Context, namespace: Namespace, dry_run: bool) -> Result<Defined, MintFailure> {

@@ -121,11 +121,7 @@ impl Http {
     pub(crate) async fn ask(&self, question: &Question) -> Result<Answer, Failure> {
         match question {
             Question::Numbers { kind, name, n } => {
-                let path = match kind {
-                    Some(kind @ Kind::Uniq96) => format!("{kind}?n={n}"),
-                    kind => format!("{}/{name}?n={n}", path_of(*kind)),
-                };
-                let body = self.mint(&path, PACKED).await?;
+                let body = self.mint(&format!("{}?n={n}", path_of(*kind, name)), PACKED).await?;
                 // How wide they are only the definition says; all are as wide as each other.
                 let len = body.len() / (*n as usize).max(1);
                 if body.len() != len * *n as usize {
@@ -138,7 +134,7 @@ impl Http {
                 }))
             }
             Question::Texts { kind, name, n, biz, custom } => {
-                self.texts(format!("{}/{name}?n={n}", path_of(*kind)), biz, custom).await
+                self.texts(format!("{}?n={n}", path_of(*kind, name)), biz, custom).await
             }
             Question::Keys { name, keys, g, cluster } => {
                 let cluster = cluster.map(|cluster| format!("&cluster={cluster}")).unwrap_or_default();
@@ -255,9 +251,13 @@ async fn read(response: Response<Incoming>, len_max: usize) -> Result<Vec<u8>, F
     }
 }
 
-/// The first part of the path to a name's IDs.
-fn path_of(kind: Option<Kind>) -> String {
-    kind.map_or_else(|| "id".to_owned(), |kind| kind.to_string())
+/// The path to a name's IDs. Of Uniq96, which have no names, there is only that without one.
+fn path_of(kind: Option<Kind>, name: &GeneratorName) -> String {
+    match kind {
+        None => format!("id/{name}"),
+        Some(kind) if name.is_default() => kind.to_string(),
+        Some(kind) => format!("{kind}/{name}"),
+    }
 }
 
 fn wide(bytes: &[u8]) -> u128 {

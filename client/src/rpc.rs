@@ -29,10 +29,6 @@ impl Rpc {
         let line = self.line().await?;
         let soon = deadline_in(self.timeouts.of(question));
         let said = match question {
-            Question::Numbers { kind: Some(Kind::Uniq96), n, .. } => {
-                let numbers = line.uniq96(soon, *n).await;
-                numbers.map(|numbers| numbers.map(|numbers| Answer::Numbers(MintedNumbers::Wide(numbers))))
-            }
             Question::Numbers { kind, name, n } => {
                 let numbers = line.numbers(soon, *kind, name.as_str().to_owned(), *n).await;
                 numbers.map(|numbers| numbers.map(Answer::Numbers))

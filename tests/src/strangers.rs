@@ -2,11 +2,10 @@
 //!
 //! They come until they are dropped. What each port has to bear is bounded by [`Target::held`], so that others find a place.
 
-use crate::wire::call;
+use crate::wire::{call, uniq96};
 use common::parameters::MasterId;
 use common::rpc::PROTOCOL;
 use common::rpc::lease::{LeaseServiceRequest, NamespacesRequest};
-use common::rpc::mint::MintServiceRequest;
 use common::rpc::peer::{PeerServiceRequest, Seal, SealedFrame};
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
@@ -201,7 +200,7 @@ impl Caller {
         match self.target.speaks {
             Speaks::Mint => get("/uniq64?n=100000"),
             Speaks::Console => get("/login"),
-            Speaks::MintRpc => call(UNREAD_DEADLINE, id, &MintServiceRequest::Uniq96 { n: 100_000 }),
+            Speaks::MintRpc => call(UNREAD_DEADLINE, id, &uniq96(100_000)),
             Speaks::LeaseRpc => {
                 let request = NamespacesRequest { cluster: None, after: None };
                 call(UNREAD_DEADLINE, id, &LeaseServiceRequest::ListNamespaces { request })

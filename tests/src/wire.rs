@@ -1,6 +1,8 @@
 //! Calls as bytes, for whoever sends what no client would.
 
 use bincode::Options as _;
+use common::kind::Kind;
+use common::rpc::mint::MintServiceRequest;
 use serde::Serialize;
 
 /// These bytes as a frame.
@@ -18,6 +20,11 @@ pub fn call(deadline: (u64, u32), id: u64, message: &impl Serialize) -> Vec<u8> 
     let (request, trace, span, unsampled) = (0u32, [0u8; 16], 7u64, 1u32);
     let head = (request, deadline, trace, span, unsampled, id);
     frame(&[bytes(&head), bytes(message)].concat())
+}
+
+/// The request for `n` Uniq96.
+pub fn uniq96(n: u32) -> MintServiceRequest {
+    MintServiceRequest::Numbers { kind: Some(Kind::Uniq96), name: String::new(), n }
 }
 
 /// The number of the method that a request of a service is for, as it stands on the wire.

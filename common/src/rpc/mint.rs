@@ -1,7 +1,7 @@
 //! `MintService`: the same IDs that an agent gives by HTTP, over tarpc.
 
 use ids::kind::Kind;
-use ids::namespace::Namespace;
+use ids::namespace::{GeneratorName, Namespace};
 use ids::sequence::{Section, Slot};
 use tarpc::client::RpcError;
 use tarpc::context::Context;
@@ -21,8 +21,6 @@ pub trait MintService {
         biz: String,
         custom: String,
     ) -> Result<Vec<String>, MintFailure>;
-    /// `n` Uniq96, ascending; 96 bits each in the low bits. They have no names, so no call says their kind.
-    async fn uniq96(n: u32) -> Result<Vec<u128>, MintFailure>;
     /// Registers what a generator's name stands for with the masters; both confirm. `generator_exists` if the name stands for
     /// something else. With `dry_run` nothing is registered, and the answer is what that would give, or why it would be refused.
     async fn define_generator(namespace: Namespace, dry_run: bool) -> Result<Defined, MintFailure>;
@@ -45,5 +43,14 @@ impl MintServiceClient {
     /// Of the connection; and [`MintFailure`], by which no ID was given.
     pub async fn uniq64(&self, call: Context, name: String, n: u32) -> Result<Result<Vec<u64>, MintFailure>, RpcError> {
         Ok(self.numbers(call, Some(Kind::Uniq64), name, n).await?.map(Vec::from))
+    }
+
+    /// `n` Uniq96 of their generator, ascending; 96 bits each in the low bits.
+    ///
+    /// # Errors
+    /// As [`uniq64`](Self::uniq64).
+    pub async fn uniq96(&self, call: Context, n: u32) -> Result<Result<Vec<u128>, MintFailure>, RpcError> {
+        let name = GeneratorName::DEFAULT.to_owned();
+        Ok(self.numbers(call, Some(Kind::Uniq96), name, n).await?.map(Vec::from))
     }
 }

@@ -2,7 +2,6 @@
 //! agents renew, and a gentle client loses nothing.
 
 use common::rpc::connection::CALL_LEN_MAX;
-use common::rpc::mint::MintServiceRequest;
 use common::rpc::transport::FRAME_LEN_MAX;
 use common::token::TokenType;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -13,7 +12,7 @@ use tests::cluster::{Cluster, until};
 use tests::gentle::Gentle;
 use tests::lessee::Lessee;
 use tests::programs::Daemon;
-use tests::wire::call;
+use tests::wire::{call, uniq96};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -149,8 +148,7 @@ async fn who_asks_for_much_and_reads_nothing_costs_an_agent_little_and_not_for_l
     let gentle = Gentle::start(&cluster.agent_url(0, "uniq64").unwrap(), 10);
     let before = cluster.agents[0].daemon.memory().unwrap();
     let mut stream = TcpStream::connect(port).await.unwrap();
-    let request = MintServiceRequest::Uniq96 { n: IDS };
-    let calls: Vec<u8> = (0..CALLS).flat_map(|id| call((60, 0), id, &request)).collect();
+    let calls: Vec<u8> = (0..CALLS).flat_map(|id| call((60, 0), id, &uniq96(IDS))).collect();
     let _ = tokio::time::timeout(WRITE, stream.write_all(&calls)).await;
     let peak = peak(&cluster.agents[0].daemon, 8).await;
     println!("{CALLS} answers of {IDS} IDs: {} MiB before, {} MiB", before / MIB, peak / MIB);

@@ -65,8 +65,7 @@ pub enum Kind {
     Segment,
     /// A counter for each key.
     Sequence,
-    /// Numbers of 96 bits. No record and no definition is of this kind: it keeps no serial, so it has no names.
-    #[serde(skip_deserializing)]
+    /// Numbers of 96 bits. No definition is of this kind: it keeps no serial, so it has no names.
     Uniq96,
 }
 
@@ -294,20 +293,13 @@ mod tests {
 
     /// Records and messages hold these bytes, and definitions these words.
     #[test]
-    fn only_kinds_with_names_are_read_back() {
-        for (kind, place) in Kind::NAMED.into_iter().zip([0u32, 1, 2, 3, 4]) {
+    fn a_kind_is_kept_by_its_place() {
+        for (kind, place) in Kind::NAMED.into_iter().chain([Kind::Uniq96]).zip(0u32..) {
             assert_eq!(bincode::serialize(&kind).unwrap(), place.to_le_bytes());
             assert_eq!(bincode::deserialize::<Kind>(&place.to_le_bytes()).unwrap(), kind);
             assert_eq!(serde_json::from_str::<Kind>(&format!("\"{kind}\"")).unwrap(), kind);
         }
-        assert!(bincode::deserialize::<Kind>(&5u32.to_le_bytes()).is_err());
-        let refusal = serde_json::from_str::<Kind>("\"uniq96\"").unwrap_err().to_string();
-        assert!(
-            refusal.starts_with(
-                "unknown variant `uniq96`, expected one of `uniq64`, `string`, `layout`, `segment`, `sequence`"
-            ),
-            "{refusal}"
-        );
+        assert!(bincode::deserialize::<Kind>(&6u32.to_le_bytes()).is_err());
     }
 
     #[test]

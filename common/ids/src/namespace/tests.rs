@@ -186,7 +186,7 @@ fn what_cannot_be_read_is_refused_by_kind_and_field() {
             "a generator of kind segment: first: invalid type: integer `-1`, expected a whole number",
         ),
         (r#"{"kind":"layout","encoding":{"form":"hex","x":1}}"#, "a generator of kind layout: encoding"),
-        (r#"{"kind":"uniq96"}"#, "unknown variant `uniq96`, expected one of `uniq64`"),
+        (r#"{"kind":"uniq96"}"#, "a generator of kind uniq96: there are no names of it"),
         (r#"{"kind":7}"#, "invalid type: integer `7`"),
         (r#"{"step":7}"#, "missing field `kind`"),
         (r#"{"kind":"uniq64","step":1,"step":2}"#, "'step' is there twice"),
