@@ -194,7 +194,7 @@ pub struct Args {
           help = "The same over RPC [default: --rpc-listen, with this machine's name for 0.0.0.0 and [::]]")]
     pub advertise_rpc: Option<String>,
 
-    /// Ask nobody for a certificate at --http-listen and --rpc-listen: whoever reaches them takes IDs and registers names. Without it,
+    /// Serve callers without a certificate at --http-listen and --rpc-listen, too: they take IDs, and register no names. Without it,
     /// callers show a certificate of a client or an agent
     #[arg(long, env = "UNIQ_OPEN_MINT", value_parser = settings::switch)]
     pub open_mint: bool,
@@ -285,7 +285,7 @@ impl Args {
 
     /// The callers that are served, where there are certificates.
     pub fn admits(&self) -> Admits {
-        if self.open_mint { Admits::Anyone } else { Admits::Callers }
+        if self.open_mint { Admits::Open } else { Admits::Callers }
     }
 
     /// [`renew_interval`](Self::renew_interval) as the holder takes it.

@@ -1,6 +1,7 @@
 //! The same IDs over tarpc.
 
 use crate::catalog::Catalog;
+use crate::catalog::registrant;
 use crate::mint::{self, Form, MintRequest};
 use crate::minter::{Generator, Minter};
 use crate::plugin::Caller;
@@ -12,13 +13,13 @@ use common::encoding;
 use common::kind::{self, Kind};
 use common::namespace::{GeneratorName, Namespace};
 use common::net::places::{Place, Places};
-use common::net::tls::Listener;
+use common::net::tls::{Listener, Remote};
 use common::rpc::connection::{Bounds, CALL_LEN_MAX};
 use common::rpc::mint::{
     Defined, KeyAsked, KeyReply, KeysReply, MintFailure, MintService, MintServiceRequest, MintedNumbers, SequenceCall,
     SequenceRoutes,
 };
-use common::rpc::transport::{self, FRAME_LEN_MAX, Limits, Remote};
+use common::rpc::transport::{self, FRAME_LEN_MAX, Limits};
 use common::sequence::{Section, Slot};
 use common::time::SECOND_MS;
 use sequences::Connected;
@@ -116,7 +117,7 @@ impl Server {
         let handle = move |io, remote: Remote, place: Place| {
             let mut server = self.clone();
             if let Side::Port(may_wait) = &self.side {
-                server.side = Side::Connection(Arc::new(Connected::new(remote.from.ip(), Arc::clone(may_wait))));
+                server.side = Side::Connection(Arc::new(Connected::new(remote, Arc::clone(may_wait))));
             }
             async move {
                 let (bounds, batch_max) = (server.bounds.clone(), server.batch_max);
@@ -178,8 +179,8 @@ impl Server {
         mint::MintService::new(&self.minter, self.names.as_ref())
     }
 
-    fn caller(&self) -> Caller<'static> {
-        self.connected().map_or(Caller::Label("unknown"), |connected| Caller::Address(connected.from))
+    fn caller(&self) -> Caller<'_> {
+        self.connected().map_or(Caller::Label("unknown"), |connected| Caller::from(&connected.remote))
     }
 
     /// The caller, if this serves a connection.
@@ -293,8 +294,11 @@ impl MintService for Server {
     async fn define_generator(self, _: Context, namespace: Namespace, dry_run: bool) -> Result<Defined, MintFailure> {
         let defined = match &self.names {
             Some(names) => {
-                let from = self.connected().map(|connected| connected.from);
-                Box::pin(names.define(from, &namespace, dry_run)).await
+                let defining = async {
+                    let caller = self.connected().map_or(Ok(self.caller()), |by| registrant(&by.remote))?;
+                    names.define(caller, &namespace, dry_run).await
+                };
+                Box::pin(defining).await
             }
             None => Err(Refusal::MastersUnavailable("this agent asks no masters about names".to_owned())),
         };

@@ -4,11 +4,11 @@ use crate::refusal::Refusal;
 use crate::rpc::Server;
 use crate::sequences::{Call, CallOutcome};
 use common::kind::Kind;
+use common::net::tls::Remote;
 use common::rpc::mint::{
     BATCH_MAX_LIMIT, KEYS_PER_CALL_MAX, KeyAsked, KeyOutcome, KeyReply, KeysReply, MintCode, Passing, SequenceCall,
 };
 use common::sequence::Slot;
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -16,7 +16,7 @@ const TOO_MANY_WAIT: Refusal = Refusal::Overloaded("calls of too many connection
 
 /// A connection, as far as its calls ask.
 pub(super) struct Connected {
-    pub(super) from: IpAddr,
+    pub(super) remote: Remote,
     /// Of all connections: how many may have calls that wait.
     may_wait: Arc<Semaphore>,
     /// Calls of this one that wait, with the permit that they share.
@@ -27,8 +27,8 @@ pub(super) struct Connected {
 struct Waits<'a>(&'a Connected);
 
 impl Connected {
-    pub(super) fn new(from: IpAddr, may_wait: Arc<Semaphore>) -> Self {
-        Self { from, may_wait, waiting: Mutex::default() }
+    pub(super) fn new(remote: Remote, may_wait: Arc<Semaphore>) -> Self {
+        Self { remote, may_wait, waiting: Mutex::default() }
     }
 
     fn waiting(&self) -> MutexGuard<'_, (usize, Option<OwnedSemaphorePermit>)> {
@@ -106,7 +106,11 @@ impl Server {
         let sequences = self.sequences.as_ref().ok_or_else(|| none(&call.name))?;
         sequences.same_cluster(call.cluster.as_deref().copied())?;
         let name = sequences.name(&call.name, keys.iter().map(|key| key.n).max().unwrap_or(0)).await?;
-        let said = Call { g: call.g, passing: call.passing, from: self.connected().map(|connected| connected.from) };
+        let said = Call {
+            g: call.g,
+            passing: call.passing,
+            from: self.connected().map(|connected| connected.remote.from.ip()),
+        };
         if let [key] = keys
             && key.n > 0
             && let Some(first) = sequences.try_next(&name, key.slot, key.n, said)

@@ -10,7 +10,7 @@ use common::clock::Clock;
 use common::lease::Grant;
 use common::namespace::{GeneratorName, Namespace};
 use common::net::places::{Place, Places};
-use common::net::tls::Listener;
+use common::net::tls::{Listener, Remote};
 use common::parameters::{AgentId, EpochId, MasterId};
 use common::process::descriptors::Port;
 use common::rpc::connection::{Bounds, CALL_LEN_MAX};
@@ -23,7 +23,7 @@ use common::rpc::ranges::{
     ADDRESS_LEN_MAX, KEEP_RANGES_MAX, KeepReply, KeepRequest, RAISED_MAX, RAISES_MAX, ROUTES_ASKED_MAX, ROUTES_MAX,
     RaiseRequest, RaisedAll, RoutesReply, RoutesRequest, SegmentGrant, SegmentRequest,
 };
-use common::rpc::transport::{Limits, Remote, accept};
+use common::rpc::transport::{Limits, accept};
 use common::setting::{Change, NETWORKS_MAX, Setting, SettingKey};
 use common::time::Now;
 use std::sync::Arc;

@@ -88,8 +88,17 @@ impl Authority {
 /// # Errors
 /// If there is no connection, or nothing is answered.
 pub async fn get(tls: &Tls, expected: Admits, at: SocketAddr, path: &str) -> Result<String> {
+    ask(tls, expected, at, &format!("GET {path}"), "").await
+}
+
+/// What is answered to a request with that method, path and body, its head included, over a connection of its own.
+///
+/// # Errors
+/// As [`get`].
+pub async fn ask(tls: &Tls, expected: Admits, at: SocketAddr, what: &str, body: &str) -> Result<String> {
     let mut io = tls.connect(TcpStream::connect(at).await?, expected).await?;
-    io.write_all(format!("GET {path} HTTP/1.1\r\nHost: {at}\r\nConnection: close\r\n\r\n").as_bytes()).await?;
+    let head = format!("{what} HTTP/1.1\r\nHost: {at}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
+    io.write_all([&head, body].concat().as_bytes()).await?;
     let mut answer = String::new();
     // An end without a farewell is one too.
     if let Err(why) = io.read_to_string(&mut answer).await

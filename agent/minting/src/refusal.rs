@@ -68,11 +68,16 @@ pub enum Refusal {
         /// Why not.
         why: String,
     },
-    /// Too many names were registered from there.
-    #[error("more names are registered from {from} than one caller may: at most {max} at once, and one more each {} s", whole_seconds(*each))]
+    /// A caller without a certificate wants to register a name.
+    #[error(
+        "to register a name here takes a certificate: connect with that of a client (uniq://client/NAME) or an agent, or register it in the console"
+    )]
+    CertificateRequired,
+    /// Too many names were registered by one caller.
+    #[error("more names are registered by {caller} than one caller may: at most {max} at once, and one more each {} s", whole_seconds(*each))]
     TooManyNames {
-        /// The caller's address.
-        from: core::net::IpAddr,
+        /// The caller, as its quotas know it.
+        caller: String,
         /// How many may come at once.
         max: u32,
         /// After how long another one may come.
@@ -312,6 +317,7 @@ impl Refusal {
             Self::WrongCluster { .. } | Self::CallOfAnotherCluster { .. } => MintCode::WrongCluster,
             Self::GeneratorRetired { .. } => MintCode::UnknownGenerator,
             Self::NotRegistered { code, .. } => *code,
+            Self::CertificateRequired => MintCode::CertificateRequired,
             Self::TooManyNames { .. } | Self::ShareUsedUp { .. } | Self::KeyTooFast { .. } => MintCode::QuotaExceeded,
             Self::MastersUnavailable(_) => MintCode::MastersUnavailable,
             Self::SerialExhausted { .. } => MintCode::SerialExhausted,

@@ -2,31 +2,41 @@
 
 use super::Catalog;
 use crate::masters::{Ask, First, Lane};
+use crate::plugin::{By, Caller, Holder};
 use crate::refusal::Refusal;
 use common::namespace::Namespace;
+use common::net::tls::Remote;
 use common::rpc::lease::{Changed, DefineReply, Refusal as Said};
 use common::rpc::mint::MintCode;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 use std::time::Instant;
+
+/// The caller as whom that one registers names.
+///
+/// # Errors
+/// [`Refusal::CertificateRequired`]: names are for ever, so whoever shows no certificate where there are some may not.
+pub(crate) fn registrant(remote: &Remote) -> Result<Caller<'_>, Refusal> {
+    if remote.is_anonymous() { Err(Refusal::CertificateRequired) } else { Ok(remote.into()) }
+}
 
 impl Catalog {
     /// Registers what a name stands for with the masters, or with `dry_run` only says what would come of that. `true` if it is new. A caller
-    /// from an address may register so many names at once and no more; one that there is does not count: programs register at each start.
+    /// of another process may register so many names at once and no more; one that there is does not count: programs register at each start.
     ///
     /// # Errors
     /// [`Refusal::GeneratorExists`] if it stands for something else; [`Refusal::NotRegistered`] if it may give what
     /// another name gives, or was retired; [`Refusal::GeneratorConflict`] if this agent knew it as something else;
     /// [`Refusal::TooManyNames`]; [`Refusal::MastersUnavailable`] if the two masters could not confirm it, or do so in time: ask again.
-    pub async fn define(&self, from: Option<IpAddr>, namespace: &Namespace, dry_run: bool) -> Result<bool, Refusal> {
-        let counted = from.filter(|_| !self.is_met(namespace));
-        counted.map_or(Ok(()), |from| self.rate.count(from, Instant::now(), dry_run))?;
+    pub async fn define(&self, caller: Caller<'_>, namespace: &Namespace, dry_run: bool) -> Result<bool, Refusal> {
+        let is_counted = !matches!(caller, Caller::Label(_)) && !self.is_met(namespace);
+        let counted = is_counted.then(|| Holder::of(By::Caller, caller));
+        counted.as_ref().map_or(Ok(()), |caller| self.rate.count(caller, Instant::now(), dry_run))?;
         let is_new = self.judged(namespace, dry_run).await;
         if dry_run {
             return is_new;
         }
-        if let Some(from) = counted.filter(|_| is_new != Ok(true)) {
-            self.rate.give_back(from);
+        if let Some(caller) = counted.filter(|_| is_new != Ok(true)) {
+            self.rate.give_back(&caller);
         }
         let never = namespace.token_type().and_then(|token_type| self.minter.grants().never_leases(token_type));
         if let Some(why) = never.filter(|_| is_new.is_ok()) {

@@ -5,6 +5,7 @@ use super::*;
 use crate::heartbeat::tests::master::{Master, in_use};
 use crate::masters::tests::masters_at;
 use crate::minter::kit::{Kit, parameters};
+use crate::plugin::Caller;
 use crate::refusal::Refusal;
 use crate::serial_file::kept_names;
 use common::kind::Kind;
@@ -235,9 +236,9 @@ async fn a_definition_and_the_first_ids_of_its_name_take_one_connection_and_wait
     for nth in 0..20 {
         let name: GeneratorName = format!("orders-{nth}").parse().unwrap();
         let orders = Namespace::define(name.clone(), &Definition::default()).unwrap();
-        assert_eq!(names.define(None, &orders, false).await, Ok(true));
+        assert_eq!(names.define(Caller::IN_PROCESS, &orders, false).await, Ok(true));
         assert_eq!(minter.names().definition(Kind::Uniq64, &name), Some(orders.clone()), "before anybody asks for it");
-        assert_eq!(names.define(None, &orders, false).await, Ok(false));
+        assert_eq!(names.define(Caller::IN_PROCESS, &orders, false).await, Ok(false));
         names.look_up(name.as_str(), |_| Ok(())).await.unwrap();
         assert!(minter.names().generator(Kind::Uniq64, name.as_str()).is_ok());
     }
@@ -249,7 +250,10 @@ async fn a_definition_and_the_first_ids_of_its_name_take_one_connection_and_wait
     let other = Namespace::define("bills".parse().unwrap(), &Definition::layout("snowflake")).unwrap();
     master.with(|records| records.registered.push(in_use(other.clone())));
     let bills = Namespace::define(other.name().clone(), &Definition::default()).unwrap();
-    assert_eq!(names.define(None, &bills, false).await, Err(Refusal::GeneratorExists { name: other.name().clone() }));
+    assert_eq!(
+        names.define(Caller::IN_PROCESS, &bills, false).await,
+        Err(Refusal::GeneratorExists { name: other.name().clone() })
+    );
     assert!(minter.names().generator(Kind::Layout, "bills").is_ok());
     assert_eq!(master.with(|records| records.finds.len()), 0, "nobody asked what it is");
 }

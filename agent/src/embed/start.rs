@@ -8,7 +8,7 @@ use crate::extensions::Extensions;
 use crate::heartbeat::{MASTERS_MAX, RENEW_INTERVALS};
 use crate::metrics;
 use crate::minter::Minter;
-use crate::plugin::{Plugins, Refusals};
+use crate::plugin::{Caller, Plugins, Refusals};
 use crate::refusal::Refusal;
 use crate::sequences::{MEMORY_MIN, Sequences};
 use crate::serial_file::{AfterReboot, SerialFileError};
@@ -320,7 +320,7 @@ impl Embedded {
 
     fn defined(&self, namespace: Namespace, dry_run: bool) -> Result<Preview, MintError> {
         let (names, said) = (Arc::clone(&self.names), namespace.clone());
-        let is_new = self.wait_for(async move { names.define(None, &said, dry_run).await })??;
+        let is_new = self.wait_for(async move { names.define(Caller::IN_PROCESS, &said, dry_run).await })??;
         Ok(self.minter.preview(Some(self.sequences.sets()), namespace, is_new))
     }
 

@@ -29,12 +29,12 @@ use common::encoding::DECIMAL64;
 use common::kind::Kind;
 use common::net::io::{ByteStream, Rewind};
 use common::net::places::Place;
+use common::net::tls::Remote;
 use common::sequence::{Route, Slot};
 use std::cell::RefCell;
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::io;
-use std::net::IpAddr;
 use std::ops::Range;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -148,7 +148,7 @@ impl Usual {
 /// A connection that has not asked for anything but IDs yet.
 pub(super) struct Front<'a, IO> {
     io: IO,
-    from: IpAddr,
+    remote: Remote,
     site: &'a Site,
     place: &'a Place,
     input: Vec<u8>,
@@ -191,10 +191,10 @@ enum Woken {
 }
 
 impl<'a, IO: ByteStream> Front<'a, IO> {
-    pub(super) fn new(io: IO, from: IpAddr, site: &'a Site, place: &'a Place) -> Self {
+    pub(super) fn new(io: IO, remote: Remote, site: &'a Site, place: &'a Place) -> Self {
         Self {
             io,
-            from,
+            remote,
             site,
             place,
             input: Vec::new(),
@@ -304,7 +304,7 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
         let agent = &self.site.agent;
         // Keys first: that a request is for none is seen at its first bytes.
         if uri.path().starts_with(key::PATH) {
-            KeyPlan::of(agent, uri, *accept, self.from).map(Plan::Key)
+            KeyPlan::of(agent, uri, *accept, self.remote.from.ip()).map(Plan::Key)
         } else {
             mint::Plan::of(agent, uri, *accept).map(Plan::Ids)
         }
@@ -325,7 +325,7 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
         };
         let Err(refusal) = learned else { return Ok(steps + 1) };
         self.begin += len;
-        agent.mint().tell(*kind, name.name().as_str(), *n, Caller::Address(self.from), &refusal);
+        agent.mint().tell(*kind, name.name().as_str(), *n, Caller::from(&self.remote), &refusal);
         write_problem(agent, &agent.refused(&refusal), &mut self.out);
         self.answered += 1;
         if self.out.len() >= OUT_LEN {
@@ -354,18 +354,17 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
 
     /// Answers one request by the plan at hand.
     async fn answer(&mut self) -> io::Result<()> {
-        let Self { io, from, site, out, plan: Some(plan), input, begin, .. } = self else { return Ok(()) };
+        let Self { io, remote, site, out, plan: Some(plan), input, begin, .. } = self else { return Ok(()) };
         let agent = &*site.agent;
         // Without a place for its answer a request is refused before anything is given; but whoever waits does not hold one.
-        let n = plan.n();
-        let place = || mint::large_room(agent, n, Some(*from));
+        let (n, caller) = (plan.n(), Caller::from(&*remote));
+        let place = || mint::large_room(agent, n, caller);
         if let Err(refusal) = place() {
-            refuse(agent, plan, *from, &refusal, out);
+            refuse(agent, plan, caller, &refusal, out);
             return Ok(());
         }
         let refusal = match plan {
             Plan::Ids(plan) => {
-                let caller = Caller::Address(*from);
                 let minting = agent.minter.give(&plan.generator, plan.n, plan.style.leaves(), caller);
                 match now_or_after(minting, io, out).await?.and_then(|minted| Ok((minted, place()?))) {
                     Ok((Minted { runs, .. }, _place)) => return send(runs, &plan.style, &agent.minter, io, out).await,
@@ -383,13 +382,13 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
                 }
                 Err(problem) => {
                     let (kind, name) = plan.asked_for();
-                    agent.tell(kind, name, n, Caller::Address(*from), &problem);
+                    agent.tell(kind, name, n, caller, &problem);
                     write_problem(agent, &problem, out);
                     return Ok(());
                 }
             },
         };
-        refuse(agent, plan, *from, &refusal, out);
+        refuse(agent, plan, caller, &refusal, out);
         Ok(())
     }
 
@@ -556,9 +555,9 @@ fn end_length(len: usize, clock: Clock, out: &mut Vec<u8>) {
 /// Tells of a refused request, and writes the answer.
 #[cold]
 #[inline(never)]
-fn refuse(agent: &Agent, plan: &Plan, from: IpAddr, refusal: &Refusal, out: &mut Vec<u8>) {
+fn refuse(agent: &Agent, plan: &Plan, caller: Caller<'_>, refusal: &Refusal, out: &mut Vec<u8>) {
     let (kind, name) = plan.asked_for();
-    agent.mint().tell(Some(kind), name, plan.n(), Caller::Address(from), refusal);
+    agent.mint().tell(Some(kind), name, plan.n(), caller, refusal);
     write_problem(agent, &agent.refused(refusal), out);
 }
 

@@ -16,8 +16,11 @@ use futures::stream::FuturesUnordered;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use std::cell::Cell;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tower::ServiceExt as _;
+
+const LOCAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1);
 
 /// The answers to these paths, asked for one after the other, and whether the connection was handed on to the router.
 async fn ask(site: &Site, paths: &[&str]) -> (String, bool) {
@@ -32,7 +35,7 @@ async fn ask(site: &Site, paths: &[&str]) -> (String, bool) {
         while answers(&got) < paths.len() && far.read_buf(&mut got).await.unwrap() > 0 {}
         String::from_utf8(got).unwrap()
     };
-    let served = async { Front::new(near, [127, 0, 0, 1].into(), site, &place).serve(&stop).await.unwrap().is_some() };
+    let served = async { Front::new(near, LOCAL.into(), site, &place).serve(&stop).await.unwrap().is_some() };
     tokio::join!(asked, served)
 }
 
@@ -45,7 +48,7 @@ async fn an_end_that_comes_with_a_request_is_not_lost() {
     for stops in [false, true] {
         let (near, mut far) = tokio::io::duplex(64 << 10);
         let (stop, place) = (CancellationToken::new(), site.places.take().unwrap());
-        let front = Front::new(near, [127, 0, 0, 1].into(), &site, &place);
+        let front = Front::new(near, LOCAL.into(), &site, &place);
         // Polled only if it was woken.
         let mut serving = FuturesUnordered::from_iter([front.serve(&stop)]);
         assert!(futures::poll!(serving.next()).is_pending());

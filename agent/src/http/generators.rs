@@ -2,7 +2,8 @@
 
 use super::openapi::{DryRun, ProblemBody};
 use super::problem::Problem;
-use super::{Agent, CallerAddress, body, query};
+use super::{Agent, UNKNOWN, body, query};
+use crate::catalog::registrant;
 use crate::refusal::Refusal;
 use crate::sequences::Sequences;
 use axum::body::{Body, to_bytes};
@@ -12,6 +13,7 @@ use axum::http::{HeaderValue, StatusCode, Uri};
 use axum::response::Response;
 use common::encoding::EncodingForm;
 use common::namespace::{Definition, GeneratorName, Namespace, Preview};
+use common::net::tls::Remote;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,15 +30,16 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(10);
         (status = 201, description = "Registered; with a `warning` if this agent leases no tokens of its type, does not serve its set, or one caller can use up within a day what all have", body = Preview),
         (status = 200, description = "It was so before, or this is a dry run; the same, and `new` says whether the name was free", body = Preview),
         (status = 400, description = "`bad_parameter`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 403, description = "`certificate_required`: names are registered by callers with a certificate", body = ProblemBody, content_type = "application/problem+json"),
         (status = 409, description = "`generator_exists` with another definition, or retired; `generator_conflict`: another name may give the same strings", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 429, description = "`quota_exceeded`: too many names from one address", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 429, description = "`quota_exceeded`: too many names from one caller", body = ProblemBody, content_type = "application/problem+json"),
         (status = 503, description = "`masters_unavailable`, `overloaded`", body = ProblemBody, content_type = "application/problem+json")
     )
 )]
 pub(super) async fn define(
     State(agent): State<Arc<Agent>>,
     name: Result<Path<String>, PathRejection>,
-    from: Option<Extension<CallerAddress>>,
+    remote: Option<Extension<Remote>>,
     uri: Uri,
     definition: Body,
 ) -> Result<Response, Problem> {
@@ -69,8 +72,11 @@ pub(super) async fn define(
     {
         return Err(Problem::bad_parameter(refusal.to_string()));
     }
-    let from = from.map(|Extension(CallerAddress(from))| from);
-    let is_new = names.define(from, &namespace, dry_run).await.map_err(|e| agent.refused(&e))?;
+    let caller = match &remote {
+        Some(Extension(remote)) => registrant(remote).map_err(|e| agent.refused(&e))?,
+        None => UNKNOWN,
+    };
+    let is_new = names.define(caller, &namespace, dry_run).await.map_err(|e| agent.refused(&e))?;
     let shown = agent.minter.preview(agent.sequences.as_deref().map(Sequences::sets), namespace, is_new);
     let status = if is_new && !dry_run { StatusCode::CREATED } else { StatusCode::OK };
     Ok(body(
@@ -91,6 +97,7 @@ mod tests {
     use axum::http::Request;
     use common::setting::CALLER_NAMES_AT_ONCE;
     use serde_json::{Value, json};
+    use std::net::SocketAddr;
     use tower::ServiceExt as _;
 
     const CALLER: [u8; 4] = [10, 0, 0, 1];
@@ -98,7 +105,7 @@ mod tests {
     async fn put(site: &Site, path: &str, definition: &Value) -> (u16, Value) {
         let request = Request::put(format!("/generators/{path}")).header("host", "localhost");
         let mut request = request.body(Body::from(definition.to_string())).unwrap();
-        request.extensions_mut().insert(CallerAddress(CALLER.into()));
+        request.extensions_mut().insert(Remote::from(SocketAddr::from((CALLER, 1))));
         let answer = site.router.clone().oneshot(request).await.unwrap();
         let status = answer.status().as_u16();
         (status, serde_json::from_slice(&to_bytes(answer.into_body(), usize::MAX).await.unwrap()).unwrap())

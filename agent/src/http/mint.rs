@@ -4,7 +4,7 @@ use super::accept::{Media, negotiate};
 use super::large::LargePermit;
 use super::query::MintQuery;
 use super::render::Style;
-use super::{Agent, CallerAddress, body};
+use super::{Agent, body, caller_of};
 use crate::catalog::Unserved;
 use crate::mint::{Asked, Form, MintRequest};
 use crate::minter::{Generator, Minted};
@@ -22,7 +22,6 @@ use common::encoding::DECIMAL64;
 use common::kind::{Form as KindForm, Kind, TextForm};
 use common::namespace::GeneratorName;
 use common::net::budget::Charge;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Answers with more IDs than this are written on a thread of their own where they are written at once: at some 5 ns an
@@ -156,9 +155,9 @@ fn style(request: &MintRequest<'_>, media: Media, asked: Asked<'_>) -> Result<St
 }
 
 /// A place among the large requests, if `n` IDs are one.
-pub(super) fn large_room(agent: &Agent, n: u32, from: Option<IpAddr>) -> Result<LargePermit<'_>, Refusal> {
-    let why = "too many large answers are under way, of all callers or to your address; ask again or for fewer IDs";
-    agent.large.take(n, from).ok_or(Refusal::Overloaded(why))
+pub(super) fn large_room<'a>(agent: &'a Agent, n: u32, caller: Caller<'_>) -> Result<LargePermit<'a>, Refusal> {
+    let why = "too many large answers are under way, of all callers or to you; ask again or for fewer IDs";
+    agent.large.take(n, caller).ok_or(Refusal::Overloaded(why))
 }
 
 /// A request, read to the letter.
@@ -222,8 +221,7 @@ impl Agent {
     /// IDs of that name, and of that kind if it is said, or the reason why not, which is counted.
     async fn ids(&self, kind: Option<Kind>, name: Option<&str>, request: Request) -> Response {
         let (head, _) = request.into_parts();
-        let caller = head.extensions.get::<CallerAddress>();
-        let caller = caller.map_or(Caller::Label("unknown"), |CallerAddress(from)| Caller::Address(*from));
+        let caller = caller_of(&head.extensions);
         let said = name.ok_or_else(|| Refusal::unknown_name("")).and_then(|name| {
             let query = MintQuery::of(&head.uri, parameters(kind))?;
             Ok(Said { kind, name, query, media: media(&head.headers) })
@@ -248,11 +246,7 @@ impl Agent {
         let len = style.id_len_max();
         // Where texts are in memory one by one, and then in the answer, a place among the large requests is held meanwhile.
         let len = if keeps { 2 * len + size_of::<String>() } else { len };
-        let from = match request.caller {
-            Caller::Address(from) => Some(from),
-            Caller::Label(_) => None,
-        };
-        let _large = keeps.then(|| large_room(self, n, from)).transpose()?;
+        let _large = keeps.then(|| large_room(self, n, request.caller)).transpose()?;
         // Without memory for its answer a request is refused before anything is given; but whoever waits does not hold it.
         let held = Some(self.room(n, len)?).filter(|_| keeps);
         let minted = self.minter.give(generator, n, style.leaves(), request.caller).await?;

@@ -33,7 +33,7 @@ use crate::sequences::Sequences;
 use axum::Router;
 use axum::body::{Body, HttpBody as _};
 use axum::extract::{Request, State};
-use axum::http::{HeaderValue, StatusCode, Version, header};
+use axum::http::{Extensions, HeaderValue, StatusCode, Version, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post, put};
@@ -44,7 +44,7 @@ use common::net::budget::Budget;
 use common::net::io::{ByteStream, Rewind, WriteTimeout};
 use common::net::listener;
 use common::net::places::{Place, Places};
-use common::net::tls::Listener;
+use common::net::tls::{Listener, Remote, Stream};
 use common::parameters::AgentId;
 use common::process::descriptors::Port;
 use common::time::BootMs;
@@ -52,7 +52,6 @@ use front::Front;
 use hyper_util::service::TowerToHyperService;
 use large::Large;
 use problem::Problem;
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -84,9 +83,13 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The time that open requests may take to end when the agent stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The address of a caller.
-#[derive(Clone, Copy, Debug)]
-struct CallerAddress(std::net::IpAddr);
+/// The caller of a request that came by no connection, as in tests of the router alone.
+const UNKNOWN: Caller<'_> = Caller::Label("unknown");
+
+/// The caller of a request with these extensions.
+fn caller_of(extensions: &Extensions) -> Caller<'_> {
+    extensions.get::<Remote>().map_or(UNKNOWN, Caller::from)
+}
 
 /// What the routes work on.
 pub struct Agent {
@@ -257,7 +260,10 @@ pub fn connections_of(descriptors: usize) -> usize {
 /// threads may serve the same site, each on a listener of its own.
 pub async fn serve(port: impl Into<Listener>, site: Site, stop: CancellationToken) {
     let site = Arc::new(site);
-    let welcome = |io, from: SocketAddr| welcome(io, from.ip(), &site, &stop);
+    let welcome = |io: Stream, from| {
+        let remote = io.remote(from);
+        welcome(io, remote, &site, &stop)
+    };
     let failed = |error| tracing::debug!(%error, "a connection could not be accepted");
     let connections = listener::accept(port.into(), &site.places, &stop, welcome, failed).await;
     let cut = listener::end(connections, DRAIN_TIMEOUT).await;
@@ -269,7 +275,7 @@ pub async fn serve(port: impl Into<Listener>, site: Site, stop: CancellationToke
 /// What is done for a connection: it is served if there is a place for it, and otherwise told so, at once.
 fn welcome<IO: ByteStream>(
     io: IO,
-    from: IpAddr,
+    remote: Remote,
     site: &Arc<Site>,
     stop: &CancellationToken,
 ) -> Option<impl Future<Output = ()> + use<IO>> {
@@ -280,7 +286,7 @@ fn welcome<IO: ByteStream>(
     let (site, stop) = (Arc::clone(site), stop.clone());
     Some(async move {
         match place {
-            Ok(place) => serve_connection(io, from, &site, &place, &stop).await,
+            Ok(place) => serve_connection(io, remote, &site, &place, &stop).await,
             Err(_among_them) => {
                 // Boxed: every connection would have room for what few need.
                 let told = Box::pin(front::turn_away(io, &site.agent));
@@ -290,11 +296,17 @@ fn welcome<IO: ByteStream>(
     })
 }
 
-async fn serve_connection<IO: ByteStream>(io: IO, from: IpAddr, site: &Site, place: &Place, stop: &CancellationToken) {
+async fn serve_connection<IO: ByteStream>(
+    io: IO,
+    remote: Remote,
+    site: &Site,
+    place: &Place,
+    stop: &CancellationToken,
+) {
     let io = WriteTimeout::new(io, WRITE_TIMEOUT, place.clone());
-    match Front::new(io, from, site, place).serve(stop).await {
+    match Front::new(io, remote.clone(), site, place).serve(stop).await {
         Ok(None) => {}
-        Ok(Some(io)) => serve_anything(io, from, site.router.clone(), place, stop).await,
+        Ok(Some(io)) => serve_anything(io, remote, site.router.clone(), place, stop).await,
         Err(error) => tracing::trace!(%error, "a connection ended with an error"),
     }
 }
@@ -302,15 +314,14 @@ async fn serve_connection<IO: ByteStream>(io: IO, from: IpAddr, site: &Site, pla
 /// The rest of a connection that asked for something else than IDs.
 async fn serve_anything<IO: ByteStream>(
     io: Rewind<WriteTimeout<IO>>,
-    from: IpAddr,
+    remote: Remote,
     router: Router,
     place: &Place,
     stop: &CancellationToken,
 ) {
     let mut http = common::net::http::bounded(HEAD_TIMEOUT, HEAD_LEN_MAX);
     http.max_headers(HEADERS_MAX);
-    let served =
-        common::net::http::serve(&http, io, CallerAddress(from), TowerToHyperService::new(router), place, stop);
+    let served = common::net::http::serve(&http, io, remote, TowerToHyperService::new(router), place, stop);
     if let Err(error) = served.await {
         tracing::trace!(%error, "a connection ended with an error");
     }

@@ -8,6 +8,7 @@ use crate::plugin::{Call, Needs, Outgoing, Plugin, PluginRefusal, Plugins, Stage
 use common::namespace::{Definition, Namespace, Scope, Uniq64Spec};
 use common::rpc::mint::MintCode;
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::sync::Mutex;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;

@@ -6,8 +6,7 @@ use super::openapi::{Numbers, ProblemBody};
 use super::problem::Problem;
 use super::sequence_body::{self, KEYS_MAX, Shown};
 use super::upload::{self, Unread};
-use super::{Agent, CallerAddress, body};
-use crate::plugin::Caller;
+use super::{Agent, body, caller_of};
 use crate::sequences::{Call, CallOutcome, Name, Outcome, Sequences};
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
@@ -20,6 +19,7 @@ use common::kind::Kind;
 use common::layout::Stretch;
 use common::lease::Generation;
 use common::net::budget::Charge;
+use common::net::tls::Remote;
 use common::parameters::ClusterId;
 use common::rpc::mint::{KeyAsked, MintCode, Passing};
 use common::sequence::{KEY_LEN_MAX, Route, Section, Slot};
@@ -66,7 +66,7 @@ pub(super) struct KeyQuery {
 impl KeyQuery {
     /// With the caller of that request.
     fn by(mut self, head: &Parts) -> Self {
-        self.call.from = head.extensions.get::<CallerAddress>().map(|CallerAddress(from)| *from);
+        self.call.from = head.extensions.get::<Remote>().map(|remote| remote.from.ip());
         self
     }
 
@@ -261,8 +261,7 @@ impl Agent {
     /// A problem is told of, and counted.
     fn or_told(&self, answered: Result<Response, Problem>, name: &str, n: u32, head: &Parts) -> Response {
         answered.unwrap_or_else(|problem| {
-            let caller = head.extensions.get::<CallerAddress>();
-            let caller = caller.map_or(Caller::Label("unknown"), |CallerAddress(from)| Caller::Address(*from));
+            let caller = caller_of(&head.extensions);
             self.tell(Kind::Sequence, name, n, caller, &problem);
             problem.into_response()
         })

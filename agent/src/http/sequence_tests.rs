@@ -14,6 +14,7 @@ use common::rpc::transport::{connect, deadline_in};
 use common::sequence::Slot;
 use serde_json::json;
 use std::collections::HashSet;
+use std::net::SocketAddr;
 use std::net::{IpAddr, Ipv4Addr};
 use tokio::net::TcpListener;
 use tower::ServiceExt as _;

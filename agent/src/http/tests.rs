@@ -7,6 +7,7 @@ use common::rpc::mint::MintCode;
 use common::token::{TokenType, TokenValue};
 use serde_json::Value;
 use std::collections::HashSet;
+use std::net::SocketAddr;
 use tokio::net::TcpListener;
 use tokio::net::TcpStream;
 use tower::ServiceExt as _;
@@ -496,7 +497,7 @@ async fn any_stream_of_bytes_is_served() {
     let (site, stop) = (Arc::new(app.site.clone()), CancellationToken::new());
     let call = || {
         let (near, far) = tokio::io::duplex(PIPE);
-        let work = welcome(BufStream::new(near), std::net::Ipv4Addr::LOCALHOST.into(), &site, &stop).unwrap();
+        let work = welcome(BufStream::new(near), SocketAddr::from(([127, 0, 0, 1], 1)).into(), &site, &stop).unwrap();
         (tokio::spawn(work), far)
     };
     async fn ask(far: &mut DuplexStream, paths: &[&str], until: impl Fn(&str) -> bool) -> String {
@@ -544,7 +545,7 @@ async fn large_requests_beyond_the_bound_are_refused_and_small_ones_are_not() {
     let app = App::new();
     let (address, stop, _server) = listen(&app).await;
     let _stop = stop.drop_guard();
-    let taken: Vec<_> = std::iter::from_fn(|| app.site.agent.large.take(100_000, None)).collect();
+    let taken: Vec<_> = std::iter::from_fn(|| app.site.agent.large.take(100_000, UNKNOWN)).collect();
     assert_eq!(taken.len(), large::LARGE_MAX);
     let (head, body) = get_raw(address, "/uniq64?n=100000").await;
     assert!(head.starts_with("HTTP/1.1 503 ") && body.contains("\"overloaded\""), "{head} {body}");
@@ -560,7 +561,8 @@ async fn slow_readers_of_one_address_keep_large_answers_from_nobody_else() {
     let app = App::new();
     let ask = async |from: &str| {
         let (near, mut far) = tokio::io::duplex(4 << 10);
-        let (site, from, place) = (app.site.clone(), from.parse().unwrap(), app.site.places.take().unwrap());
+        let from = SocketAddr::new(from.parse().unwrap(), 1).into();
+        let (site, place) = (app.site.clone(), app.site.places.take().unwrap());
         tokio::spawn(async move { serve_connection(near, from, &site, &place, &CancellationToken::new()).await });
         far.write_all(b"GET /uniq64?n=100000 HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
         let mut head = [0; 12];
@@ -570,7 +572,7 @@ async fn slow_readers_of_one_address_keep_large_answers_from_nobody_else() {
     let mut slow = Vec::new();
     for nth in 0..40 {
         let (head, far) = ask("10.0.0.1").await;
-        assert_eq!(head, if nth < large::NETWORK_MAX { "HTTP/1.1 200" } else { "HTTP/1.1 503" }, "{nth}");
+        assert_eq!(head, if nth < large::CALLER_MAX { "HTTP/1.1 200" } else { "HTTP/1.1 503" }, "{nth}");
         slow.push(far);
     }
     assert_eq!(ask("10.0.0.2").await.0, "HTTP/1.1 200");

@@ -71,7 +71,7 @@ impl Minter {
         n: u32,
         caller: Caller<'_>,
     ) -> Result<Runs, Refusal> {
-        let mut uncounted = matches!(caller, Caller::Address(_)).then(|| Holder::of(By::Caller, caller));
+        let mut uncounted = (!matches!(caller, Caller::Label(_))).then(|| Holder::of(By::Caller, caller));
         let part = match self.try_take(&mut uncounted, generator, n)? {
             Fast::All(run) => return Ok(run.into()),
             Fast::Some(part) => Some(part),

@@ -8,7 +8,8 @@
 use super::call::Caller;
 use common::plugin::{By, QuotaSpec};
 use common::time::{BootMs, DAY_MS, SECOND_MS, SpanMs};
-use core::net::IpAddr;
+use core::fmt;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::collections::BTreeMap;
 
 /// The bits of an IPv6 address that name a host within a network: whoever has a network has all of them.
@@ -25,8 +26,21 @@ pub(crate) enum Holder {
     V4(u32),
     /// A network of IPv6.
     V6(u64),
-    /// A caller without an address.
+    /// A caller with a certificate, or without an address.
     Label(Box<str>),
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Everyone => f.write_str("all callers"),
+            Self::V4(address) => Ipv4Addr::from_bits(*address).fmt(f),
+            Self::V6(network) => {
+                write!(f, "{}/{}", Ipv6Addr::from_bits(u128::from(*network) << HOST_BITS), 128 - HOST_BITS)
+            }
+            Self::Label(label) => f.write_str(label),
+        }
+    }
 }
 
 impl Holder {
@@ -35,6 +49,7 @@ impl Holder {
         match (by, caller) {
             (By::Name, _) => Self::Everyone,
             (By::Caller, Caller::Label(label)) => Self::Label(label.into()),
+            (By::Caller, Caller::Certificate(role)) => Self::Label(role.to_string().into()),
             (By::Caller, Caller::Address(address)) => match address.to_canonical() {
                 IpAddr::V4(address) => Self::V4(address.to_bits()),
                 // The upper half of 128 bits.

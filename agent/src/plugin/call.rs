@@ -3,6 +3,7 @@
 
 use crate::refusal::Refusal;
 use common::kind::Kind;
+use common::net::tls::{Remote, Role};
 use common::rpc::mint::MintCode;
 use common::time::{Now, SECOND_MS, SpanMs};
 use core::fmt;
@@ -17,8 +18,16 @@ pub const DETAIL_LEN_MAX: usize = 512;
 pub enum Caller<'a> {
     /// A client, by the address that its connection comes from.
     Address(IpAddr),
+    /// A client or an agent, by its certificate.
+    Certificate(&'a Role),
     /// Whoever has no address, such as the application that an agent is embedded in.
     Label(&'a str),
+}
+
+impl<'a> From<&'a Remote> for Caller<'a> {
+    fn from(remote: &'a Remote) -> Self {
+        remote.role().map_or(Self::Address(remote.from.ip()), Self::Certificate)
+    }
 }
 
 impl Caller<'static> {
@@ -30,6 +39,7 @@ impl fmt::Display for Caller<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Address(address) => address.to_canonical().fmt(f),
+            Self::Certificate(role) => role.fmt(f),
             Self::Label(label) => f.write_str(label),
         }
     }

@@ -15,7 +15,7 @@ mod verify;
 
 pub use files::{Files, TlsError};
 pub use role::{Admits, Role};
-pub use stream::{ClientStream, Listener, Stream};
+pub use stream::{ClientStream, Listener, Remote, Stream};
 
 use crate::metrics::{Series, counter, gauges};
 use files::Material;

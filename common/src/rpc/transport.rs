@@ -13,8 +13,7 @@ use crate::net::budget::Budget;
 use crate::net::io::WriteTimeout;
 use crate::net::listener;
 use crate::net::places::{Place, Places};
-use crate::net::tls::{Admits, Listener, Role, Stream, Tls};
-use crate::parameters::AgentId;
+use crate::net::tls::{Admits, Listener, Remote, Stream, Tls};
 use bincode::Options as _;
 use bytes::{Bytes, BytesMut};
 use futures::Sink;
@@ -23,10 +22,8 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::marker::PhantomData;
-use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tarpc::tokio_serde::{Deserializer, Serializer};
 use tarpc::{ClientMessage, Response};
@@ -250,21 +247,6 @@ macro_rules! serve_connection {
     }};
 }
 
-/// Whoever is at the other end of a connection.
-#[derive(Clone, Debug)]
-pub struct Remote {
-    /// The address from which it came.
-    pub from: SocketAddr,
-    role: Option<Arc<OnceLock<Role>>>,
-}
-
-impl Remote {
-    /// Tells whether it may speak for that agent: by its certificate, or because there are none.
-    pub fn speaks_for(&self, agent: &AgentId) -> bool {
-        self.role.as_ref().is_none_or(|role| matches!(role.get(), Some(Role::Agent(name)) if name == agent))
-    }
-}
-
 /// Accepts connections until `stop`, as many as there are places, and runs `handle` on each; then all of them end. A caller for
 /// whom nobody makes room is disconnected at once; one that asks for nothing within [`FIRST_REQUEST_TIMEOUT`], or does not read
 /// its answers, is disconnected then.
@@ -276,7 +258,7 @@ where
     let seats = places.clone();
     let welcome = move |io: Stream, from| {
         let place = seats.take()?;
-        let remote = Remote { from, role: io.role() };
+        let remote = io.remote(from);
         let work = handle(WriteTimeout::new(io, WRITE_TIMEOUT, place.clone()), remote, place.clone());
         Some(async move {
             tokio::select! {

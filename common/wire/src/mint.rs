@@ -193,6 +193,8 @@ macro_rules! codes {
 codes! {
     /// A parameter is missing, malformed or out of range.
     BadParameter = "bad_parameter", 400;
+    /// The call takes a certificate, and none was shown.
+    CertificateRequired = "certificate_required", 403;
     /// No generator has that name and kind.
     UnknownGenerator = "unknown_generator", 404;
     /// The name is taken by another definition.

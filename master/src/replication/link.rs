@@ -10,13 +10,13 @@ use crate::lease::{Event, Reply, TokenHash};
 use crate::registry::AgentRegistry;
 use crate::rpc::ReportContext;
 use common::net;
-use common::net::tls::{Admits, Listener, Tls};
+use common::net::tls::{Admits, Listener, Remote, Tls};
 use common::rpc::lease::Refusal;
 use common::rpc::peer::{
     BATCH_MAX, Content, Delivered, JoinReply, JoinRequest, JoinToken, PeerFrame, PeerMessage, PeerService,
     PeerServiceClient, REPORTS_MAX, SealedFrame,
 };
-use common::rpc::transport::{self, FRAME_LEN_MAX, Limits, Remote, accept, deadline_in};
+use common::rpc::transport::{self, FRAME_LEN_MAX, Limits, accept, deadline_in};
 use sha2::{Digest as _, Sha256};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

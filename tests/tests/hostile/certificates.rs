@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tests::certificates::{Authority, get};
+use tests::certificates::{Authority, ask, get};
 use tests::cluster::{Cluster, until};
 use tests::lessee::Lessee;
 use tests::programs::Daemon;
@@ -215,6 +215,51 @@ async fn nobody_else_is_served_whatever_he_shows() {
                 let counted = secured.metric("uniq_tls_handshake_failures_total").await;
                 assert_eq!(counted, was + 1, "{port}, {what}");
             }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_shows_no_certificate_mints_where_that_is_allowed_and_registers_no_names() {
+    let secured = Secured::start(&["--open-mint"]).await;
+    let (ca, http, rpc) = (&secured.ca, secured.http(0), secured.cluster.agents[0].rpc_listen);
+    let anybody = Tls::load(Files { ca: ca.ca(), own: None }).unwrap();
+    let billing = ca.tls("billing", "uniq://client/billing").unwrap();
+    let orders = r#"{"kind":"uniq64","scope":"own","plugins":[{"plugin":"quota","by":"caller","per_day":3}]}"#;
+    let register = async |tls: &Tls, path: &str| {
+        ask(tls, Admits::Agents, http, &format!("PUT /generators/{path}"), orders).await.unwrap()
+    };
+    for path in ["orders", "orders?dry-run"] {
+        let refused = register(&anybody, path).await;
+        assert!(refused.contains(" 403 ") && refused.contains("\"certificate_required\""), "{path}: {refused}");
+    }
+    // The same over RPC.
+    let settings = |own: Option<TlsFiles>| {
+        let mut settings = Settings::new([format!("tarpcs://{rpc}").as_str()]).unwrap();
+        settings.tls = Some(own.unwrap_or(TlsFiles { ca: ca.ca(), own: None }));
+        settings
+    };
+    let namespace = || Namespace::define("by-rpc".parse().unwrap(), &Definition::default()).unwrap();
+    let client = Client::new(settings(None)).unwrap();
+    assert!(client.uniq64("default").await.unwrap() > 0);
+    let refused = client.define_generator(namespace()).await.unwrap_err().to_string();
+    assert!(refused.contains("takes a certificate"), "{refused}");
+    Client::new(settings(Some(secured.files("client")))).unwrap().define_generator(namespace()).await.unwrap();
+    // Whoever has one is known by it: two callers of one address have an account each, and so has the address.
+    assert!(register(&billing, "orders").await.contains(" 201 "));
+    for (who, tls) in [("billing", &billing), ("orders", &secured.client), ("nobody", &anybody)] {
+        for taken in 0..4 {
+            let got = get(tls, Admits::Agents, http, "/uniq64/orders").await.unwrap();
+            assert!(got.contains(if taken < 3 { " 200 " } else { " 429 " }), "{who}, {taken}: {got}");
+        }
+    }
+    // A certificate that is none of ours is worse than none.
+    let other = Authority::new(&secured.cluster.dir().join("other-ca")).unwrap();
+    for own in [other.issue("client", &["uniq://client/orders"]), ca.issue("nobody", &[]), ca.issue("two", &[ROLES[1]])]
+    {
+        for at in [http, rpc] {
+            let why = shown(Some(&own.as_ref().unwrap()), &ca.ca(), at).await.expect_err("it was served");
+            assert!(why.to_string().contains("alert"), "{why}");
         }
     }
 }

@@ -9,7 +9,7 @@ use std::str::FromStr;
 const SCHEME: &str = "uniq://";
 
 /// The holder of a certificate.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// One of the two masters.
     Master(MasterId),
@@ -58,6 +58,8 @@ impl fmt::Display for Role {
 pub enum Admits {
     /// Anybody, who is not asked for a certificate. Nobody is expected like that.
     Anyone,
+    /// Anybody without a certificate, and agents and clients with theirs.
+    Open,
     /// That master.
     Master(MasterId),
     /// Either master.
@@ -75,7 +77,8 @@ impl Admits {
             (Self::Anyone, _)
             | (Self::Masters, Some(Role::Master(_)))
             | (Self::Agents, Some(Role::Agent(_)))
-            | (Self::Callers, Some(Role::Agent(_) | Role::Client(_))) => true,
+            | (Self::Callers | Self::Open, Some(Role::Agent(_) | Role::Client(_)))
+            | (Self::Open, None) => true,
             (Self::Master(id), Some(Role::Master(holder))) => id == *holder,
             _ => false,
         }
@@ -89,7 +92,7 @@ impl fmt::Display for Admits {
             Self::Master(id) => write!(f, "master {id} ({SCHEME}master/{id})"),
             Self::Masters => write!(f, "a master ({SCHEME}master/1 or 2)"),
             Self::Agents => write!(f, "an agent ({SCHEME}agent/NAME)"),
-            Self::Callers => write!(f, "an agent or a client ({SCHEME}agent/NAME or {SCHEME}client/NAME)"),
+            Self::Callers | Self::Open => write!(f, "an agent or a client ({SCHEME}agent/NAME or {SCHEME}client/NAME)"),
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::HANDSHAKES_FAILED;
 use super::role::Role;
 use crate::net::listener::{Incoming, keep_alive};
+use crate::parameters::AgentId;
 use rustls::ServerConfig;
 use std::io;
 use std::net::SocketAddr;
@@ -95,12 +96,46 @@ impl Stream {
         }
     }
 
-    /// The place in which the caller's role stands once the handshake is over, if it has one. `None`: on plain TCP nobody has.
-    pub fn role(&self) -> Option<Arc<OnceLock<Role>>> {
-        match self {
+    /// Whoever is at the other end, which is at that address.
+    pub fn remote(&self, from: SocketAddr) -> Remote {
+        let role = match self {
             Self::Plain(_) => None,
             Self::Tls(secured) => Some(Arc::clone(&secured.role)),
-        }
+        };
+        Remote { from, role }
+    }
+}
+
+/// Whoever is at the other end of a connection.
+#[derive(Clone, Debug)]
+pub struct Remote {
+    /// The address from which it came.
+    pub from: SocketAddr,
+    /// Set once the handshake is over, if it showed a certificate. `None`: plain TCP.
+    role: Option<Arc<OnceLock<Role>>>,
+}
+
+/// Whoever comes from there over plain TCP.
+impl From<SocketAddr> for Remote {
+    fn from(from: SocketAddr) -> Self {
+        Self { from, role: None }
+    }
+}
+
+impl Remote {
+    /// The role in its certificate, if it showed one.
+    pub fn role(&self) -> Option<&Role> {
+        self.role.as_ref()?.get()
+    }
+
+    /// Tells whether it could have shown a certificate and has not.
+    pub fn is_anonymous(&self) -> bool {
+        self.role.as_ref().is_some_and(|role| role.get().is_none())
+    }
+
+    /// Tells whether it may speak for that agent: by its certificate, or because there are none.
+    pub fn speaks_for(&self, agent: &AgentId) -> bool {
+        self.role.is_none() || matches!(self.role(), Some(Role::Agent(name)) if name == agent)
     }
 }
 

@@ -51,7 +51,8 @@ impl Verifier {
 
     fn check_role(&self, certificate: &CertificateDer<'_>) -> Result<(), Error> {
         let role = Role::of(certificate);
-        if self.admits.admits(role.as_ref()) {
+        // Whoever shows a certificate has to be somebody.
+        if role.is_some() && self.admits.admits(role.as_ref()) {
             return Ok(());
         }
         let wrong = WrongRole { role, expected: self.admits };
@@ -64,6 +65,10 @@ impl Verifier {
 }
 
 impl ClientCertVerifier for Verifier {
+    fn client_auth_mandatory(&self) -> bool {
+        self.admits != Admits::Open
+    }
+
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         // The CA may change while this is borrowed, and our programs have one certificate each.
         &[]
