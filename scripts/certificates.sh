@@ -6,6 +6,7 @@ umask 077
 usage() {
   cat <<'EOF'
 Usage: scripts/certificates.sh [--days N] DIR ROLE[@ADDRESS,...] ...
+       scripts/certificates.sh --revoke CERTIFICATE DIR
 
 Makes a CA in DIR if there is none (ca.pem, and ca.key, which nobody needs but this script), and for each ROLE a certificate
 and its key. The ADDRESSes, IP addresses or DNS names, are for browsers, curl and other HTTP clients; programs of UniqGenerator know
@@ -16,8 +17,10 @@ each other by the role.
 makes tls/ca.pem, tls/master-1.pem, tls/master-1.key and so on. A certificate that is there already is made anew, which is how it
 is renewed: put it in the place of the old one, and the program reads it within 10 s.
 
-  --days N  how long they are valid (90); a CA is valid for ten years
-  --help    this text
+  --days N              how long they are valid (90); a CA is valid for ten years
+  --revoke CERTIFICATE  revoke that file's certificate: the list of revoked ones in DIR/ca.pem is made anew; put that file in the place of
+                        each program's and application's
+  --help                this text
 EOF
 }
 
@@ -26,12 +29,17 @@ fail() {
   exit 2
 }
 
-days=90
+days=90 revoke=
 while [[ ${1:-} == -* ]]; do
   case $1 in
     --days)
       days=${2:-}
       [[ $days =~ ^[1-9][0-9]{0,4}$ ]] || fail '--days takes a number of days'
+      shift 2
+      ;;
+    --revoke)
+      revoke=${2:-}
+      [ -e "$revoke" ] || fail "--revoke takes the file of a certificate, and there is no '$revoke'"
       shift 2
       ;;
     -h | --help)
@@ -41,17 +49,23 @@ while [[ ${1:-} == -* ]]; do
     *) fail "unknown argument $1; see --help" ;;
   esac
 done
-[ $# -ge 2 ] || fail 'say where to put them, and for whom; see --help'
-# openssl, quiet unless it fails.
+if [ -n "$revoke" ]; then
+  [ $# -eq 1 ] || fail '--revoke takes a certificate and the folder of its CA; see --help'
+else
+  [ $# -ge 2 ] || fail 'say where to put them, and for whom; see --help'
+fi
+# openssl, quiet unless it fails; what it says first is why.
 quietly() {
   local said
-  said=$(openssl "$@" 2>&1) || fail "openssl $1: $said"
+  said=$(openssl "$@" 2>&1) || fail "openssl $1: $(head -n 3 <<<"$said")"
 }
 
 command -v openssl >/dev/null || fail 'openssl is missing: install the package openssl'
 dir=$1
 shift
 mkdir -p "$dir"
+made=
+trap '[ -z "$made" ] || rm -rf "$made"' EXIT
 
 new_key=(-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes)
 if [ ! -e "$dir/ca.pem" ]; then
@@ -60,6 +74,22 @@ if [ ! -e "$dir/ca.pem" ]; then
   printf 'made the CA %s\n' "$dir/ca.pem"
 fi
 [ -e "$dir/ca.key" ] || fail "$dir/ca.key is missing: the CA's key is needed to issue a certificate"
+
+if [ -n "$revoke" ]; then
+  # What openssl needs to know of a CA: the certificates that it has revoked, one a line.
+  touch "$dir/revoked"
+  made=$(mktemp -d "$dir/.new.XXXXXX")
+  printf '[ca]\ndefault_ca=c\n[c]\ndatabase=%s\ndefault_md=sha256\ndefault_crl_days=3650\ncrl_extensions=e\n[e]\nauthorityKeyIdentifier=keyid\n' \
+    "$dir/revoked" >"$made/config"
+  by_ca=(ca -config "$made/config" -cert "$dir/ca.pem" -keyfile "$dir/ca.key")
+  quietly verify -no_check_time -CAfile "$dir/ca.pem" "$revoke"
+  said=$(openssl "${by_ca[@]}" -revoke "$revoke" 2>&1) || [[ $said == *'Already revoked'* ]] || fail "openssl ca: $said"
+  quietly "${by_ca[@]}" -gencrl -out "$made/list"
+  sed -n '/BEGIN CERTIFICATE/,/END CERTIFICATE/p' "$dir/ca.pem" | cat - "$made/list" >"$made/ca"
+  mv "$made/ca" "$dir/ca.pem"
+  printf 'revoked %s: put %s in the place of every ca.pem\n' "$revoke" "$dir/ca.pem"
+  exit
+fi
 
 for whom in "$@"; do
   role=${whom%%@*}

@@ -3,11 +3,13 @@
 use anyhow::{Context as _, Result};
 use common::net::tls::{Admits, Files, Tls};
 use rcgen::{
-    BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType,
-    date_time_ymd,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SanType, date_time_ymd,
 };
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -19,6 +21,8 @@ pub struct Authority {
     dir: PathBuf,
     issuer: Issuer<'static, KeyPair>,
     pem: String,
+    /// The number of the last certificate of each name.
+    issued: Mutex<BTreeMap<String, u64>>,
 }
 
 impl Authority {
@@ -34,7 +38,7 @@ impl Authority {
         let key = KeyPair::generate()?;
         let pem = params.self_signed(&key)?.pem();
         std::fs::write(dir.join("ca.pem"), &pem)?;
-        Ok(Self { dir: dir.to_owned(), issuer: Issuer::new(params, key), pem })
+        Ok(Self { dir: dir.to_owned(), issuer: Issuer::new(params, key), pem, issued: Mutex::default() })
     }
 
     /// Its own certificate, in PEM form.
@@ -66,12 +70,43 @@ impl Authority {
         }
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         (params.not_before, params.not_after) = (date_time_ymd(from, 1, 1), date_time_ymd(to, 1, 1));
+        let number = {
+            let mut issued = self.issued.lock().unwrap_or_else(PoisonError::into_inner);
+            let number = issued.values().max().unwrap_or(&0) + 1;
+            issued.insert(name.to_owned(), number);
+            number
+        };
+        params.serial_number = Some(number.into());
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, &self.issuer)?;
         let [cert_file, key_file] = ["pem", "key"].map(|end| self.dir.join(format!("{name}.{end}")));
         std::fs::write(&cert_file, certificate.pem())?;
         std::fs::write(&key_file, key.serialize_pem())?;
         Ok(Files { ca: self.ca(), own: Some((cert_file, key_file)) })
+    }
+
+    /// A list by which the last certificates of these names are revoked, in PEM form.
+    ///
+    /// # Errors
+    /// If it cannot be signed.
+    pub fn revoked(&self, names: &[&str]) -> Result<String> {
+        let issued = self.issued.lock().unwrap_or_else(PoisonError::into_inner);
+        let numbers = names.iter().filter_map(|name| issued.get(*name));
+        let revoked = numbers.map(|number| RevokedCertParams {
+            serial_number: (*number).into(),
+            revocation_time: date_time_ymd(YEARS.0, 2, 1),
+            reason_code: None,
+            invalidity_date: None,
+        });
+        let list = CertificateRevocationListParams {
+            this_update: date_time_ymd(YEARS.0, 2, 1),
+            next_update: date_time_ymd(YEARS.0, 3, 1),
+            crl_number: 1.into(),
+            issuing_distribution_point: None,
+            revoked_certs: revoked.collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        Ok(list.signed_by(&self.issuer)?.pem()?)
     }
 
     /// Speaks with a certificate of this role.

@@ -51,6 +51,8 @@ impl Secured {
             cluster.add_agent(flags).unwrap();
         }
         let ca = Authority::new(&cluster.dir().join("ca")).unwrap();
+        ca.issue("revoked", &[ROLES[2]]).unwrap();
+        std::fs::write(ca.ca(), [ca.pem(), &ca.revoked(&["revoked"]).unwrap()].concat()).unwrap();
         for (nth, (daemon, role)) in cluster.daemons().zip(ROLES).enumerate() {
             secure(daemon, &ca.issue(&format!("program-{nth}"), &[role]).unwrap());
             daemon.start().unwrap();
@@ -184,6 +186,13 @@ async fn nobody_else_is_served_whatever_he_shows() {
         ("of another CA", Some(other.issue("agent", &[agent]).unwrap())),
         ("expired", Some(ca.issue_for("expired", &[agent], (2020, 2021)).unwrap())),
         ("not yet valid", Some(ca.issue_for("early", &[agent], (2090, 2100)).unwrap())),
+        (
+            "revoked",
+            Some(Files {
+                ca: ca.ca(),
+                own: Some(["pem", "key"].map(|end| dir.join("ca/revoked").with_extension(end)).into()),
+            }),
+        ),
         ("without a role", Some(ca.issue("nobody", &[]).unwrap())),
         ("of two roles", Some(ca.issue("both", &[agent, client]).unwrap())),
         ("of an unknown role", Some(ca.issue("unknown", &["uniq://operator/x"]).unwrap())),
@@ -312,10 +321,12 @@ async fn certificates_and_cas_are_exchanged_without_a_failed_request() {
     let dir = secured.cluster.dir().join("ca");
     let new = Authority::new(&secured.cluster.dir().join("new-ca")).unwrap();
     let both = format!("{}{}", secured.ca.pem(), new.pem());
-    for (round, cas) in [(1, both.as_str()), (2, both.as_str()), (3, new.pem())] {
+    let (orders, lost) = ("uniq://client/orders", new.issue("lost", &["uniq://client/lost"]).unwrap());
+    let last = [new.pem(), &new.revoked(&["lost"]).unwrap()].concat();
+    for (round, cas) in [(1, &both), (2, &both), (3, &last)] {
         if round == 2 {
             let names = ["program-0", "program-1", "program-2", "program-3", "client"];
-            for (name, role) in names.into_iter().zip(ROLES.into_iter().chain(["uniq://client/orders"])) {
+            for (name, role) in names.into_iter().zip(ROLES.into_iter().chain([orders])) {
                 let made = new.issue(name, &[role]).unwrap().own.unwrap();
                 // A moment in which the one is new and the other old is borne: the pair is used once it fits.
                 std::fs::copy(made.1, dir.join(format!("{name}.key"))).unwrap();
@@ -332,11 +343,12 @@ async fn certificates_and_cas_are_exchanged_without_a_failed_request() {
     }
     assert!(!load.is_finished(), "{:?}", load.await);
     load.abort();
-    // Who was issued by the old CA is a stranger by now, and everybody else is at home.
-    let old =
-        shown(Some(&secured.ca.issue("old", &["uniq://client/orders"]).unwrap()), &new.ca(), secured.http(0)).await;
-    assert!(old.unwrap_err().to_string().contains("alert"));
-    let client = new.tls("client", "uniq://client/orders").unwrap();
+    // Who was issued by the old CA, or revoked by the new one, is a stranger by now, and everybody else is at home.
+    for (own, alert) in [(secured.ca.issue("old", &[orders]).unwrap(), "UnknownCA"), (lost, "CertificateRevoked")] {
+        let why = shown(Some(&own), &new.ca(), secured.http(0)).await.unwrap_err().to_string();
+        assert!(why.contains(alert), "{why}");
+    }
+    let client = new.tls("client", orders).unwrap();
     for nth in 0..2 {
         assert!(get(&client, Admits::Agents, secured.http(nth), "/uniq64").await.unwrap().contains(" 200 "));
     }
@@ -363,6 +375,10 @@ async fn certificates_that_cannot_be_used_end_the_start_with_the_remedy() {
     let ca = Authority::new(&cluster.dir().join("ca")).unwrap();
     let other = Authority::new(&cluster.dir().join("other-ca")).unwrap();
     let good = ca.issue("good", &["uniq://agent/agent-1"]).unwrap();
+    let [list, torn] = ["list.pem", "torn.pem"].map(|name| cluster.dir().join(name));
+    std::fs::write(&list, [ca.pem(), &ca.revoked(&["good"]).unwrap()].concat()).unwrap();
+    let nonsense = "-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n";
+    std::fs::write(&torn, [ca.pem(), nonsense].concat()).unwrap();
     let with = |ca: &Path, cert: &Files, key: &Files| {
         let own = (cert.own.clone().unwrap().0, key.own.clone().unwrap().1);
         Files { ca: ca.to_owned(), own: Some(own) }
@@ -374,7 +390,9 @@ async fn certificates_that_cannot_be_used_end_the_start_with_the_remedy() {
         ),
         (ca.issue("nobody", &[]).unwrap(), "is of nobody"),
         (ca.issue_for("expired", &["uniq://agent/agent-1"], (2020, 2021)).unwrap(), "expired"),
-        (with(&other.ca(), &good, &good), "would be refused"),
+        (with(&other.ca(), &good, &good), "would be refused: it was issued by another CA"),
+        (with(&list, &good, &good), "would be refused: it was revoked"),
+        (with(&torn, &good, &good), "a list of revoked certificates"),
         (with(&ca.ca(), &good, &ca.issue("second", &["uniq://agent/agent-1"]).unwrap()), "was issued for"),
         (with(Path::new("/nowhere/ca.pem"), &good, &good), "cannot read /nowhere/ca.pem"),
         (with(&good.own.clone().unwrap().1, &good, &good), "holds no certificate"),
@@ -420,8 +438,25 @@ fn the_script_makes_certificates_that_programs_take() {
         let tls = Tls::load(Files { ca: made.join("ca.pem"), own }).unwrap();
         assert_eq!(tls.role().unwrap().to_string(), role);
     }
+    // A revoked one is refused, and the others are not.
+    let file = |name: &str| made.join(name).to_str().unwrap().to_owned();
+    let load = |name: &str| {
+        let own = Some((made.join(format!("{name}.pem")), made.join(format!("{name}.key"))));
+        Tls::load(Files { ca: made.join("ca.pem"), own })
+    };
+    for (name, left) in [("client-billing", vec!["master-1", "agent-orders-1"]), ("agent-orders-1", vec!["master-1"])] {
+        let (status, said) = run(&["--revoke", &file(&format!("{name}.pem")), folder]);
+        assert_eq!(status, Some(0), "{said}");
+        assert!(load(name).unwrap_err().to_string().contains("it was revoked"));
+        left.into_iter().for_each(|left| drop(load(left).unwrap()));
+    }
+    assert!(load("client-billing").is_err(), "it is not forgotten by the next list");
+    assert_eq!(run(&["--revoke", &file("client-billing.pem"), folder]).0, Some(0), "once more changes nothing");
+    assert!(load("client-billing").is_err() && load("master-1").is_ok());
     for (args, remedy) in [
-        (&[folder, "operator/x"][..], "is no role"),
+        (&["--revoke", &file("nobody.pem"), folder][..], "there is no"),
+        (&["--revoke", &file("ca.pem")], "the folder of its CA"),
+        (&[folder, "operator/x"], "is no role"),
         (&[folder], "for whom"),
         (&["--days", "0", folder, "client/x"], "a number of days"),
     ] {

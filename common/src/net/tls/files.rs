@@ -2,19 +2,20 @@
 
 use super::ENDS_SOON;
 use super::role::Role;
-use rustls::client::verify_server_cert_signed_by_trust_anchor;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
-use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, UnixTime};
 use rustls::sign::CertifiedKey;
-use rustls::{CertificateError, RootCertStore};
+use rustls::{CertificateError, OtherError, RootCertStore};
 use std::fmt;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use webpki::{
+    CertRevocationList, EndEntityCert, ExpirationPolicy, KeyUsage, OwnedCertRevocationList, RevocationOptionsBuilder,
+    UnknownStatusPolicy,
+};
 
 /// The longest file that is read, in bytes.
 const LEN_MAX: u64 = 1 << 20;
@@ -22,7 +23,8 @@ const LEN_MAX: u64 = 1 << 20;
 /// The files with a program's certificates, in PEM form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
-    /// The certificates of the CAs that are believed: one, or while it is exchanged, the old and the new one.
+    /// The certificates of the CAs that are believed: one, or while it is exchanged, the old and the new one. Their lists of revoked
+    /// certificates may follow.
     pub ca: PathBuf,
     /// The program's own certificate, followed by those between it and the CA, and its private key. `None`: the program has none, and only
     /// connects to ports that admit anybody.
@@ -87,9 +89,9 @@ pub enum TlsError {
 pub(super) struct Material {
     /// The files' bytes, by which a change is noticed.
     bytes: Vec<Vec<u8>>,
-    pub(super) roots: Arc<RootCertStore>,
-    /// Judges callers by the CAs and the time.
-    pub(super) callers: Arc<dyn ClientCertVerifier>,
+    roots: RootCertStore,
+    /// Lists of revoked certificates, of those CAs that gave one.
+    revoked: Vec<CertRevocationList<'static>>,
     pub(super) own: Option<Arc<CertifiedKey>>,
     pub(super) role: Option<Role>,
     /// The end of the own certificate, in seconds since 1970.
@@ -104,6 +106,32 @@ impl fmt::Debug for Material {
 }
 
 impl Material {
+    /// Judges a certificate by the CAs, the time and the lists of revoked ones.
+    ///
+    /// # Errors
+    /// The reason why it is not believed.
+    pub(super) fn judge(
+        &self,
+        provider: &CryptoProvider,
+        (certificate, intermediates): (&CertificateDer<'_>, &[CertificateDer<'_>]),
+        usage: KeyUsage,
+        now: UnixTime,
+    ) -> Result<(), rustls::Error> {
+        let lists: Vec<_> = self.revoked.iter().collect();
+        // A list that is out of date says more than none, and a CA may have none.
+        let revocation = RevocationOptionsBuilder::new(&lists).ok().map(|options| {
+            options
+                .with_status_policy(UnknownStatusPolicy::Allow)
+                .with_expiration_policy(ExpirationPolicy::Ignore)
+                .build()
+        });
+        let certificate = EndEntityCert::try_from(certificate).map_err(refused)?;
+        let algorithms = provider.signature_verification_algorithms.all;
+        let (roots, none) = (&self.roots.roots, None);
+        let judged = certificate.verify_for_usage(algorithms, roots, intermediates, now, usage, revocation, none);
+        judged.map(drop).map_err(refused)
+    }
+
     /// Warns if the own certificate ends soon.
     pub(super) fn warn_of_its_end(&self) {
         let Some(ends_s) = self.ends_s else { return };
@@ -149,28 +177,33 @@ impl Files {
     }
 
     fn make(&self, bytes: Vec<Vec<u8>>, provider: &Arc<CryptoProvider>) -> Result<Material, TlsError> {
-        let roots = Arc::new(self.roots(bytes.first().map_or(&[], Vec::as_slice))?);
-        let unusable = |why: String| TlsError::Unread { path: self.ca.clone(), why };
-        let callers = WebPkiClientVerifier::builder_with_provider(Arc::clone(&roots), Arc::clone(provider));
-        let callers = callers.build().map_err(|e| unusable(e.to_string()))?;
-        let (mut own, mut role, mut ends_s) = (None, None, None);
+        let (roots, revoked) = self.roots(bytes.first().map_or(&[], Vec::as_slice))?;
+        let mut material = Material { bytes: Vec::new(), roots, revoked, own: None, role: None, ends_s: None };
         if let (Some(paths), [_, cert, key]) = (&self.own, &bytes[..]) {
             let key = certified(paths, cert, key, provider)?;
-            let end_entity = key.end_entity_cert().map_err(|e| unusable(e.to_string()))?;
-            role = Role::of(end_entity);
-            ends_s = Some(self.check(paths, &key, role.as_ref(), &roots, callers.as_ref(), provider)?);
-            own = Some(Arc::new(key));
+            material.role = key.end_entity_cert().ok().and_then(Role::of);
+            material.ends_s = Some(self.check(paths, &key, &material, provider)?);
+            material.own = Some(Arc::new(key));
         }
-        Ok(Material { bytes, roots, callers, own, role, ends_s })
+        Ok(Material { bytes, ..material })
     }
 
-    fn roots(&self, bytes: &[u8]) -> Result<RootCertStore, TlsError> {
+    fn roots(&self, bytes: &[u8]) -> Result<(RootCertStore, Vec<CertRevocationList<'static>>), TlsError> {
         let empty = || TlsError::Empty { path: self.ca.clone(), wanted: "certificate" };
+        let unreadable = |why: String| TlsError::Unread {
+            path: self.ca.clone(),
+            why: format!("a list of revoked certificates: {why}"),
+        };
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(bytes) {
             roots.add(certificate.map_err(|_| empty())?).map_err(|_| empty())?;
         }
-        if roots.is_empty() { Err(empty()) } else { Ok(roots) }
+        let mut revoked = Vec::new();
+        for list in CertificateRevocationListDer::pem_slice_iter(bytes) {
+            let list = list.map_err(|e| unreadable(e.to_string()))?;
+            revoked.push(OwnedCertRevocationList::from_der(&list).map_err(|e| unreadable(e.to_string()))?.into());
+        }
+        if roots.is_empty() { Err(empty()) } else { Ok((roots, revoked)) }
     }
 
     /// Judges the own certificate as others will: a client's as that of a caller, the others' as that of a server, too. Returns its end, in
@@ -179,25 +212,20 @@ impl Files {
         &self,
         (cert, _): &(PathBuf, PathBuf),
         key: &CertifiedKey,
-        role: Option<&Role>,
-        roots: &RootCertStore,
-        callers: &dyn ClientCertVerifier,
+        material: &Material,
         provider: &CryptoProvider,
     ) -> Result<u64, TlsError> {
         let refused = |why| TlsError::Refused { cert: cert.clone(), ca: self.ca.clone(), why: without_time(why) };
         let [end_entity, intermediates @ ..] = &key.cert[..] else {
             return Err(TlsError::Empty { path: cert.clone(), wanted: "certificate" });
         };
-        let parsed = ParsedCertificate::try_from(end_entity).map_err(refused)?;
-        let called = |now| callers.verify_client_cert(end_entity, intermediates, now);
-        called(UnixTime::now()).map_err(refused)?;
-        if !matches!(role, Some(Role::Client(_))) {
-            let algorithms = provider.signature_verification_algorithms.all;
-            verify_server_cert_signed_by_trust_anchor(&parsed, roots, intermediates, UnixTime::now(), algorithms)
-                .map_err(refused)?;
+        let judged = |usage, now| material.judge(provider, (end_entity, intermediates), usage, now);
+        judged(KeyUsage::client_auth(), UnixTime::now()).map_err(refused)?;
+        if !matches!(material.role, Some(Role::Client(_))) {
+            judged(KeyUsage::server_auth(), UnixTime::now()).map_err(refused)?;
         }
         // Its end is told by who judges it as if that had passed.
-        match called(UnixTime::since_unix_epoch(Duration::from_secs(u64::MAX))) {
+        match judged(KeyUsage::client_auth(), UnixTime::since_unix_epoch(Duration::from_secs(u64::MAX))) {
             Err(rustls::Error::InvalidCertificate(CertificateError::ExpiredContext { not_after, .. })) => {
                 Ok(not_after.as_secs())
             }
@@ -206,12 +234,26 @@ impl Files {
     }
 }
 
+/// The reason as rustls says it, which makes an alert of it.
+fn refused(why: webpki::Error) -> rustls::Error {
+    use webpki::Error::{CertExpired, CertNotValidYet, CertRevoked, UnknownIssuer};
+    rustls::Error::InvalidCertificate(match why {
+        CertExpired { time, not_after } => CertificateError::ExpiredContext { time, not_after },
+        CertNotValidYet { time, not_before } => CertificateError::NotValidYetContext { time, not_before },
+        CertRevoked => CertificateError::Revoked,
+        UnknownIssuer => CertificateError::UnknownIssuer,
+        other => CertificateError::Other(OtherError(Arc::new(other))),
+    })
+}
+
 /// A reason that reads the same at every look.
 fn without_time(why: rustls::Error) -> String {
-    use CertificateError::{Expired, ExpiredContext, NotValidYet, NotValidYetContext};
+    use CertificateError::{Expired, ExpiredContext, NotValidYet, NotValidYetContext, Revoked, UnknownIssuer};
     match why {
         rustls::Error::InvalidCertificate(Expired | ExpiredContext { .. }) => "it has expired".to_owned(),
         rustls::Error::InvalidCertificate(NotValidYet | NotValidYetContext { .. }) => "it is not valid yet".to_owned(),
+        rustls::Error::InvalidCertificate(Revoked) => "it was revoked".to_owned(),
+        rustls::Error::InvalidCertificate(UnknownIssuer) => "it was issued by another CA".to_owned(),
         rustls::Error::InvalidCertificate(why) => why.to_string(),
         why => why.to_string(),
     }

@@ -2,16 +2,17 @@
 
 use super::Current;
 use super::role::{Admits, Role};
+use rustls::client::ResolvesClientCert;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{ResolvesClientCert, verify_server_cert_signed_by_trust_anchor};
 use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert};
+use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, OtherError, SignatureScheme};
 use std::fmt;
 use std::sync::Arc;
+use webpki::KeyUsage;
 
 /// Judges by the certificates of the moment.
 #[derive(Debug)]
@@ -49,8 +50,14 @@ impl Verifier {
         Self { current, admits }
     }
 
-    fn check_role(&self, certificate: &CertificateDer<'_>) -> Result<(), Error> {
-        let role = Role::of(certificate);
+    fn judge(
+        &self,
+        chain: (&CertificateDer<'_>, &[CertificateDer<'_>]),
+        usage: KeyUsage,
+        now: UnixTime,
+    ) -> Result<(), Error> {
+        self.current.material().judge(&self.current.provider, chain, usage, now)?;
+        let role = Role::of(chain.0);
         // Whoever shows a certificate has to be somebody.
         if role.is_some() && self.admits.admits(role.as_ref()) {
             return Ok(());
@@ -80,9 +87,8 @@ impl ClientCertVerifier for Verifier {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        let verified = self.current.material().callers.verify_client_cert(end_entity, intermediates, now)?;
-        self.check_role(end_entity)?;
-        Ok(verified)
+        self.judge((end_entity, intermediates), KeyUsage::client_auth(), now)?;
+        Ok(ClientCertVerified::assertion())
     }
 
     fn verify_tls12_signature(
@@ -117,10 +123,7 @@ impl ServerCertVerifier for Verifier {
         _: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let algorithms = self.current.provider.signature_verification_algorithms.all;
-        let (parsed, material) = (ParsedCertificate::try_from(end_entity)?, self.current.material());
-        verify_server_cert_signed_by_trust_anchor(&parsed, &material.roots, intermediates, now, algorithms)?;
-        self.check_role(end_entity)?;
+        self.judge((end_entity, intermediates), KeyUsage::server_auth(), now)?;
         Ok(ServerCertVerified::assertion())
     }
 
