@@ -79,7 +79,7 @@ impl Tls {
     /// # Errors
     /// The reason why they cannot be used, with the remedy.
     pub fn load(files: Files) -> Result<Self, TlsError> {
-        let provider = Arc::new(ring::default_provider());
+        let provider = Arc::new(provider());
         let material = RwLock::new(Arc::new(files.read(&provider)?));
         let (looked, looked_ms) = (Instant::now(), AtomicU64::new(0));
         Ok(Self(Some(Arc::new(Current { files, provider, material, looked, looked_ms }))))
@@ -128,6 +128,7 @@ impl Tls {
             admits => builder.with_client_cert_verifier(Arc::new(Verifier::new(Arc::clone(current), admits))),
         };
         let mut config = builder.with_cert_resolver(Arc::clone(current) as _);
+        config.ignore_client_order = true;
         (config.session_storage, config.send_tls13_tickets) = (Arc::new(NoServerSessionStorage {}), 0);
         Ok(Listener::secured(tcp, config))
     }
@@ -152,7 +153,7 @@ impl Tls {
     pub fn client_config(&self, expected: Admits) -> io::Result<ClientConfig> {
         let provider = match &self.0 {
             Some(current) => Arc::clone(&current.provider),
-            None => Arc::new(ring::default_provider()),
+            None => Arc::new(provider()),
         };
         let builder = ClientConfig::builder_with_provider(provider);
         let builder = builder.with_protocol_versions(&[&TLS13]).map_err(invalid)?;
@@ -254,6 +255,13 @@ pub const SERIES: &[Series<()>] = &[
         },
     ),
 ];
+
+/// The cipher suites of TLS 1.3, and first the one that costs least where the processor has AES.
+fn provider() -> CryptoProvider {
+    use ring::cipher_suite::{TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384, TLS13_CHACHA20_POLY1305_SHA256};
+    let cipher_suites = vec![TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384, TLS13_CHACHA20_POLY1305_SHA256];
+    CryptoProvider { cipher_suites, ..ring::default_provider() }
+}
 
 fn invalid(why: rustls::Error) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, why)

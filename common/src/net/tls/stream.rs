@@ -18,8 +18,8 @@ use tokio_rustls::server::TlsStream as ServerTls;
 use tokio_rustls::{Accept, TlsAcceptor};
 use tokio_util::either::Either;
 
-/// Bytes of answers, as they are encrypted, that a connection keeps beyond what its owner counts.
-const UNSENT_MAX: usize = 16 << 10;
+/// Bytes of answers, as they are encrypted, that a connection keeps beyond what its owner counts: an answer of 1,000 IDs goes in one write.
+const UNSENT_MAX: usize = 32 << 10;
 
 /// The end of who connected.
 pub type ClientStream = Either<TcpStream, ClientTls<TcpStream>>;
