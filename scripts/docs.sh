@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
-# Makes a book of the documents, with a search, to be read in a browser.
+# Makes a book of the documents, with a search, to be read in a browser; or checks the commands in them.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
   cat <<'HELP'
-Usage: scripts/docs.sh [--serve]
+Usage: scripts/docs.sh [--serve | --check]
 
 Makes a book of docs/, README.md and the pages beside it, in the order of the index docs/README.md, and says where it is. Installs
 mdBook into the target folder once, which takes some minutes.
 
   --serve  show it at http://127.0.0.1:3000 until interrupted
+  --check  make no book, but try the commands of all pages with the programs in UNIQ_BIN_DIR, or else in target/debug:
+           flags, settings and requests that there are, and calls of an agent that are answered; needs Python and curl
   --help   this text
 HELP
 }
@@ -19,6 +21,7 @@ serve=false
 case ${1:-} in
   '') ;;
   --serve) serve=true ;;
+  --check) exec python3 scripts/examples.py ;;
   -h | --help)
     usage
     exit 0

@@ -8,7 +8,7 @@ usage() {
 Usage: scripts/test.sh [--quick | --strict]
 
 Installs what the tests need, as far as it may (apt as root or by sudo, cargo install, npm), and runs them all:
-format, lints, scripts, unit and process tests, doc tests, documentation, and the quickstart.
+format, lints, scripts, unit and process tests, doc tests, documentation with its commands, and the quickstart.
 
   --quick    what says most in the least time, and installs nothing: format, lints, unit and golden tests, documents,
              and a hundred seeds of the simulation
@@ -285,6 +285,11 @@ if step "programs" cargo test --locked --workspace --no-run --quiet; then
   $mounts || leave_out "file systems" "rsync, mkfs.xfs or mounts in a namespace of our own cannot be had here"
   $browser || leave_out "browser tests" "chromium, chromium-driver or axe-core cannot be installed here"
   step "quickstart" quickstart
+  if apt_install python3 python3; then
+    step "commands in documents" env UNIQ_BIN_DIR="$target/debug" scripts/docs.sh --check
+  else
+    leave_out "commands in documents" "python3 cannot be installed here"
+  fi
 fi
 step "doc tests" cargo test --locked --workspace --doc --quiet
 step "documentation" env RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
