@@ -298,6 +298,16 @@ impl Client {
         self.send(self.0.get(url)).await
     }
 
+    /// The value of a metric, its labels included in the name, of the program at this address.
+    ///
+    /// # Errors
+    /// If nothing answers, or there is no such metric.
+    pub async fn metric(&self, http: SocketAddr, name: &str) -> Result<u64> {
+        let page = self.get(&format!("http://{http}/metrics")).await?.text();
+        let value = page.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+        value.with_context(|| format!("no {name} in {page}"))
+    }
+
     /// `GET` of a form of answer.
     ///
     /// # Errors

@@ -383,6 +383,15 @@ impl Cluster {
         }
     }
 
+    /// The answer of an agent that is to register a name.
+    ///
+    /// # Errors
+    /// If there is no such agent, or it does not answer.
+    pub async fn put(&self, agent: usize, name: &str, definition: impl AsRef<str>) -> Result<Answer> {
+        let url = self.agent_url(agent, &format!("generators/{name}"))?;
+        self.client.ask("PUT", &url, definition.as_ref().as_bytes().to_vec()).await
+    }
+
     /// The masters' table of leases, as one of them has it.
     ///
     /// # Errors

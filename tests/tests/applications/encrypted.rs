@@ -5,7 +5,6 @@ use serde_json::Value;
 use std::collections::HashSet;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use tests::client::Answer;
 use tests::cluster::Cluster;
 
 const DEFINITION: &str = r#"{"kind":"layout","layout":"snowflake","encoding":{"form":"ff1","length":13,"alphabet":"0123456789ABCDEFGHJKMNPQRSTVWXYZ"}}"#;
@@ -15,11 +14,6 @@ fn secret_file(dir: &Path, name: &str, lines: &[String]) -> PathBuf {
     std::fs::write(&path, lines.join("\n")).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
     path
-}
-
-async fn put(cluster: &Cluster, agent: usize, definition: &str) -> Answer {
-    let url = cluster.agent_url(agent, "generators/coupons").unwrap();
-    cluster.client.ask("PUT", &url, definition.as_bytes().to_vec()).await.unwrap()
 }
 
 async fn texts(cluster: &Cluster, agent: usize, n: u32) -> Vec<String> {
@@ -59,10 +53,10 @@ async fn only_who_has_the_secret_writes_and_reads_a_names_texts() {
     }
 
     // Without a secret there is nothing to register by.
-    let refused = put(&cluster, 3, DEFINITION).await;
+    let refused = cluster.put(3, "coupons", DEFINITION).await.unwrap();
     assert_eq!((refused.status, refused.code().as_str()), (400, "bad_parameter"));
     assert!(refused.text().contains("--secret-file"), "{}", refused.text());
-    let defined = put(&cluster, 0, DEFINITION).await;
+    let defined = cluster.put(0, "coupons", DEFINITION).await.unwrap();
     assert_eq!(defined.status, 201, "{}", defined.text());
     let shown: Value = serde_json::from_str(&defined.text()).unwrap();
     let mark = shown["definition"]["encoding"]["secret"].as_str().unwrap();
@@ -70,8 +64,8 @@ async fn only_who_has_the_secret_writes_and_reads_a_names_texts() {
 
     // The same, said again by programs at their start; with another secret it is another definition.
     assert_eq!(texts(&cluster, 1, 1).await.len(), 1);
-    assert_eq!(put(&cluster, 1, DEFINITION).await.status, 200);
-    let taken = put(&cluster, 2, DEFINITION).await;
+    assert_eq!(cluster.put(1, "coupons", DEFINITION).await.unwrap().status, 200);
+    let taken = cluster.put(2, "coupons", DEFINITION).await.unwrap();
     assert_eq!((taken.status, taken.code().as_str()), (409, "generator_exists"));
 
     let mut seen = HashSet::new();

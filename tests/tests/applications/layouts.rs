@@ -28,11 +28,6 @@ const NAMES: [(&str, &str, u32); 15] = [
     ("short", r#"{"kind":"layout","layout":"discord","encoding":{"form":"sqids","length":14}}"#, 1_000),
 ];
 
-async fn put(cluster: &Cluster, agent: usize, name: &str, definition: &str) -> Answer {
-    let url = cluster.agent_url(agent, &format!("generators/{name}")).unwrap();
-    cluster.client.ask("PUT", &url, definition.as_bytes().to_vec()).await.unwrap()
-}
-
 /// What was given, by what makes numbers equal: names with one layout share them.
 #[derive(Default)]
 struct Seen {
@@ -79,7 +74,8 @@ async fn explain(cluster: &Cluster, agent: usize, id: &str) -> Vec<Value> {
 
 async fn registered(cluster: &Cluster) {
     for (name, definition, _) in NAMES {
-        let done = || async { [200, 201].contains(&put(cluster, 0, name, definition).await.status).then_some(()) };
+        let done =
+            || async { [200, 201].contains(&cluster.put(0, name, definition).await.unwrap().status).then_some(()) };
         until("the name is registered", done).await.unwrap();
     }
 }
@@ -88,9 +84,9 @@ async fn registered(cluster: &Cluster) {
 async fn each_layout_is_served_everywhere_and_none_repeats_a_number_over_kills_and_restarts() {
     let mut cluster = Cluster::start(2, &[]).await.unwrap();
     registered(&cluster).await;
-    let again = put(&cluster, 1, "snow", NAMES[0].1).await;
+    let again = cluster.put(1, "snow", NAMES[0].1).await.unwrap();
     assert_eq!(again.status, 200, "{}", again.text());
-    let other = put(&cluster, 1, "snow", r#"{"kind":"layout","layout":"discord"}"#).await;
+    let other = cluster.put(1, "snow", r#"{"kind":"layout","layout":"discord"}"#).await.unwrap();
     assert_eq!((other.status, other.code().as_str()), (409, "generator_exists"));
 
     let mut seen = Seen::default();
@@ -137,7 +133,7 @@ async fn two_names_of_one_layout_in_other_pieces_never_give_an_equal_number() {
     };
     let pieces = ["zero:1", "time:20", "time:21", "token:4", "token:6", "serial:12"];
     for (name, fields) in [("whole", ["zero:1", "time:41", "token:10", "serial:12"].as_slice()), ("pieces", &pieces)] {
-        let done = || async { (put(&cluster, 0, name, &definition(fields)).await.status == 201).then_some(()) };
+        let done = || async { (cluster.put(0, name, &definition(fields)).await.unwrap().status == 201).then_some(()) };
         until("the name is registered", done).await.unwrap();
         let served = || async {
             let answer = cluster.ask_agent(0, &format!("id/{name}")).await.ok()?;
@@ -219,7 +215,7 @@ async fn forms_codes_and_what_an_id_says_are_as_documented() {
             "token is missing",
         ),
     ] {
-        let answer = put(&cluster, 0, "bad", definition).await;
+        let answer = cluster.put(0, "bad", definition).await.unwrap();
         assert_eq!((answer.status, answer.code().as_str()), (400, "bad_parameter"), "{}", answer.text());
         assert!(answer.text().contains(why), "{}", answer.text());
     }

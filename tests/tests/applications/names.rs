@@ -16,11 +16,6 @@ use tests::programs;
 const BATCH: usize = 1_000;
 const TYPES: [&str; 2] = ["--token-types", "uint2,string2-include-letter,string3-include-letter"];
 
-async fn put(cluster: &Cluster, agent: usize, name: &str, definition: &Value) -> Answer {
-    let url = cluster.agent_url(agent, &format!("generators/{name}")).unwrap();
-    cluster.client.ask("PUT", &url, definition.to_string().into_bytes()).await.unwrap()
-}
-
 async fn strings(cluster: &Cluster, agent: usize, path: &str) -> Result<Vec<String>, Answer> {
     let answer = cluster.ask_agent(agent, &format!("{path}?n={BATCH}")).await.unwrap();
     if answer.status == 200 { Ok(answer.text().lines().map(str::to_owned).collect()) } else { Err(answer) }
@@ -76,7 +71,7 @@ fn touch(file: &Path) {
 async fn a_name_does_not_outlive_its_cluster() {
     let mut cluster = Cluster::start(2, &TYPES).await.unwrap();
     let before = json!({"kind": "string", "template": "{date:%Y%m%d}{token}{serial:8}"});
-    assert_eq!(put(&cluster, 0, "orders", &before).await.status, 201);
+    assert_eq!(cluster.put(0, "orders", before.to_string()).await.unwrap().status, 201);
     for agent in [0, 1] {
         assert_eq!(strings(&cluster, agent, "string/orders").await.unwrap().len(), BATCH);
     }
@@ -95,7 +90,7 @@ async fn a_name_does_not_outlive_its_cluster() {
     let now = json!({
         "kind": "string", "template": "{date:%Y%m%d}{token}{serial:7}", "token_type": "string3-include-letter",
     });
-    let registered = put(&cluster, registrar, "orders", &now).await;
+    let registered = cluster.put(registrar, "orders", now.to_string()).await.unwrap();
     assert_eq!(registered.status, 201, "{}", registered.text());
     for agent in [0, 1] {
         cluster.agent(agent).unwrap().daemon.start().unwrap();
@@ -130,13 +125,14 @@ async fn put_back_to_before_a_name(retired: bool) -> Cluster {
     }
     start_masters(&mut cluster);
     cluster.all_ready().await.unwrap();
-    let before = serde_json::from_str(BEFORE).unwrap();
-    let registered = || async { (put(&cluster, 0, "orders", &before).await.status == 201).then_some(()) };
+    let before: Value = serde_json::from_str(BEFORE).unwrap();
+    let registered =
+        || async { (cluster.put(0, "orders", before.to_string()).await.unwrap().status == 201).then_some(()) };
     until("the masters are together again", registered).await.unwrap();
     assert_eq!(strings(&cluster, 0, "string/orders").await.unwrap().len(), BATCH);
     if retired {
         assert_eq!(retire(&cluster, 1, "orders").await.status, 200);
-        assert_eq!(put(&cluster, 0, "orders", &before).await.code(), "generator_exists");
+        assert_eq!(cluster.put(0, "orders", before.to_string()).await.unwrap().code(), "generator_exists");
     }
     for nth in [0, 1] {
         let master = cluster.master(nth).unwrap();
@@ -157,9 +153,9 @@ async fn a_name_that_both_masters_forgot_is_registered_again_by_who_serves_it() 
     let client = cluster.client.clone();
     cluster.agent(other).unwrap().daemon.start().unwrap();
     until_status(&client, &mut cluster.agent(other).unwrap().daemon, "/healthz", 200).await.unwrap();
-    let after = serde_json::from_str(AFTER).unwrap();
+    let after: Value = serde_json::from_str(AFTER).unwrap();
     let decided = || async {
-        let answer = put(&cluster, other, "orders", &after).await;
+        let answer = cluster.put(other, "orders", after.to_string()).await.unwrap();
         (answer.code() != "masters_unavailable").then_some(answer)
     };
     let (answer, took) = until("the masters know the name again", decided).await.unwrap();
@@ -184,9 +180,9 @@ async fn a_retired_name_that_both_masters_forgot_stands_for_nothing_else() {
     let client = cluster.client.clone();
     cluster.agent(other).unwrap().daemon.start().unwrap();
     until_status(&client, &mut cluster.agent(other).unwrap().daemon, "/healthz", 200).await.unwrap();
-    let after = serde_json::from_str(AFTER).unwrap();
+    let after: Value = serde_json::from_str(AFTER).unwrap();
     let decided = || async {
-        let answer = put(&cluster, other, "orders", &after).await;
+        let answer = cluster.put(other, "orders", after.to_string()).await.unwrap();
         (answer.code() != "masters_unavailable").then_some(answer)
     };
     let (answer, took) = until("the masters know the name again", decided).await.unwrap();
@@ -214,7 +210,7 @@ async fn a_name_that_gave_no_id_stands_for_something_else_after_it_was_retired_a
         let mut rows = rows.as_array().unwrap().iter().filter(|row| row["name"] == "orders");
         rows.next().map(|row| (row["in_use"].clone(), row["template"].clone()))
     };
-    assert_eq!(put(&cluster, 0, "orders", &before).await.status, 201);
+    assert_eq!(cluster.put(0, "orders", before.to_string()).await.unwrap().status, 201);
     assert_eq!(row().await, Some((json!(false), before["template"].clone())));
     let retired = retire(&cluster, 1, "orders").await;
     assert_eq!((retired.status, &retired.json().unwrap()["template"]), (200, &before["template"]));
@@ -223,7 +219,7 @@ async fn a_name_that_gave_no_id_stands_for_something_else_after_it_was_retired_a
     assert_eq!(retire(&cluster, 1, "orders").await.status, 404);
     // The first agent has heard of it as something else.
     let oracle = Oracle::default();
-    let first = put(&cluster, 1, "orders", &after).await;
+    let first = cluster.put(1, "orders", after.to_string()).await.unwrap();
     assert_eq!(first.status, 201, "{}", first.text());
     for agent in [0, 1] {
         let source = format!("agent {agent}");
@@ -234,7 +230,7 @@ async fn a_name_that_gave_no_id_stands_for_something_else_after_it_was_retired_a
     assert_eq!(retire(&cluster, 0, "orders").await.status, 200);
     for agent in [0, 1] {
         for definition in [&before, &after] {
-            let answer = put(&cluster, agent, "orders", definition).await;
+            let answer = cluster.put(agent, "orders", definition.to_string()).await.unwrap();
             assert_eq!((answer.status, answer.code().as_str()), (409, "generator_exists"), "{}", answer.text());
         }
     }
@@ -247,7 +243,7 @@ async fn nobody_but_an_operator_keeps_most_templates_of_a_length_out_and_retirin
     let broad = |n: usize| json!({"kind": "string", "template": format!("{{date:%Y%m%d}}{{token}}{{serial:6:36}}{{custom:{n}}}")});
     let honest = json!({"kind": "string", "template": "{date:%Y%m%d}{token}{serial:7}X"});
     for n in 1..=8 {
-        let refused = put(&cluster, 0, &format!("broad{n}"), &broad(n)).await;
+        let refused = cluster.put(0, &format!("broad{n}"), broad(n).to_string()).await.unwrap();
         assert_eq!((refused.status, refused.code().as_str()), (400, "bad_parameter"), "{}", refused.text());
         assert!(refused.text().contains("have an operator register the name"), "{}", refused.text());
         if n == 8 {
@@ -259,11 +255,11 @@ async fn nobody_but_an_operator_keeps_most_templates_of_a_length_out_and_retirin
         let registered = cluster.client.change(console, "/api/namespaces", &by_operator).await.unwrap();
         assert_eq!(registered.status, 201, "{}", registered.text());
     }
-    let kept_out = put(&cluster, 0, "orders", &honest).await;
+    let kept_out = cluster.put(0, "orders", honest.to_string()).await.unwrap();
     assert_eq!((kept_out.status, kept_out.code().as_str()), (409, "generator_conflict"), "{}", kept_out.text());
     assert!(kept_out.text().contains("'broad2'"), "{}", kept_out.text());
     assert_eq!(retire(&cluster, 0, "broad2").await.status, 200);
-    assert_eq!(put(&cluster, 0, "orders", &honest).await.status, 201);
+    assert_eq!(cluster.put(0, "orders", honest.to_string()).await.unwrap().status, 201);
     assert_eq!(strings(&cluster, 0, "string/orders").await.unwrap().len(), BATCH);
 }
 
@@ -283,15 +279,16 @@ async fn a_definition_that_the_masters_contradict_gives_no_more_ids_and_is_an_al
     let client = cluster.client.clone();
     cluster.agent(other).unwrap().daemon.start().unwrap();
     until_status(&client, &mut cluster.agent(other).unwrap().daemon, "/readyz", 200).await.unwrap();
-    let after = serde_json::from_str(AFTER).unwrap();
-    let registered = || async { (put(&cluster, other, "orders", &after).await.status == 201).then_some(()) };
+    let after: Value = serde_json::from_str(AFTER).unwrap();
+    let registered =
+        || async { (cluster.put(other, "orders", after.to_string()).await.unwrap().status == 201).then_some(()) };
     until("the name is registered anew", registered).await.unwrap();
     assert_eq!(strings(&cluster, other, "string/orders").await.unwrap().len(), BATCH);
     cluster.agent(0).unwrap().daemon.start().unwrap();
     until_status(&client, &mut cluster.agent(0).unwrap().daemon, "/healthz", 200).await.unwrap();
 
     // The first agent hears of it when it next asks about names, here because somebody registers one.
-    let heard = put(&cluster, 0, "orders", &after).await;
+    let heard = cluster.put(0, "orders", after.to_string()).await.unwrap();
     assert_eq!((heard.status, heard.code().as_str()), (409, "generator_conflict"), "{}", heard.text());
     let refused = strings(&cluster, 0, "string/orders").await.unwrap_err();
     assert_eq!((refused.status, refused.code().as_str()), (409, "generator_conflict"), "{}", refused.text());
@@ -391,7 +388,7 @@ async fn an_agent_whose_masters_belong_to_another_cluster_stops_and_stays_stoppe
 async fn no_two_names_of_a_kind_give_equal_ids_unless_one_says_so() {
     let cluster = Cluster::start(1, &[]).await.unwrap();
     for (name, scope) in [("orders", "kind"), ("own", "own")] {
-        let created = put(&cluster, 0, name, &json!({"kind": "uniq64", "scope": scope})).await;
+        let created = cluster.put(0, name, json!({"kind": "uniq64", "scope": scope}).to_string()).await.unwrap();
         assert_eq!(created.status, 201, "{}", created.text());
         assert_eq!(created.json().unwrap()["definition"]["scope"], scope);
     }
@@ -403,7 +400,7 @@ async fn no_two_names_of_a_kind_give_equal_ids_unless_one_says_so() {
     let own = strings(&cluster, 0, "uniq64/own").await.unwrap();
     let shared = strings(&cluster, 0, "uniq64/orders").await.unwrap();
     assert!(own[0] < shared[0], "a name with a scope of its own begins a series of its own");
-    let reset = put(&cluster, 0, "daily", &json!({"kind": "uniq64", "everyday_reset": true})).await;
+    let reset = cluster.put(0, "daily", json!({"kind": "uniq64", "everyday_reset": true}).to_string()).await.unwrap();
     assert_eq!((reset.status, reset.code().as_str()), (400, "bad_parameter"));
     assert!(reset.text().contains("scope"), "{}", reset.text());
     let rows = cluster.ask_agent(0, "generators").await.unwrap().json().unwrap();
@@ -424,10 +421,10 @@ async fn no_two_names_of_a_kind_give_equal_ids_unless_one_says_so() {
     ];
     for (nth, (one, other)) in pairs.into_iter().enumerate() {
         let (one, other) = (format!("P{nth}{one}"), format!("P{nth}{other}"));
-        let first = put(&cluster, 0, &format!("one{nth}"), &string(&one)).await;
+        let first = cluster.put(0, &format!("one{nth}"), string(&one).to_string()).await.unwrap();
         assert_eq!(first.status, 201, "{one}: {}", first.text());
         let name = format!("other{nth}");
-        let refused = put(&cluster, 0, &name, &string(&other)).await;
+        let refused = cluster.put(0, &name, string(&other).to_string()).await.unwrap();
         assert_eq!(
             (refused.status, refused.code().as_str()),
             (409, "generator_conflict"),
@@ -437,9 +434,10 @@ async fn no_two_names_of_a_kind_give_equal_ids_unless_one_says_so() {
         let text = refused.text();
         assert!(text.contains(&format!("'one{nth}'")) && text.contains(&format!("e.g. P{nth}20")), "{text}");
         let own = json!({"kind": "string", "template": other, "scope": "own"});
-        assert_eq!(put(&cluster, 0, &name, &own).await.status, 201);
+        assert_eq!(cluster.put(0, &name, own.to_string()).await.unwrap().status, 201);
     }
-    let default = put(&cluster, 0, "same", &string("{date:%Y%m%d}{biz:4}{token}{serial:8}{custom:2}")).await;
+    let default =
+        cluster.put(0, "same", string("{date:%Y%m%d}{biz:4}{token}{serial:8}{custom:2}").to_string()).await.unwrap();
     assert!(default.status == 409 && default.text().contains("'default'"), "{}", default.text());
     no_duplicates(oracle);
 }
@@ -478,7 +476,7 @@ async fn every_agent_serves_a_name_from_the_first_request_after_it_was_registere
         let path = format!("uniq64/n{nth}");
         let unknown = cluster.ask_agent(1, &path).await.unwrap();
         assert_eq!((unknown.status, unknown.code().as_str()), (404, "unknown_generator"), "{}", unknown.text());
-        let created = put(&cluster, 0, &format!("n{nth}"), &json!({"kind": "uniq64"})).await;
+        let created = cluster.put(0, &format!("n{nth}"), json!({"kind": "uniq64"}).to_string()).await.unwrap();
         assert_eq!(created.status, 201, "{}", created.text());
         let first = cluster.ask_agent(1, &path).await.unwrap();
         assert_eq!(first.status, 200, "{nth}: {}", first.text());
@@ -491,7 +489,7 @@ async fn names_from_one_address_are_bounded_and_a_retired_one_gives_no_more_ids(
     let orders = json!({"kind": "uniq64", "scope": "own"});
     let mut registered = 0;
     let refused = loop {
-        let answer = put(&cluster, 0, &format!("n{registered}"), &orders).await;
+        let answer = cluster.put(0, &format!("n{registered}"), orders.to_string()).await.unwrap();
         if answer.status != 201 {
             break answer;
         }
@@ -502,7 +500,7 @@ async fn names_from_one_address_are_bounded_and_a_retired_one_gives_no_more_ids(
     assert!(!refused.header("retry-after").is_empty());
     // What is there may be said again as often as programs start.
     for _ in 0..50 {
-        assert_eq!(put(&cluster, 0, "n0", &orders).await.status, 200);
+        assert_eq!(cluster.put(0, "n0", orders.to_string()).await.unwrap().status, 200);
     }
     assert_eq!(strings(&cluster, 0, "uniq64/n0").await.unwrap().len(), BATCH);
 
@@ -524,7 +522,7 @@ async fn names_from_one_address_are_bounded_and_a_retired_one_gives_no_more_ids(
     assert_eq!((retire("n0", "n1").await, retire("nosuch", "nosuch").await), (400, 404));
     assert_eq!((retire("n0", "n0").await, retire("n0", "n0").await), (200, 200));
     // The agent hears of it when it asks about names the next time.
-    let again = put(&cluster, 0, "n0", &orders).await;
+    let again = cluster.put(0, "n0", orders.to_string()).await.unwrap();
     assert_eq!((again.status, again.code().as_str()), (409, "generator_exists"), "{}", again.text());
     let gone = cluster.ask_agent(0, "uniq64/n0").await.unwrap();
     assert_eq!((gone.status, gone.code().as_str()), (404, "unknown_generator"), "{}", gone.text());
@@ -549,10 +547,10 @@ async fn sections_below_a_thousand_keys_are_registered_by_operators_alone() {
     let says_what_to_do = |text: &str| {
         assert!(text.contains("say 1000 or more") && text.contains("have an operator register"), "{text}");
     };
-    let least = put(&cluster, 0, "least", &of(1_000)).await;
+    let least = cluster.put(0, "least", of(1_000).to_string()).await.unwrap();
     assert_eq!(least.status, 201, "{}", least.text());
 
-    let refused = put(&cluster, 0, "small", &of(999)).await;
+    let refused = cluster.put(0, "small", of(999).to_string()).await.unwrap();
     assert_eq!((refused.status, refused.code().as_str()), (400, "bad_parameter"), "{}", refused.text());
     says_what_to_do(&refused.text());
     let transport = connect(&cluster.agents[0].rpc_listen.to_string()).await.unwrap();
@@ -566,16 +564,16 @@ async fn sections_below_a_thousand_keys_are_registered_by_operators_alone() {
         assert_eq!(refused, Refusal::SmallSections { least: 1_000 });
         says_what_to_do(&refused.to_string());
     }
-    assert_eq!(put(&cluster, 0, "small", &of(1_001)).await.status, 201, "nothing was registered");
+    assert_eq!(cluster.put(0, "small", of(1_001).to_string()).await.unwrap().status, 201, "nothing was registered");
 
     let tiny = json!({"name": "tiny", "kind": "sequence", "keys_per_section": 999});
     let console = cluster.masters[1].daemon.http;
     let by_operator = cluster.client.change(console, "/api/namespaces", &tiny).await.unwrap();
     assert_eq!(by_operator.status, 201, "{}", by_operator.text());
     // What is there may be said again by anybody.
-    let again = put(&cluster, 0, "tiny", &of(999)).await;
+    let again = cluster.put(0, "tiny", of(999).to_string()).await.unwrap();
     assert_eq!(again.status, 200, "{}", again.text());
     assert!(define(&cluster, 0, namespace("tiny", 999)).await.is_ok());
-    let other = put(&cluster, 0, "tiny", &of(998)).await;
+    let other = cluster.put(0, "tiny", of(998).to_string()).await.unwrap();
     assert_eq!((other.status, other.code().as_str()), (409, "generator_exists"), "{}", other.text());
 }

@@ -9,11 +9,6 @@ use tests::programs::{generator, run};
 const ORDERS: &str = r#"{"kind":"string","template":"{date:%Y%m%d}{biz:2}{token}{serial:6}{check:luhn}"}"#;
 const LATE: &str = r#"{"kind":"string","template":"L{date:%Y%m%d}{biz:2}{token}{serial:6}{check:luhn}"}"#;
 
-async fn put(cluster: &Cluster, agent: usize, name: &str, definition: &str) -> Answer {
-    let url = cluster.agent_url(agent, &format!("generators/{name}")).unwrap();
-    cluster.client.ask("PUT", &url, definition.as_bytes().to_vec()).await.unwrap()
-}
-
 /// As many order numbers as asked for.
 async fn orders(cluster: &Cluster, agent: usize, n: usize) -> Result<Vec<String>, Answer> {
     let answer = cluster.ask_agent(agent, &format!("string/orders?biz=DE&n={n}")).await.unwrap();
@@ -45,13 +40,13 @@ async fn a_name_registered_at_one_agent_is_served_by_all_and_survives_every_rest
         (unknown.status == 404).then(|| unknown.code())
     };
     assert_eq!(until("the masters know of no such name", unknown).await.unwrap().0, "unknown_generator");
-    let created = put(&cluster, 0, "orders", ORDERS).await;
+    let created = cluster.put(0, "orders", ORDERS).await.unwrap();
     assert_eq!(created.status, 201, "{}", created.text());
     assert_eq!(created.json().unwrap()["capacity"], 1_000_000);
     for agent in [0, 1] {
-        let again = put(&cluster, agent, "orders", ORDERS).await;
+        let again = cluster.put(agent, "orders", ORDERS).await.unwrap();
         assert_eq!(again.status, 200, "{}", again.text());
-        let other = put(&cluster, agent, "orders", &definition("{date:%Y%m%d}{token}{serial:6}")).await;
+        let other = cluster.put(agent, "orders", &definition("{date:%Y%m%d}{token}{serial:6}")).await.unwrap();
         assert_eq!((other.status, other.code().as_str()), (409, "generator_exists"));
     }
     // The other agent serves it from the first request on.
@@ -73,17 +68,17 @@ async fn a_name_registered_at_one_agent_is_served_by_all_and_survives_every_rest
         until_status(&client, daemon, "/readyz", 200).await.unwrap();
         take(orders(&cluster, nth, 1_000).await.unwrap());
     }
-    let refused = put(&cluster, 0, "late", LATE).await;
+    let refused = cluster.put(0, "late", LATE).await.unwrap();
     assert_eq!((refused.status, refused.code().as_str()), (503, "masters_unavailable"), "{}", refused.text());
     let unknown = cluster.ask_agent(0, "string/late?biz=DE").await.unwrap();
     assert_eq!((unknown.status, unknown.code().as_str()), (503, "masters_unavailable"), "{}", unknown.text());
 
     // With one of them a name is refused, with both it is not.
     cluster.master(0).unwrap().daemon.start().unwrap();
-    let alone = || async { put(&cluster, 0, "late", LATE).await.text().contains("needs both").then_some(()) };
+    let alone = || async { cluster.put(0, "late", LATE).await.unwrap().text().contains("needs both").then_some(()) };
     until("one master alone says why", alone).await.unwrap();
     cluster.master(1).unwrap().daemon.start().unwrap();
-    let both = || async { (put(&cluster, 0, "late", LATE).await.status == 201).then_some(()) };
+    let both = || async { (cluster.put(0, "late", LATE).await.unwrap().status == 201).then_some(()) };
     until("both masters register it", both).await.unwrap();
     let (minted, _) = until("the other agent serves it", || async {
         let answer = cluster.ask_agent(1, "string/late?biz=DE&n=5").await.ok()?;
@@ -109,7 +104,7 @@ async fn names_longer_than_a_block_has_room_for_go_on_after_kills() {
         ("conversation-messages", r#"{"kind":"sequence"}"#, "sequence/conversation-messages/alice"),
     ];
     for (name, definition, _) in names {
-        assert_eq!(put(&cluster, 0, name, definition).await.status, 201, "{name}");
+        assert_eq!(cluster.put(0, name, definition).await.unwrap().status, 201, "{name}");
     }
     let mut seen = HashSet::new();
     for _ in 0..3 {
@@ -156,13 +151,13 @@ async fn what_could_repeat_or_makes_no_sense_is_refused_with_the_reason() {
         ("a", definition("{date:%Y%m%d}{token}"), "serial"),
         ("a", format!("{ORDERS}{}", " ".repeat(5_000)), "at most 4096 bytes"),
     ] {
-        let answer = put(&cluster, 0, name, &definition).await;
+        let answer = cluster.put(0, name, &definition).await.unwrap();
         assert_eq!((answer.status, answer.code().as_str()), (400, "bad_parameter"), "{definition}: {}", answer.text());
         assert!(answer.text().contains(why), "{definition}: {}", answer.text());
     }
-    let answer = put(&cluster, 0, "default", ORDERS).await;
+    let answer = cluster.put(0, "default", ORDERS).await.unwrap();
     assert_eq!((answer.status, answer.code().as_str()), (409, "generator_exists"), "{}", answer.text());
-    let numbers = put(&cluster, 0, "parcels", r#"{"kind":"uniq64"}"#).await;
+    let numbers = cluster.put(0, "parcels", r#"{"kind":"uniq64"}"#).await.unwrap();
     assert_eq!(numbers.status, 201, "{}", numbers.text());
     assert_eq!(cluster.ask_agent(0, "uniq64/parcels?n=3").await.unwrap().text().lines().count(), 3);
     assert_eq!(cluster.ask_agent(0, "string/parcels").await.unwrap().status, 404, "the name is one of numbers");
@@ -171,11 +166,11 @@ async fn what_could_repeat_or_makes_no_sense_is_refused_with_the_reason() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_name_that_no_agent_can_serve_is_registered_with_a_warning() {
     let mut cluster = Cluster::start(1, &[]).await.unwrap();
-    let served = put(&cluster, 0, "orders", ORDERS).await;
+    let served = cluster.put(0, "orders", ORDERS).await.unwrap();
     assert_eq!((served.status, served.json().unwrap().get("warning").cloned()), (201, None), "{}", served.text());
     let wide = r#"{"kind":"string","template":"W{date:%Y%m%d}{token}{serial:6}","token_type":"string3-only-number"}"#;
     for status in [201, 200] {
-        let answer = put(&cluster, 0, "wide", wide).await;
+        let answer = cluster.put(0, "wide", wide).await.unwrap();
         let warning = answer.json().unwrap()["warning"].as_str().unwrap_or_default().to_owned();
         let says = ["string3-only-number", "--token-types", "no_lease"].iter().all(|word| warning.contains(word));
         assert!(answer.status == status && says, "{}", answer.text());

@@ -7,7 +7,6 @@ use common::token::TokenType;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::net::SocketAddr;
 use std::time::Duration;
-use tests::client::Client;
 use tests::cluster::{Cluster, until};
 use tests::gentle::Gentle;
 use tests::lessee::Lessee;
@@ -72,12 +71,6 @@ async fn assert_all_goes_on(cluster: &mut Cluster, beside: &str) {
     newcomer.obtain(masters, TokenType::Uint2).await.unwrap_or_else(|e| panic!("{beside}: {e:#}"));
 }
 
-async fn metric(client: &Client, http: SocketAddr, name: &str) -> u64 {
-    let metrics = client.get(&format!("http://{http}/metrics")).await.unwrap();
-    let value = metrics.text().lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
-    value.unwrap_or_else(|| panic!("no {name} in {}", metrics.text()))
-}
-
 /// The most memory that it took within a while, in bytes.
 async fn peak(daemon: &Daemon, seconds: u64) -> u64 {
     let mut peak = 0;
@@ -114,7 +107,7 @@ async fn frames_that_are_never_whole_cost_a_master_little_and_not_for_long() {
     let client = cluster.client.clone();
     for (number, len, why) in UNFINISHED {
         let name = format!("uniq_rpc_connections_ended_total{{why=\"{why}\"}}");
-        let was = metric(&client, http, &name).await;
+        let was = client.metric(http, &name).await.unwrap();
         let mut held = Vec::new();
         for _ in 0..number {
             held.extend(unfinished(port, len).await);
@@ -126,7 +119,7 @@ async fn frames_that_are_never_whole_cost_a_master_little_and_not_for_long() {
         // The master ends them by itself, and says why; but whoever never made a whole call is ended sooner, by the limit for the
         // first one, which is not counted.
         if why == "frame_too_long" {
-            let counted = || async { (metric(&client, http, &name).await > was).then_some(()) };
+            let counted = || async { (client.metric(http, &name).await.unwrap() > was).then_some(()) };
             until("they are ended and counted", counted).await.unwrap();
         }
         for mut stream in held {
@@ -158,7 +151,7 @@ async fn who_asks_for_much_and_reads_nothing_costs_an_agent_little_and_not_for_l
     assert_all_goes_on(&mut cluster, "beside a caller that does not read").await;
     let client = &cluster.client;
     let name = "uniq_rpc_connections_ended_total{why=\"unread\"}";
-    let counted = || async { (metric(client, http, name).await > 0).then_some(()) };
+    let counted = || async { (client.metric(http, name).await.unwrap() > 0).then_some(()) };
     until("the connection is ended and counted", counted).await.unwrap();
     assert_given_back(&cluster.agents[0].daemon, before).await;
     println!("{}", gentle.stop().await.unwrap());
@@ -195,9 +188,9 @@ async fn idle_connections_leave_descriptors_for_files() {
     println!("{} idle connections beside {DESCRIPTORS} descriptors", held.len());
     // Serials are reserved again and again, and each time a file is written anew.
     let writes = "uniq_serial_file_writes_total";
-    let was = metric(&client, agent, writes).await;
+    let was = client.metric(agent, writes).await.unwrap();
     let mut batches = 0;
-    while metric(&client, agent, writes).await < was + 3 {
+    while client.metric(agent, writes).await.unwrap() < was + 3 {
         for path in ["uniq64?n=100000", "string?biz=ABCD&custom=xy&n=100000"] {
             let answer = cluster.ask_agent(0, path).await.unwrap();
             assert_eq!(answer.status, 200, "{path}: {}", answer.text());
@@ -205,11 +198,11 @@ async fn idle_connections_leave_descriptors_for_files() {
         batches += 1;
         assert!(batches < 500, "nothing is written");
     }
-    assert_eq!(metric(&client, agent, "uniq_serial_file_write_failures_total").await, 0);
+    assert_eq!(client.metric(agent, "uniq_serial_file_write_failures_total").await.unwrap(), 0);
     assert_renews(&mut cluster).await;
     // The port is never without descriptors for whom it has a place.
     for http in [agent, master] {
-        assert_eq!(metric(&client, http, "uniq_accept_failures_total").await, 0, "{http}");
+        assert_eq!(client.metric(http, "uniq_accept_failures_total").await.unwrap(), 0, "{http}");
     }
     for daemon in cluster.daemons() {
         let log = daemon.log_text();
@@ -277,7 +270,7 @@ async fn idle_connections_leave_descriptors_for_sections() {
         cluster.all_ready().await.unwrap();
     }
     for http in agents {
-        assert_eq!(metric(&client, http, "uniq_accept_failures_total").await, 0, "{http}");
-        assert_eq!(metric(&client, http, "uniq_sequence_unwritten_total").await, 0, "{http}");
+        assert_eq!(client.metric(http, "uniq_accept_failures_total").await.unwrap(), 0, "{http}");
+        assert_eq!(client.metric(http, "uniq_sequence_unwritten_total").await.unwrap(), 0, "{http}");
     }
 }

@@ -171,10 +171,7 @@ async fn told(cluster: &Cluster, master: usize, action: &str) -> Vec<(String, St
 }
 
 async fn metric(cluster: &Cluster, master: usize, line: &str) -> u64 {
-    let url = format!("http://{}/metrics", cluster.masters[master].daemon.http);
-    let text = cluster.client.get(&url).await.unwrap().text();
-    let found = text.lines().find_map(|it| it.strip_prefix(line)?.strip_prefix(' ')?.parse().ok());
-    found.unwrap_or_else(|| panic!("no {line}: {text}"))
+    cluster.client.metric(cluster.masters[master].daemon.http, line).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tests::client::{Answer, Media};
+use tests::client::Media;
 use tests::cluster::{Cluster, PATIENCE, until, until_status};
 use tests::operator::{join, keep, peer_lost, put_back};
 use tests::plain::{Load, Numbers, read};
@@ -27,11 +27,6 @@ fn names(n: usize) -> Vec<String> {
     (0..n).map(|n| format!("n{n}")).collect()
 }
 
-async fn put(cluster: &Cluster, agent: usize, name: &str, definition: &str) -> Answer {
-    let url = cluster.agent_url(agent, &format!("generators/{name}")).unwrap();
-    cluster.client.ask("PUT", &url, definition.as_bytes().to_vec()).await.unwrap()
-}
-
 /// Names that agents may register in a burst; beyond it they are an operator's business.
 const NAMES_BY_AGENTS: usize = 32;
 
@@ -45,7 +40,8 @@ async fn register(cluster: &Cluster, names: &[String], definition: &str) {
         assert!([200, 201].contains(&answer.status), "{}", answer.text());
     }
     for name in by_agents {
-        let done = || async { [200, 201].contains(&put(cluster, 0, name, definition).await.status).then_some(()) };
+        let done =
+            || async { [200, 201].contains(&cluster.put(0, name, definition).await.unwrap().status).then_some(()) };
         until("the name is registered", done).await.unwrap();
     }
 }
@@ -254,7 +250,7 @@ async fn what_is_said_wrong_is_refused_with_a_stated_code_and_an_axis_ends() {
         (r#"{"kind":"segment","step":0}"#, "step 0"),
         (r#"{"kind":"segment","token_type":"uint2"}"#, "a generator of kind segment: token_type: unknown field"),
     ] {
-        let answer = put(&cluster, 0, "bad", definition).await;
+        let answer = cluster.put(0, "bad", definition).await.unwrap();
         assert_eq!((answer.status, answer.code().as_str()), (400, "bad_parameter"), "{}", answer.text());
         assert!(answer.text().contains(why), "{definition}: {}", answer.text());
     }
@@ -295,10 +291,10 @@ async fn texts_of_one_length_come_once_over_kills_and_end_with_their_length() {
     let mut cluster = Cluster::start(2, &[]).await.unwrap();
     let definition =
         r#"{"kind":"segment","step":100,"step_max":100,"encoding":{"form":"decimal","length":4,"prefix":"ORD-"}}"#;
-    let said: Value = put(&cluster, 0, "orders", definition).await.json().unwrap();
+    let said: Value = cluster.put(0, "orders", definition).await.unwrap().json().unwrap();
     assert_eq!((&said["capacity"], &said["definition"]["last"]), (&9_999.into(), &"9999".into()), "{said}");
     assert_eq!(said["examples"], serde_json::json!(["ORD-0001", "ORD-0002", "ORD-0003"]));
-    let other = put(&cluster, 1, "orders", &definition.replace("ORD-", "BILL-")).await;
+    let other = cluster.put(1, "orders", &definition.replace("ORD-", "BILL-")).await.unwrap();
     assert_eq!(other.code(), "generator_exists", "a prefix is a part of what the name stands for");
     let (mut seen, mut ended, mut kills) = (HashSet::new(), [false; 2], 0);
     let began = Instant::now();

@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use tests::client::{Answer, Client};
+use tests::client::Client;
 use tests::cluster::{Cluster, PATIENCE, until, until_status};
 use tests::variables;
 use tokio::task::JoinSet;
@@ -25,11 +25,6 @@ const KEYS: usize = 60;
 const CLIENTS: usize = 2;
 const PAUSE: Duration = Duration::from_millis(10);
 
-async fn put(cluster: &Cluster, name: &str, definition: &str) -> Answer {
-    let url = cluster.agent_url(0, &format!("generators/{name}")).unwrap();
-    cluster.client.ask("PUT", &url, definition.as_bytes().to_vec()).await.unwrap()
-}
-
 async fn started(agents: usize, definition: &str) -> Cluster {
     let mut cluster = Cluster::new().unwrap();
     for master in &mut cluster.masters {
@@ -41,7 +36,8 @@ async fn started(agents: usize, definition: &str) -> Cluster {
         cluster.agents[nth].daemon.start().unwrap();
     }
     cluster.all_ready().await.unwrap();
-    let done = || async { [200, 201].contains(&put(&cluster, "inbox", definition).await.status).then_some(()) };
+    let done =
+        || async { [200, 201].contains(&cluster.put(0, "inbox", definition).await.unwrap().status).then_some(()) };
     until("the name is registered", done).await.unwrap();
     cluster
 }
@@ -235,7 +231,7 @@ async fn keys_begin_at_the_first_number_of_the_definition() {
         assert!((FIRST + 2..FIRST + 1_000).contains(&next), "key {key}: {next}");
     }
     // The last 6 numbers of 32 bits.
-    let narrow = put(&cluster, "narrow", r#"{"kind":"sequence","width":32,"first":4294967290}"#).await;
+    let narrow = cluster.put(0, "narrow", r#"{"kind":"sequence","width":32,"first":4294967290}"#).await.unwrap();
     assert!([200, 201].contains(&narrow.status), "{}", narrow.text());
     let given = || async {
         let answer = cluster.ask_agent(0, "sequence/narrow/7?n=6").await.ok()?;
@@ -280,12 +276,12 @@ async fn what_is_said_wrong_of_keys_is_refused_with_a_stated_code() {
         (r#"{"kind":"sequence","plugins":[{"plugin":"stats"}]}"#, "no plugins"),
         (r#"{"kind":"sequence","step":10,"solo_allowance":5}"#, "solo_allowance 5"),
     ] {
-        let answer = put(&cluster, "bad", definition).await;
+        let answer = cluster.put(0, "bad", definition).await.unwrap();
         assert_eq!((answer.status, answer.code().as_str()), (400, "bad_parameter"), "{}", answer.text());
         assert!(answer.text().contains(why), "{}", answer.text());
     }
     // Of a set that no agent serves nobody gives a number, and it says so.
-    let other = put(&cluster, "elsewhere", r#"{"kind":"sequence","set":"elsewhere"}"#).await;
+    let other = cluster.put(0, "elsewhere", r#"{"kind":"sequence","set":"elsewhere"}"#).await.unwrap();
     assert!([200, 201].contains(&other.status), "{}", other.text());
     let warning = other.json().unwrap()["warning"].as_str().unwrap_or_default().to_owned();
     assert!(warning.contains("'elsewhere'") && warning.contains("--sets"), "{warning}");

@@ -23,12 +23,6 @@ const STRANGERS: usize = 300;
 /// The most lines that so many may cause: a burst, what comes in meanwhile, and counts.
 const LINES_MAX: usize = 60;
 
-async fn metric(cluster: &Cluster, http: SocketAddr, name: &str) -> u64 {
-    let metrics = cluster.client.get(&format!("http://{http}/metrics")).await.unwrap();
-    let value = metrics.text().lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
-    value.unwrap_or_else(|| panic!("no {name} in {}", metrics.text()))
-}
-
 /// A connection that the whitelist refuses: the master closes it, and at once, since this caller says that it asks nothing.
 async fn stranger(port: SocketAddr) {
     let mut stream = TcpStream::connect(port).await.unwrap();
@@ -74,7 +68,9 @@ async fn a_log_that_cannot_be_written_costs_lines_and_nothing_else() {
         // Behind a pipe that nobody reads they wait, as many as the queue takes.
         let failing = if open.is_none() { https } else { Vec::new() };
         for http in failing {
-            let dropped = || async { (metric(&cluster, http, "uniq_log_lines_dropped_total").await > 0).then_some(()) };
+            let dropped = || async {
+                (cluster.client.metric(http, "uniq_log_lines_dropped_total").await.unwrap() > 0).then_some(())
+            };
             until("lines are dropped", dropped).await.unwrap_or_else(|e| panic!("a log {what}, {http}: {e:#}"));
         }
         for kind in ["uniq64", "uniq96", "string?biz=SHOP&custom=07"] {
@@ -145,9 +141,9 @@ async fn strangers_cause_few_lines_and_are_counted() {
         let _ = peer.deliver(deadline_in(CALL_MAX), frame).await;
     }
     let http = cluster.masters[0].daemon.http;
-    let left_out = metric(&cluster, http, "uniq_log_lines_left_out_total").await;
+    let left_out = cluster.client.metric(http, "uniq_log_lines_left_out_total").await.unwrap();
     assert!(left_out as usize > STRANGERS - LINES_MAX, "{left_out} left out");
-    assert_eq!(metric(&cluster, http, "uniq_log_lines_dropped_total").await, 0);
+    assert_eq!(cluster.client.metric(http, "uniq_log_lines_dropped_total").await.unwrap(), 0);
     let (status, _) = cluster.master(0).unwrap().daemon.terminate().await.unwrap();
     assert!(status.success(), "{status}");
     let text = cluster.masters[0].daemon.log_text();
