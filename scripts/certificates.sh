@@ -6,7 +6,7 @@ umask 077
 usage() {
   cat <<'EOF'
 Usage: scripts/certificates.sh [--days N] DIR ROLE[@ADDRESS,...] ...
-       scripts/certificates.sh --revoke CERTIFICATE DIR
+       scripts/certificates.sh --revoke DIR ROLE ...
 
 Makes a CA in DIR if there is none (ca.pem, and ca.key, which nobody needs but this script), and for each ROLE a certificate
 and its key. The ADDRESSes, IP addresses or DNS names, are for browsers, curl and other HTTP clients; programs of UniqGenerator know
@@ -17,10 +17,10 @@ each other by the role.
 makes tls/ca.pem, tls/master-1.pem, tls/master-1.key and so on. A certificate that is there already is made anew, which is how it
 is renewed: put it in the place of the old one, and the program reads it within 10 s.
 
-  --days N              how long they are valid (90); a CA is valid for ten years
-  --revoke CERTIFICATE  revoke that file's certificate: the list of revoked ones in DIR/ca.pem is made anew; put that file in the place of
-                        each program's and application's
-  --help                this text
+  --days N  how long they are valid (90); a CA is valid for ten years
+  --revoke  revoke every certificate that was made for a ROLE until now: the list of revoked ones in DIR/ca.pem is made anew; put that
+            file in the place of each program's and application's, and then make a new certificate for the ROLE if it goes on
+  --help    this text
 EOF
 }
 
@@ -29,7 +29,7 @@ fail() {
   exit 2
 }
 
-days=90 revoke=
+days=90 revoke=false
 while [[ ${1:-} == -* ]]; do
   case $1 in
     --days)
@@ -38,9 +38,8 @@ while [[ ${1:-} == -* ]]; do
       shift 2
       ;;
     --revoke)
-      revoke=${2:-}
-      [ -e "$revoke" ] || fail "--revoke takes the file of a certificate, and there is no '$revoke'"
-      shift 2
+      revoke=true
+      shift
       ;;
     -h | --help)
       usage
@@ -49,11 +48,7 @@ while [[ ${1:-} == -* ]]; do
     *) fail "unknown argument $1; see --help" ;;
   esac
 done
-if [ -n "$revoke" ]; then
-  [ $# -eq 1 ] || fail '--revoke takes a certificate and the folder of its CA; see --help'
-else
-  [ $# -ge 2 ] || fail 'say where to put them, and for whom; see --help'
-fi
+[ $# -ge 2 ] || fail 'say where to put them, and for whom; see --help'
 # openssl, quiet unless it fails; what it says first is why.
 quietly() {
   local said
@@ -63,33 +58,42 @@ quietly() {
 command -v openssl >/dev/null || fail 'openssl is missing: install the package openssl'
 dir=$1
 shift
-mkdir -p "$dir"
+$revoke || mkdir -p "$dir"
 made=
 trap '[ -z "$made" ] || rm -rf "$made"' EXIT
 
 new_key=(-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes)
 if [ ! -e "$dir/ca.pem" ]; then
-  quietly req -x509 "${new_key[@]}" -keyout "$dir/ca.key" -out "$dir/ca.pem" -days 3650 -subj '/CN=UniqGenerator CA' \
+  ! $revoke || fail "there is no CA in $dir"
+  # A CA has a name of its own, by which its list of revoked certificates is known.
+  quietly req -x509 "${new_key[@]}" -keyout "$dir/ca.key" -out "$dir/ca.pem" -days 3650 -subj "/CN=UniqGenerator CA $(openssl rand -hex 8)" \
     -addext basicConstraints=critical,CA:TRUE -addext keyUsage=critical,keyCertSign,cRLSign
   printf 'made the CA %s\n' "$dir/ca.pem"
 fi
 [ -e "$dir/ca.key" ] || fail "$dir/ca.key is missing: the CA's key is needed to issue a certificate"
 
-if [ -n "$revoke" ]; then
-  # What openssl needs to know of a CA: the certificates that it has revoked, one a line.
-  touch "$dir/revoked"
-  made=$(mktemp -d "$dir/.new.XXXXXX")
+# What openssl knows of a CA: the certificates that it has revoked, one a line.
+by_ca() {
   printf '[ca]\ndefault_ca=c\n[c]\ndatabase=%s\ndefault_md=sha256\ndefault_crl_days=3650\ncrl_extensions=e\n[e]\nauthorityKeyIdentifier=keyid\n' \
-    "$dir/revoked" >"$made/config"
-  by_ca=(ca -config "$made/config" -cert "$dir/ca.pem" -keyfile "$dir/ca.key")
-  quietly verify -no_check_time -CAfile "$dir/ca.pem" "$revoke"
-  said=$(openssl "${by_ca[@]}" -revoke "$revoke" 2>&1) || [[ $said == *'Already revoked'* ]] || fail "openssl ca: $said"
-  quietly "${by_ca[@]}" -gencrl -out "$made/list"
+    "$dir/revoked" | openssl ca -config /dev/stdin -cert "$dir/ca.pem" -keyfile "$dir/ca.key" "$@" 2>&1
+}
+
+# revoke_all NAME: the certificates that were made for it.
+revoke_all() {
+  local certificate said
+  [ -e "$dir/issued/$1" ] || fail "no certificate of $1 was made in $dir"
+  [ "$(grep -c 'BEGIN CERTIFICATE' "$dir/ca.pem")" = 1 ] || fail "$dir/ca.pem has the certificates of several CAs: leave in it the one of $dir/ca.key"
+  touch "$dir/revoked"
+  for certificate in "$dir/issued/$1"/*.pem; do
+    said=$(by_ca -revoke "$certificate") || [[ $said == *'Already revoked'* ]] || fail "openssl ca: $said"
+  done
+  made=$(mktemp -d "$dir/.new.XXXXXX")
+  said=$(by_ca -gencrl -out "$made/list") || fail "openssl ca: $said"
   sed -n '/BEGIN CERTIFICATE/,/END CERTIFICATE/p' "$dir/ca.pem" | cat - "$made/list" >"$made/ca"
   mv "$made/ca" "$dir/ca.pem"
-  printf 'revoked %s: put %s in the place of every ca.pem\n' "$revoke" "$dir/ca.pem"
-  exit
-fi
+  rm -r "$made"
+  printf 'revoked what was made for %s: put %s in the place of every ca.pem\n' "$1" "$dir/ca.pem"
+}
 
 for whom in "$@"; do
   role=${whom%%@*}
@@ -108,6 +112,10 @@ for whom in "$@"; do
   # Agents and clients have no + in their names.
   name=${role//\//-}
   name=${name//:/+}
+  if $revoke; then
+    revoke_all "$name"
+    continue
+  fi
   file=$dir/$name
   made=$(mktemp -d "$dir/.new.XXXXXX")
   quietly req -new "${new_key[@]}" -keyout "$made/key" -out "$made/request" -subj "/CN=${name:0:60}"
@@ -115,6 +123,9 @@ for whom in "$@"; do
   quietly x509 -req -in "$made/request" -CA "$dir/ca.pem" -CAkey "$dir/ca.key" -days "$days" -extfile "$made/extensions" \
     -out "$made/pem"
   mv "$made/key" "$file.key"
+  # What is made may have to be revoked, also when there is a newer one.
+  mkdir -p "$dir/issued/$name"
+  cp "$made/pem" "$dir/issued/$name/$(openssl x509 -in "$made/pem" -noout -serial | cut -d= -f2).pem"
   mv "$made/pem" "$file.pem"
   rm -r "$made"
   printf 'made %s.pem for uniq://%s, valid for %s days\n' "$file" "$role" "$days"

@@ -12,6 +12,7 @@ forms=(
   'partition scripts/partition.sh'
   'faults scripts/faults.sh'
   'strangers scripts/strangers.sh'
+  'replays env UNIQ_REPLAYS=10000 cargo test --locked --release -p processes --test hostile sent_again'
   'planted scripts/planted.sh'
   'segments scripts/segments.sh'
   'sequences scripts/sequences.sh'

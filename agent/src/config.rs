@@ -132,7 +132,7 @@ pub struct Args {
           value_parser = settings::number(1..=BATCH_MAX_LIMIT))]
     pub batch_max: u32,
 
-    /// Percent, 0 to 90, of a name's IDs of each hour, day or tick, the last ones, of which one caller (an address, or a /64 of IPv6) gets at
+    /// Percent, 0 to 90, of a name's IDs of each hour, day or tick, the last ones, of which one caller (a certificate, an address, or a /64 of IPv6) gets at
     /// most a sixteenth of what is left, so that no caller can exhaust them for everyone; 0 where one address stands for all, such as a proxy
     #[arg(long, env = "UNIQ_RESERVED_PERCENT", default_value_t = RESERVED_PERCENT, value_name = "N",
           value_parser = settings::number(RESERVED_PERCENTS))]

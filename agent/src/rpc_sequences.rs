@@ -1,5 +1,6 @@
 //! Numbers of keys over tarpc.
 
+use crate::plugin::Holder;
 use crate::refusal::Refusal;
 use crate::rpc::Server;
 use crate::sequences::{Call, CallOutcome};
@@ -109,7 +110,7 @@ impl Server {
         let said = Call {
             g: call.g,
             passing: call.passing,
-            from: self.connected().map(|connected| connected.remote.from.ip()),
+            from: self.connected().map(|connected| Holder::at(&connected.remote)),
         };
         if let [key] = keys
             && key.n > 0

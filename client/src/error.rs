@@ -12,7 +12,8 @@ pub enum Error {
     /// The question was refused as any agent would refuse it: it has to change.
     #[error("{code}: {detail}")]
     Refused {
-        /// [`MintCode::BadParameter`], [`MintCode::UnknownGenerator`] or [`MintCode::GeneratorExists`].
+        /// [`MintCode::BadParameter`], [`MintCode::UnknownGenerator`], [`MintCode::GeneratorExists`] or
+        /// [`MintCode::CertificateRequired`].
         code: MintCode,
         /// The reason, for a person.
         detail: String,
@@ -100,9 +101,10 @@ fn list(attempts: &[Attempt]) -> String {
 /// Sorts an agent's refusal by who can act on it.
 pub(crate) fn refused(code: MintCode, detail: String, retry_after: Option<Duration>) -> Failure {
     match code {
-        MintCode::BadParameter | MintCode::UnknownGenerator | MintCode::GeneratorExists => {
-            Failure::Final(Error::Refused { code, detail })
-        }
+        MintCode::BadParameter
+        | MintCode::UnknownGenerator
+        | MintCode::GeneratorExists
+        | MintCode::CertificateRequired => Failure::Final(Error::Refused { code, detail }),
         _ => Failure::Here(Cause::Cannot { code, detail, retry_after }),
     }
 }

@@ -2,11 +2,9 @@
 
 use crate::agents::{Answer, Question, Timeouts};
 use crate::error::{Cause, Failure, refused};
-use common::kind::Kind;
 use common::net::tls::{Admits, Tls};
 use common::rpc::mint::{
-    Defined, KeyAsked, KeyOutcome, KeyReply, KeysReply, MintCode, MintFailure, MintServiceClient, MintedNumbers,
-    Passing, SequenceCall,
+    Defined, KeyAsked, KeyOutcome, KeyReply, KeysReply, MintCode, MintFailure, MintServiceClient, Passing, SequenceCall,
 };
 use common::rpc::transport::{connect_as, deadline_in};
 use std::time::Duration;

@@ -208,6 +208,14 @@ impl Lessee {
     pub async fn list(&self, master: SocketAddr) -> Result<Vec<ListedLease>> {
         let master = Self::connect(master).await?;
         self.heartbeat(&master).await??;
+        self.listed(&master).await
+    }
+
+    /// The same over a connection on which a heartbeat was sent.
+    ///
+    /// # Errors
+    /// If the call fails or is refused.
+    pub async fn listed(&self, master: &LeaseServiceClient) -> Result<Vec<ListedLease>> {
         let request = ListRequest { agent_id: self.agent_id.clone(), session: self.session, after: None };
         Ok(master.list_tokens(transport::deadline_in(CALL_MAX), request).await??)
     }

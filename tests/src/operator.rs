@@ -32,8 +32,17 @@ pub fn peer_lost(survivor: &Master) -> Result<String> {
 /// # Errors
 /// If the program cannot be run; a refusal is an answer.
 pub fn join(token: &str, replacement: &Master, survivor: SocketAddr) -> Result<Ended> {
+    join_with(token, replacement, survivor, &[])
+}
+
+/// The same with further flags.
+///
+/// # Errors
+/// As [`join`].
+pub fn join_with(token: &str, replacement: &Master, survivor: SocketAddr, flags: &[&str]) -> Result<Ended> {
     let (id, survivor) = (replacement.id.to_string(), survivor.to_string());
-    run(&["--join", token, "--data-dir", data_dir(replacement)?, "--id", &id, "--peer", &survivor])
+    let args = ["--join", token, "--data-dir", data_dir(replacement)?, "--id", &id, "--peer", &survivor];
+    run(&args.iter().chain(flags).copied().collect::<Vec<_>>())
 }
 
 /// A command on a stopped master's store, such as `--after-revert`, with further flags.

@@ -2,20 +2,20 @@
 
 use super::Catalog;
 use crate::masters::{Ask, First, Lane};
-use crate::plugin::{By, Caller, Holder};
+use crate::plugin::Caller;
 use crate::refusal::Refusal;
 use common::namespace::Namespace;
-use common::net::tls::Remote;
 use common::rpc::lease::{Changed, DefineReply, Refusal as Said};
 use common::rpc::mint::MintCode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-/// The caller as whom that one registers names.
+/// Whoever is at the other end of a connection, as the one who registers a name.
 ///
 /// # Errors
 /// [`Refusal::CertificateRequired`]: names are for ever, so whoever shows no certificate where there are some may not.
-pub(crate) fn registrant(remote: &Remote) -> Result<Caller<'_>, Refusal> {
+#[cfg(feature = "server")]
+pub(crate) fn registrant(remote: &common::net::tls::Remote) -> Result<Caller<'_>, Refusal> {
     if remote.is_anonymous() { Err(Refusal::CertificateRequired) } else { Ok(remote.into()) }
 }
 
@@ -29,14 +29,14 @@ impl Catalog {
     /// [`Refusal::TooManyNames`]; [`Refusal::MastersUnavailable`] if the two masters could not confirm it, or do so in time: ask again.
     pub async fn define(&self, caller: Caller<'_>, namespace: &Namespace, dry_run: bool) -> Result<bool, Refusal> {
         let is_counted = !matches!(caller, Caller::Label(_)) && !self.is_met(namespace);
-        let counted = is_counted.then(|| Holder::of(By::Caller, caller));
-        counted.as_ref().map_or(Ok(()), |caller| self.rate.count(caller, Instant::now(), dry_run))?;
+        let counted = is_counted.then_some(caller);
+        counted.map_or(Ok(()), |caller| self.rate.count(caller, Instant::now(), dry_run))?;
         let is_new = self.judged(namespace, dry_run).await;
         if dry_run {
             return is_new;
         }
         if let Some(caller) = counted.filter(|_| is_new != Ok(true)) {
-            self.rate.give_back(&caller);
+            self.rate.give_back(caller);
         }
         let never = namespace.token_type().and_then(|token_type| self.minter.grants().never_leases(token_type));
         if let Some(why) = never.filter(|_| is_new.is_ok()) {

@@ -20,7 +20,7 @@ use super::render::Style;
 use super::sequence::{self, ROUTE_HEADER};
 use super::{Agent, HEAD_LEN_MAX, HEAD_TIMEOUT, Site};
 use crate::minter::{Minted, Minter};
-use crate::plugin::Caller;
+use crate::plugin::{Caller, Holder};
 use crate::refusal::Refusal;
 use crate::run::Runs;
 use bytes::BufMut as _;
@@ -304,7 +304,7 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
         let agent = &self.site.agent;
         // Keys first: that a request is for none is seen at its first bytes.
         if uri.path().starts_with(key::PATH) {
-            KeyPlan::of(agent, uri, *accept, self.remote.from.ip()).map(Plan::Key)
+            KeyPlan::of(agent, uri, *accept, Holder::at(&self.remote)).map(Plan::Key)
         } else {
             mint::Plan::of(agent, uri, *accept).map(Plan::Ids)
         }

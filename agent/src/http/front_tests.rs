@@ -7,6 +7,7 @@ use super::*;
 use crate::heartbeat::tests::master::{Master, in_use};
 use crate::masters::tests::masters_at;
 use crate::minter::kit::Kit;
+use crate::plugin::Holder;
 use crate::sequences::tests::agent_of;
 use crate::sequences::tests::masters::Masters;
 use common::namespace::{Definition, Namespace};
@@ -142,7 +143,7 @@ async fn a_request_that_is_like_the_last_but_for_its_key_is_what_the_parser_says
     let agent = agent.with_sequences(sequences);
     let parse = |input: &[u8]| {
         let Head::Plain(plain) = head::read(input) else { return None };
-        let plan = KeyPlan::of(&agent, &plain.uri, plain.accept, [127, 0, 0, 1].into()).ok()?;
+        let plan = KeyPlan::of(&agent, &plain.uri, plain.accept, Holder::at(&LOCAL.into())).ok()?;
         let mut usual = Usual::default();
         let plan = Plan::Key(plan);
         usual.learn(&plan, &plain, input);

@@ -8,13 +8,13 @@ use super::problem::Problem;
 use super::render::Style;
 use super::sequence::{KeyQuery, OF_ONE_KEY};
 use crate::gate::Prefix;
+use crate::plugin::Holder;
 use crate::run::Run;
 use crate::sequences::{Call, Name, admits};
 use axum::http::Uri;
 use common::kind::Kind;
 use common::sequence::{Route, Slot};
 use common::template::CallerParts;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Where numbers of keys are: behind it the name, and behind another `/` the key.
@@ -31,7 +31,7 @@ pub(super) struct KeyPlan {
 
 impl KeyPlan {
     /// The plan of that request, if it is for a key of a sequence that is known here, and understood.
-    pub(super) fn of(agent: &Agent, uri: &Uri, accept: Option<&str>, from: IpAddr) -> Result<Self, NoPlan> {
+    pub(super) fn of(agent: &Agent, uri: &Uri, accept: Option<&str>, from: Holder) -> Result<Self, NoPlan> {
         let unfit = || NoPlan::NotForUs;
         let (name, key) = uri.path().strip_prefix(PATH).and_then(|rest| rest.split_once('/')).ok_or_else(unfit)?;
         // The router would read them to the letter, too; it knows of percent signs, and of what follows on a key.

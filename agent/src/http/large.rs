@@ -50,9 +50,9 @@ impl Large {
             Caller::Label(_) => true,
         };
         let holder = (!is_of_this_machine).then(|| Holder::of(By::Caller, caller));
-        if let Some(holder) = &holder {
+        if let Some(holder) = holder {
             let mut taken = self.taken();
-            let its = taken.entry(holder.clone()).or_default();
+            let its = taken.entry(holder).or_default();
             if *its >= CALLER_MAX {
                 return None;
             }
@@ -64,12 +64,12 @@ impl Large {
 
 impl Drop for LargePermit<'_> {
     fn drop(&mut self) {
-        let Some(holder) = &self.holder else { return };
+        let Some(holder) = self.holder else { return };
         let mut taken = self.large.taken();
-        if let Some(its) = taken.get_mut(holder) {
+        if let Some(its) = taken.get_mut(&holder) {
             *its = its.saturating_sub(1);
             if *its == 0 {
-                taken.remove(holder);
+                taken.remove(&holder);
             }
         }
     }

@@ -7,6 +7,7 @@ use super::problem::Problem;
 use super::sequence_body::{self, KEYS_MAX, Shown};
 use super::upload::{self, Unread};
 use super::{Agent, body, caller_of};
+use crate::plugin::Holder;
 use crate::sequences::{Call, CallOutcome, Name, Outcome, Sequences};
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
@@ -66,7 +67,7 @@ pub(super) struct KeyQuery {
 impl KeyQuery {
     /// With the caller of that request.
     fn by(mut self, head: &Parts) -> Self {
-        self.call.from = head.extensions.get::<Remote>().map(|remote| remote.from.ip());
+        self.call.from = head.extensions.get::<Remote>().map(Holder::at);
         self
     }
 

@@ -3,6 +3,7 @@
 use super::tests::Answer;
 use super::*;
 use crate::heartbeat::tests::master::in_use;
+use crate::plugin::Holder;
 use crate::sequences::tests::masters::{Masters, Record};
 use crate::sequences::tests::{self as kit, agent_for, agent_of};
 use axum::body::to_bytes;
@@ -19,7 +20,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use tokio::net::TcpListener;
 use tower::ServiceExt as _;
 
-const CALLER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const CALLER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1);
 
 struct Served {
     router: Router,
@@ -559,7 +560,7 @@ async fn raw_all(site: &Served, requests: &str, n: usize) -> Vec<String> {
 }
 
 fn is_short(site: &Served, path: &str) -> bool {
-    super::key::KeyPlan::of(&site.site.agent, &path.parse().unwrap(), None, CALLER).is_ok()
+    super::key::KeyPlan::of(&site.site.agent, &path.parse().unwrap(), None, Holder::at(&CALLER.into())).is_ok()
 }
 
 #[tokio::test]
@@ -613,7 +614,13 @@ async fn the_short_way_and_the_router_answer_alike() {
     }
     // A name that ends while a connection asks for it again and again.
     let namespace = one.agent.minter.names().keyed("orders").unwrap();
-    let plan = super::key::KeyPlan::of(&one.site.agent, &"/sequence/orders/5".parse().unwrap(), None, CALLER).unwrap();
+    let plan = super::key::KeyPlan::of(
+        &one.site.agent,
+        &"/sequence/orders/5".parse().unwrap(),
+        None,
+        Holder::at(&CALLER.into()),
+    )
+    .unwrap();
     assert!(plan.still_stands(&one.site.agent));
     one.agent.minter.retire(&namespace);
     assert!(!plan.still_stands(&one.site.agent) && !is_short(&one, "/sequence/orders/5"));

@@ -8,9 +8,10 @@
 use super::call::Caller;
 use common::plugin::{By, QuotaSpec};
 use common::time::{BootMs, DAY_MS, SECOND_MS, SpanMs};
-use core::fmt;
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::hash::{Hash, Hasher as _};
+use core::net::IpAddr;
 use std::collections::BTreeMap;
+use std::hash::DefaultHasher;
 
 /// The bits of an IPv6 address that name a host within a network: whoever has a network has all of them.
 const HOST_BITS: u32 = 64;
@@ -18,7 +19,7 @@ const HOST_BITS: u32 = 64;
 const SWEEP_EACH: SpanMs = SpanMs(SECOND_MS);
 
 /// Whose account it is.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Holder {
     /// All callers of the name.
     Everyone,
@@ -26,21 +27,8 @@ pub(crate) enum Holder {
     V4(u32),
     /// A network of IPv6.
     V6(u64),
-    /// A caller with a certificate, or without an address.
-    Label(Box<str>),
-}
-
-impl fmt::Display for Holder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Everyone => f.write_str("all callers"),
-            Self::V4(address) => Ipv4Addr::from_bits(*address).fmt(f),
-            Self::V6(network) => {
-                write!(f, "{}/{}", Ipv6Addr::from_bits(u128::from(*network) << HOST_BITS), 128 - HOST_BITS)
-            }
-            Self::Label(label) => f.write_str(label),
-        }
-    }
+    /// The hash of a certificate's role, or of the label of a caller without an address.
+    Named(u64),
 }
 
 impl Holder {
@@ -48,14 +36,26 @@ impl Holder {
     pub(crate) fn of(by: By, caller: Caller<'_>) -> Self {
         match (by, caller) {
             (By::Name, _) => Self::Everyone,
-            (By::Caller, Caller::Label(label)) => Self::Label(label.into()),
-            (By::Caller, Caller::Certificate(role)) => Self::Label(role.to_string().into()),
+            (By::Caller, Caller::Label(label)) => Self::named(label),
+            (By::Caller, Caller::Certificate(role)) => Self::named(role),
             (By::Caller, Caller::Address(address)) => match address.to_canonical() {
                 IpAddr::V4(address) => Self::V4(address.to_bits()),
                 // The upper half of 128 bits.
                 IpAddr::V6(address) => Self::V6(u64::try_from(address.to_bits() >> HOST_BITS).unwrap_or(u64::MAX)),
             },
         }
+    }
+
+    /// The account of whoever is at the other end of a connection.
+    #[cfg(feature = "server")]
+    pub(crate) fn at(remote: &common::net::tls::Remote) -> Self {
+        Self::of(By::Caller, remote.into())
+    }
+
+    fn named(name: impl Hash) -> Self {
+        let mut hasher = DefaultHasher::new();
+        name.hash(&mut hasher);
+        Self::Named(hasher.finish())
     }
 }
 
@@ -199,7 +199,7 @@ impl Accounts {
                 return &mut self.others;
             }
         }
-        self.own.entry(holder.clone()).or_default()
+        self.own.entry(*holder).or_default()
     }
 
     /// Forgets the accounts whose windows are over: they are as good as new ones.

@@ -41,7 +41,7 @@ impl<S: Ord> Shares<S> {
     /// Counts `n` IDs of that series and bucket, in which `left` are left; `false`, and nothing is counted, if they are not the caller's to
     /// have. What was counted stays so, whatever becomes of the call: otherwise calls that are given up cost nothing.
     pub(crate) fn take(&mut self, (series, bucket): (S, u32), caller: &Holder, n: u32, left: u64) -> bool {
-        let mut key = (series, caller.clone());
+        let mut key = (series, *caller);
         if !self.taken.contains_key(&key) && self.taken.len() >= CALLERS_MAX {
             if self.unfound == 0 {
                 // Of series with other buckets it is not known what is over. Whoever loses an account so has another share, as a newcomer has.

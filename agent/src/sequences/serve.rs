@@ -5,17 +5,15 @@ use super::forward::NotPassed;
 use super::name::{Entry, Name, ownership};
 use super::waiting::{WaitPermit, WaitsFor};
 use super::{Sequences, lock};
-use crate::plugin::{Caller, Holder};
+use crate::plugin::Holder;
 use crate::refusal::Refusal;
 use crate::sequence::{Ownership, SectionState, Taken, Tenure};
 use crate::serial::caller_per_hour;
 use common::lease::Generation;
-use common::plugin::By;
 use common::rpc::mint::{KeyAsked, KeyOutcome, MintCode, Passing};
 use common::sequence::{Route, SECTION_LEN, Section, ServedAt};
 use common::time::BootMs;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,7 +43,7 @@ pub struct Call {
     /// What is to be done with keys that another agent serves.
     pub passing: Passing,
     /// The caller; `None`: this process.
-    pub from: Option<IpAddr>,
+    pub(crate) from: Option<Holder>,
 }
 
 /// The outcome of one key.
@@ -387,7 +385,7 @@ impl Sequences {
         name: &Name,
         state: &mut SectionState,
         before: usize,
-        (key, from): (KeyAsked, Option<IpAddr>),
+        (key, from): (KeyAsked, Option<Holder>),
         now: BootMs,
     ) -> Taken {
         let (_, at) = name.definition.place(key.slot);
@@ -408,9 +406,8 @@ impl Sequences {
 
     /// Counts numbers of a key into what that caller may have of those that are `left` of the hour.
     #[cold]
-    fn has_share(&self, name: &Name, key: KeyAsked, from: IpAddr, (hour, left): (u32, u64)) -> bool {
-        let caller = Holder::of(By::Caller, Caller::Address(from));
-        lock(&self.shares).take(((name.name().clone(), key.slot), hour), &caller, key.n, left)
+    fn has_share(&self, name: &Name, key: KeyAsked, from: Holder, (hour, left): (u32, u64)) -> bool {
+        lock(&self.shares).take(((name.name().clone(), key.slot), hour), &from, key.n, left)
     }
 
     /// Numbers of keys of one section, which we serve in that tenure: those at `group` of the call. `lookup` is told what came of each.
@@ -418,7 +415,7 @@ impl Sequences {
         &self,
         name: &Arc<Name>,
         (section, tenure): (Section, Tenure),
-        (keys, group, from): (&[KeyAsked], &[usize], Option<IpAddr>),
+        (keys, group, from): (&[KeyAsked], &[usize], Option<Holder>),
         now: BootMs,
         mut lookup: impl FnMut(usize, Lookup),
     ) {

@@ -204,7 +204,8 @@ impl Tls {
                 Ok(false) => unusable = None,
                 Ok(true) => {
                     unusable = None;
-                    tracing::info!("the certificates were read again, and are used from now on");
+                    let (cas, lists_of_revoked) = current.material().counts();
+                    tracing::info!(cas, lists_of_revoked, "the certificates were read again, and are used from now on");
                 }
                 Err(why) => {
                     let why = why.to_string();
@@ -223,7 +224,7 @@ impl Current {
     /// Takes over what has changed. Says whether anything has.
     fn look(&self) -> Result<bool, TlsError> {
         let former = self.material();
-        let Some(material) = self.files.read_anew(&self.provider, &former)? else { return Ok(false) };
+        let Some((material, fault)) = self.files.read_anew(&self.provider, &former)? else { return Ok(false) };
         if let Some(own) = former.role.as_ref().filter(|own| material.role.as_ref() != Some(own)) {
             return Err(self.files.of_another(material.role, own));
         }
@@ -231,7 +232,7 @@ impl Current {
             OWN_ENDS_S.store(material.ends_s.unwrap_or(0), Relaxed);
         }
         *self.material.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(material);
-        Ok(true)
+        fault.map_or(Ok(true), Err)
     }
 }
 

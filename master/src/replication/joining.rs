@@ -31,10 +31,13 @@ async fn reach(peer: &str, survivor: MasterId, tls: &Tls) -> anyhow::Result<Peer
 pub async fn join(dir: &Path, me: MasterId, peer: &str, token: JoinToken, tls: &Tls) -> anyhow::Result<usize> {
     store::vacant(dir)?;
     let client = reach(peer, me.other(), tls).await?;
+    // What speaks TLS answers nothing that could be read.
+    let hint = if tls.is_plain() { ", with --tls-cert, --tls-key and --tls-ca if it has them" } else { "" };
+    let silent = || format!("the survivor at {peer} did not answer; try again{hint}");
     let ask = async |step| {
         let request = JoinRequest { token: token.clone(), master: me, step };
         let reply = client.join(deadline_in(STEP_TIMEOUT), request).await;
-        Ok::<_, anyhow::Error>(reply.with_context(|| format!("the survivor at {peer} did not answer; try again"))??)
+        Ok::<_, anyhow::Error>(reply.with_context(silent)??)
     };
     let JoinReply::Begun(begun) = ask(JoinStep::Begin).await? else {
         bail!("the survivor at {peer} answered another question");

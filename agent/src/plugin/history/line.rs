@@ -16,8 +16,8 @@ use std::borrow::Cow;
 
 /// Bytes of a line at most; what is longer is none of ours.
 pub(super) const LINE_LEN_MAX: usize = 4 << 10;
-/// Bytes of a caller's label that are written.
-const CALLER_LEN_MAX: usize = 64;
+/// Bytes of a caller's label that are written: a certificate's role is not longer.
+const CALLER_LEN_MAX: usize = 80;
 /// Bytes of an ID that are written; longer ones do not leave.
 const ID_LEN_MAX: usize = common::kind::TEXT_LEN_MAX;
 /// The radixes that serials are written in.

@@ -10,6 +10,7 @@ use super::waiting::WaitsFor;
 use super::*;
 use crate::masters::tests::masters_at;
 use crate::minter::kit::Kit;
+use crate::plugin::Holder;
 use crate::rpc::Server;
 use crate::sequence::Kept;
 use crate::serial::caller_per_hour;
@@ -22,6 +23,7 @@ use common::rpc::mint::{KeyAsked, KeyOutcome, KeyReply, MintCode, Passing, Seque
 use common::rpc::ranges::{KeepRequest, RECEIPTS_MAX, Unserved};
 use common::sequence::{SECTION_LEN, Section, Slot};
 use masters::Masters;
+use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::time::Instant;
@@ -662,7 +664,7 @@ async fn one_caller_leaves_numbers_of_a_key_of_32_bits_to_others() {
     let most = name.definition.width().per_hour().unwrap();
     const MANY: u32 = 1 << 20;
     let take = async |last: u8, n| {
-        let call = Call { from: Some([10, 0, 0, last].into()), ..Call::default() };
+        let call = Call { from: Some(Holder::at(&SocketAddr::from(([10, 0, 0, last], 1)).into())), ..Call::default() };
         match agent.ask(&[(7, n)], call).await.outcomes[..] {
             [KeyOutcome::Given(_)] => true,
             [KeyOutcome::Refused(MintCode::QuotaExceeded)] => false,

@@ -17,6 +17,8 @@ use webpki::{
     UnknownStatusPolicy,
 };
 
+/// The beginning of a list of revoked certificates.
+const LIST: &[u8] = b"-----BEGIN X509 CRL-----";
 /// The longest file that is read, in bytes.
 const LEN_MAX: u64 = 1 << 20;
 
@@ -49,6 +51,14 @@ pub enum TlsError {
         path: PathBuf,
         /// The thing that was looked for.
         wanted: &'static str,
+    },
+    /// A list of revoked certificates cannot be used.
+    #[error("a list of revoked certificates in {} cannot be used: {why}", .path.display())]
+    List {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        why: String,
     },
     /// The key is of another kind, or of another certificate.
     #[error("the key in {} cannot be used with the certificate in {}: {why}; give the key that this certificate was issued for", .key.display(), .cert.display())]
@@ -132,6 +142,31 @@ impl Material {
         judged.map(drop).map_err(refused)
     }
 
+    /// The numbers of CAs, and of lists of revoked certificates.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        (self.roots.len(), self.revoked.len())
+    }
+
+    /// Judges the own certificate as others will: a client's as that of a caller, the others' as that of a server, too. Returns its end, in
+    /// seconds since 1970.
+    fn check(&self, key: &CertifiedKey, provider: &CryptoProvider) -> Result<u64, rustls::Error> {
+        let [end_entity, intermediates @ ..] = &key.cert[..] else {
+            return Err(rustls::Error::NoCertificatesPresented);
+        };
+        let judged = |usage, now| self.judge(provider, (end_entity, intermediates), usage, now);
+        judged(KeyUsage::client_auth(), UnixTime::now())?;
+        if !matches!(self.role, Some(Role::Client(_))) {
+            judged(KeyUsage::server_auth(), UnixTime::now())?;
+        }
+        // Its end is told by who judges it as if that had passed.
+        match judged(KeyUsage::client_auth(), UnixTime::since_unix_epoch(Duration::from_secs(u64::MAX))) {
+            Err(rustls::Error::InvalidCertificate(CertificateError::ExpiredContext { not_after, .. })) => {
+                Ok(not_after.as_secs())
+            }
+            _ => Ok(u64::MAX),
+        }
+    }
+
     /// Warns if the own certificate ends soon.
     pub(super) fn warn_of_its_end(&self) {
         let Some(ends_s) = self.ends_s else { return };
@@ -155,20 +190,21 @@ impl Files {
 
     /// Reads all of them.
     pub(super) fn read(&self, provider: &Arc<CryptoProvider>) -> Result<Material, TlsError> {
-        self.make(self.bytes()?, provider)
+        self.make(self.bytes()?, None, provider).and_then(|(material, fault)| fault.map_or(Ok(material), Err))
     }
 
-    /// As [`Self::read`]; `None`: they are what they were.
+    /// As [`Self::read`]; `None`: they are what they were. If nothing is wrong but that the own certificate is over, the CAs and lists are taken
+    /// all the same, and the fault is told.
     pub(super) fn read_anew(
         &self,
         provider: &Arc<CryptoProvider>,
         former: &Material,
-    ) -> Result<Option<Material>, TlsError> {
+    ) -> Result<Option<(Material, Option<TlsError>)>, TlsError> {
         let bytes = self.bytes()?;
         if bytes == former.bytes {
             return Ok(None);
         }
-        self.make(bytes, provider).map(Some)
+        self.make(bytes, Some(former), provider).map(Some)
     }
 
     fn bytes(&self) -> Result<Vec<Vec<u8>>, TlsError> {
@@ -176,74 +212,95 @@ impl Files {
         std::iter::once(&self.ca).chain(own).map(|path| read(path)).collect()
     }
 
-    fn make(&self, bytes: Vec<Vec<u8>>, provider: &Arc<CryptoProvider>) -> Result<Material, TlsError> {
+    fn make(
+        &self,
+        bytes: Vec<Vec<u8>>,
+        former: Option<&Material>,
+        provider: &Arc<CryptoProvider>,
+    ) -> Result<(Material, Option<TlsError>), TlsError> {
         let (roots, revoked) = self.roots(bytes.first().map_or(&[], Vec::as_slice))?;
         let mut material = Material { bytes: Vec::new(), roots, revoked, own: None, role: None, ends_s: None };
         if let (Some(paths), [_, cert, key]) = (&self.own, &bytes[..]) {
             let key = certified(paths, cert, key, provider)?;
             material.role = key.end_entity_cert().ok().and_then(Role::of);
-            material.ends_s = Some(self.check(paths, &key, &material, provider)?);
+            match (material.check(&key, provider), former) {
+                (Ok(ends_s), _) => material.ends_s = Some(ends_s),
+                (Err(why), former) => {
+                    let is_over = is_over(&why);
+                    let (cert, ca) = (paths.0.clone(), self.ca.clone());
+                    let fault = TlsError::Refused { cert, ca, why: without_time(why) };
+                    return match former.filter(|_| is_over) {
+                        // The bytes stay those of before, so that the next look tells it, too.
+                        Some(Material { bytes, own, role, ends_s, .. }) => Ok((
+                            Material {
+                                bytes: bytes.clone(),
+                                own: own.clone(),
+                                role: role.clone(),
+                                ends_s: *ends_s,
+                                ..material
+                            },
+                            Some(fault),
+                        )),
+                        None => Err(fault),
+                    };
+                }
+            }
             material.own = Some(Arc::new(key));
         }
-        Ok(Material { bytes, ..material })
+        Ok((Material { bytes, ..material }, None))
     }
 
     fn roots(&self, bytes: &[u8]) -> Result<(RootCertStore, Vec<CertRevocationList<'static>>), TlsError> {
         let empty = || TlsError::Empty { path: self.ca.clone(), wanted: "certificate" };
-        let unreadable = |why: String| TlsError::Unread {
-            path: self.ca.clone(),
-            why: format!("a list of revoked certificates: {why}"),
-        };
+        let unusable = |why| TlsError::List { path: self.ca.clone(), why };
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(bytes) {
             roots.add(certificate.map_err(|_| empty())?).map_err(|_| empty())?;
         }
-        let mut revoked = Vec::new();
+        let mut revoked: Vec<CertRevocationList<'static>> = Vec::new();
         for list in CertificateRevocationListDer::pem_slice_iter(bytes) {
-            let list = list.map_err(|e| unreadable(e.to_string()))?;
-            revoked.push(OwnedCertRevocationList::from_der(&list).map_err(|e| unreadable(e.to_string()))?.into());
+            let list = list.map_err(|e| unusable(e.to_string()))?;
+            let list: CertRevocationList<'_> =
+                OwnedCertRevocationList::from_der(&list).map_err(|e| unusable(e.to_string()))?.into();
+            // Of two only one would count, and one of two CAs of that name would not believe the other's list.
+            if revoked.iter().any(|other| other.issuer() == list.issuer()) {
+                return Err(unusable("there are two of one CA: give the newer one alone".to_owned()));
+            }
+            if roots.roots.iter().filter(|root| root.subject.as_ref() == list.issuer()).count() > 1 {
+                return Err(unusable("two CAs have the name of the one that gave it".to_owned()));
+            }
+            revoked.push(list);
+        }
+        // What stands behind another block in its line is not seen by the reader, and would revoke nothing.
+        if bytes.windows(LIST.len()).filter(|window| *window == LIST).count() != revoked.len() {
+            return Err(unusable("its first line has to stand alone".to_owned()));
         }
         if roots.is_empty() { Err(empty()) } else { Ok((roots, revoked)) }
-    }
-
-    /// Judges the own certificate as others will: a client's as that of a caller, the others' as that of a server, too. Returns its end, in
-    /// seconds since 1970.
-    fn check(
-        &self,
-        (cert, _): &(PathBuf, PathBuf),
-        key: &CertifiedKey,
-        material: &Material,
-        provider: &CryptoProvider,
-    ) -> Result<u64, TlsError> {
-        let refused = |why| TlsError::Refused { cert: cert.clone(), ca: self.ca.clone(), why: without_time(why) };
-        let [end_entity, intermediates @ ..] = &key.cert[..] else {
-            return Err(TlsError::Empty { path: cert.clone(), wanted: "certificate" });
-        };
-        let judged = |usage, now| material.judge(provider, (end_entity, intermediates), usage, now);
-        judged(KeyUsage::client_auth(), UnixTime::now()).map_err(refused)?;
-        if !matches!(material.role, Some(Role::Client(_))) {
-            judged(KeyUsage::server_auth(), UnixTime::now()).map_err(refused)?;
-        }
-        // Its end is told by who judges it as if that had passed.
-        match judged(KeyUsage::client_auth(), UnixTime::since_unix_epoch(Duration::from_secs(u64::MAX))) {
-            Err(rustls::Error::InvalidCertificate(CertificateError::ExpiredContext { not_after, .. })) => {
-                Ok(not_after.as_secs())
-            }
-            _ => Ok(u64::MAX),
-        }
     }
 }
 
 /// The reason as rustls says it, which makes an alert of it.
 fn refused(why: webpki::Error) -> rustls::Error {
-    use webpki::Error::{CertExpired, CertNotValidYet, CertRevoked, UnknownIssuer};
+    use webpki::Error::{
+        BadDer, CertExpired, CertNotValidYet, CertRevoked, InvalidSignatureForPublicKey, RequiredEkuNotFoundContext,
+        UnknownIssuer,
+    };
     rustls::Error::InvalidCertificate(match why {
         CertExpired { time, not_after } => CertificateError::ExpiredContext { time, not_after },
         CertNotValidYet { time, not_before } => CertificateError::NotValidYetContext { time, not_before },
         CertRevoked => CertificateError::Revoked,
-        UnknownIssuer => CertificateError::UnknownIssuer,
+        // Of the latter kind is a CA of the same name.
+        UnknownIssuer | InvalidSignatureForPublicKey => CertificateError::UnknownIssuer,
+        RequiredEkuNotFoundContext(_) => CertificateError::InvalidPurpose,
+        BadDer => CertificateError::BadEncoding,
         other => CertificateError::Other(OtherError(Arc::new(other))),
     })
+}
+
+/// Tells whether a certificate was good once: it has expired, or was revoked.
+fn is_over(why: &rustls::Error) -> bool {
+    use CertificateError::{ExpiredContext, Revoked};
+    matches!(why, rustls::Error::InvalidCertificate(ExpiredContext { .. } | Revoked))
 }
 
 /// A reason that reads the same at every look.
@@ -254,6 +311,7 @@ fn without_time(why: rustls::Error) -> String {
         rustls::Error::InvalidCertificate(NotValidYet | NotValidYetContext { .. }) => "it is not valid yet".to_owned(),
         rustls::Error::InvalidCertificate(Revoked) => "it was revoked".to_owned(),
         rustls::Error::InvalidCertificate(UnknownIssuer) => "it was issued by another CA".to_owned(),
+        rustls::Error::InvalidCertificate(CertificateError::Other(why)) => why.to_string(),
         rustls::Error::InvalidCertificate(why) => why.to_string(),
         why => why.to_string(),
     }
