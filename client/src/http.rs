@@ -251,11 +251,11 @@ async fn read(response: Response<Incoming>, len_max: usize) -> Result<Vec<u8>, F
     }
 }
 
-/// The path to a name's IDs. Of Uniq96, which have no names, there is only that without one.
+/// The path to a name's IDs; kinds without names have one of their own.
 fn path_of(kind: Option<Kind>, name: &GeneratorName) -> String {
     match kind {
         None => format!("id/{name}"),
-        Some(kind) if name.is_default() => kind.to_string(),
+        Some(kind) if kind.spec().definition.is_none() => kind.to_string(),
         Some(kind) => format!("{kind}/{name}"),
     }
 }

@@ -2,10 +2,11 @@
 
 use common::clock::TestClock;
 use common::kind::Kind;
+use common::namespace::{Definition, Namespace};
 use common::parameters::{ClusterId, SessionId};
 use common::rpc::PROTOCOL;
-use common::rpc::lease::{HeartbeatReply, Refusal, RetiredProof};
-use common::rpc::mint::{Defined, MintCode, MintFailure, MintServiceClient};
+use common::rpc::lease::{HeartbeatReply, HeartbeatRequest, LeaseServiceRequest, Refusal, RetiredProof};
+use common::rpc::mint::{Defined, MintCode, MintFailure, MintServiceClient, MintServiceRequest};
 use common::rpc::transport::{connect, deadline_in};
 use common::time::WallMs;
 use futures::{SinkExt as _, StreamExt as _};
@@ -18,6 +19,7 @@ use tarpc::{ClientMessage, Request, Response};
 use tests::client::Media;
 use tests::cluster::Cluster;
 use tests::oracle::{Ids, Oracle};
+use tests::wire::method_of;
 
 fn soon() -> Context {
     deadline_in(Duration::from_secs(30))
@@ -104,14 +106,24 @@ async fn a_call_with_a_malformed_name_is_answered_with_the_rule() {
         (u32, (u32, String, SessionId, Option<ClusterId>, Option<TestClock>, String, WallMs, Vec<RetiredProof>));
     type Define = (u32, ((String, String), bool));
     let cluster = Cluster::start(1, &[]).await.unwrap();
+    // The methods' numbers are those of well-formed calls.
+    let request = HeartbeatRequest {
+        protocol: PROTOCOL,
+        agent_id: "well-formed".parse().unwrap(),
+        session: SessionId(1),
+        cluster: None,
+        test_clock: None,
+        version: "1".to_owned(),
+        wall: WallMs(0),
+        retired: Vec::new(),
+    };
+    let heartbeats = method_of(&LeaseServiceRequest::Heartbeat { request });
+    let namespace = Namespace::define("fine".parse().unwrap(), &Definition::default()).unwrap();
+    let defines = method_of(&MintServiceRequest::DefineGenerator { namespace, dry_run: false });
     let heartbeat = |name: &str| -> Heartbeat {
-        const METHOD: u32 = 6;
-        (METHOD, (PROTOCOL, name.to_owned(), SessionId(1), None, None, "1".to_owned(), WallMs(0), Vec::new()))
+        (heartbeats, (PROTOCOL, name.to_owned(), SessionId(1), None, None, "1".to_owned(), WallMs(0), Vec::new()))
     };
-    let define = |name: &str| -> Define {
-        const METHOD: u32 = 3;
-        (METHOD, ((name.to_owned(), r#"{"kind":"uniq64"}"#.to_owned()), false))
-    };
+    let define = |name: &str| -> Define { (defines, ((name.to_owned(), r#"{"kind":"uniq64"}"#.to_owned()), false)) };
     // After each a well-formed one, on the same connection.
     let calls = MALFORMED.iter().flat_map(|name| [heartbeat(name), heartbeat("well-formed")]).collect();
     let answers = call_all::<_, (u32, Result<HeartbeatReply, Refusal>)>(cluster.masters[0].agent_listen, calls).await;

@@ -314,6 +314,9 @@ async fn an_agent_that_is_killed_goes_on_with_its_sections_while_a_master_is_awa
     let seen = Seen::new();
     let load = Load::start(&client, &addresses(&cluster), &seen, 11);
     all_keys_served(&cluster, &seen).await;
+    // What an agent had is what it wrote down: sections of a moment ago it gets again from both masters alone.
+    let written = || async { (0..2).all(|agent| written_down(&cluster, agent) == [true; 2]).then_some(()) };
+    until("sections are written down", written).await.unwrap();
     for away in [1, 0] {
         more(&seen, 500).await;
         // What the one that stays has not heard of is likely to be in the other one's raises.
