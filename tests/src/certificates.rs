@@ -118,7 +118,7 @@ impl Authority {
     }
 }
 
-/// What is answered to a GET, its head included, over a connection of its own.
+/// The answer to a GET, its head included, over a connection of its own.
 ///
 /// # Errors
 /// If there is no connection, or nothing is answered.
@@ -126,7 +126,7 @@ pub async fn get(tls: &Tls, expected: Admits, at: SocketAddr, path: &str) -> Res
     ask(tls, expected, at, &format!("GET {path}"), "").await
 }
 
-/// What is answered to a request with that method, path and body, its head included, over a connection of its own.
+/// The answer to a request with that method, path and body, its head included, over a connection of its own.
 ///
 /// # Errors
 /// As [`get`].

@@ -13,7 +13,7 @@ const EACH: Duration = Duration::from_millis(CALLER_NAME_EACH.0.unsigned_abs());
 /// Callers that are remembered; of more, those that have waited longest are forgotten.
 const CALLERS_MAX: usize = 4_096;
 
-/// When each caller will have no registration to its account: a moment ahead for each of its last ones.
+/// The moment at which each caller will have no registration to its account: ahead by one interval for each of its last ones.
 #[derive(Debug, Default)]
 pub(super) struct NameRate(Mutex<BTreeMap<Holder, Instant>>);
 
