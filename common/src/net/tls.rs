@@ -228,6 +228,11 @@ impl Current {
         if let Some(own) = former.role.as_ref().filter(|own| material.role.as_ref() != Some(own)) {
             return Err(self.files.of_another(material.role, own));
         }
+        if material.counts().1 < former.counts().1 {
+            tracing::warn!(
+                "a list of revoked certificates is gone from the file of the CAs: if an older file was put back, what it revoked is believed again"
+            );
+        }
         if matches!(material.role, Some(Role::Master(_) | Role::Agent(_))) {
             OWN_ENDS_S.store(material.ends_s.unwrap_or(0), Relaxed);
         }

@@ -343,6 +343,8 @@ async fn certificates_and_cas_are_exchanged_without_a_failed_request() {
             let daemon = &*daemon;
             let taken = || async { (reread(daemon) >= round).then_some(()) };
             until("the files are read again", taken).await.unwrap();
+            // With the list that was there at the start.
+            assert!(daemon.log_text().contains("a list of revoked certificates is gone"));
         }
     }
     assert!(!load.is_finished(), "{:?}", load.await);

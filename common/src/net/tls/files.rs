@@ -223,29 +223,19 @@ impl Files {
         if let (Some(paths), [_, cert, key]) = (&self.own, &bytes[..]) {
             let key = certified(paths, cert, key, provider)?;
             material.role = key.end_entity_cert().ok().and_then(Role::of);
-            match (material.check(&key, provider), former) {
-                (Ok(ends_s), _) => material.ends_s = Some(ends_s),
-                (Err(why), former) => {
-                    let is_over = is_over(&why);
+            match material.check(&key, provider) {
+                Ok(ends_s) => (material.own, material.ends_s) = (Some(Arc::new(key)), Some(ends_s)),
+                Err(why) => {
+                    let former = former.filter(|_| is_over(&why));
                     let (cert, ca) = (paths.0.clone(), self.ca.clone());
                     let fault = TlsError::Refused { cert, ca, why: without_time(why) };
-                    return match former.filter(|_| is_over) {
-                        // The bytes stay those of before, so that the next look tells it, too.
-                        Some(Material { bytes, own, role, ends_s, .. }) => Ok((
-                            Material {
-                                bytes: bytes.clone(),
-                                own: own.clone(),
-                                role: role.clone(),
-                                ends_s: *ends_s,
-                                ..material
-                            },
-                            Some(fault),
-                        )),
-                        None => Err(fault),
-                    };
+                    let Some(former) = former else { return Err(fault) };
+                    // The bytes, too, so that the next look tells it again.
+                    (material.bytes, material.own) = (former.bytes.clone(), former.own.clone());
+                    (material.role, material.ends_s) = (former.role.clone(), former.ends_s);
+                    return Ok((material, Some(fault)));
                 }
             }
-            material.own = Some(Arc::new(key));
         }
         Ok((Material { bytes, ..material }, None))
     }
