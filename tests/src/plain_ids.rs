@@ -21,21 +21,37 @@ pub fn serial64(id: u64) -> u64 {
     id & 0x7fff_ffff
 }
 
-/// The tick, the token and the serial of a number of a layout, by its fields as a person reads them.
-pub fn by_layout(said: &LayoutSpec, id: u128) -> (u64, u64, u64) {
-    let (mut above, mut parts) = (said.bits.unwrap_or(0), (0, 0, 0));
+/// The value of a field of a number of a layout, by its fields as a person reads them; the parts of one in pieces come together.
+fn field(said: &LayoutSpec, id: u128, wanted: &str) -> Option<u64> {
+    let (mut above, mut value) = (said.bits?, None);
     for (name, bits) in said.fields.iter().flatten().filter_map(|field| field.split_once(':')) {
-        let bits: u32 = bits.split('=').next().and_then(|bits| bits.parse().ok()).unwrap_or(0);
+        let bits: u32 = bits.split('=').next()?.parse().ok()?;
         above -= bits;
-        let value = (id >> above) as u64 & ((1 << bits) - 1);
-        match name {
-            "time" => parts.0 = parts.0 << bits | value,
-            "token" => parts.1 = parts.1 << bits | value,
-            "serial" => parts.2 = parts.2 << bits | value,
-            _ => {}
+        if name == wanted {
+            value = Some(value.unwrap_or(0) << bits | (id >> above) as u64 & ((1 << bits) - 1));
         }
     }
-    parts
+    value
+}
+
+/// The tick, the token and the serial of a number of a layout. The tick is 0 by a calendar.
+pub fn by_layout(said: &LayoutSpec, id: u128) -> (u64, u64, u64) {
+    let of = |name| field(said, id, name).unwrap_or(0);
+    (of("time"), of("token"), of("serial"))
+}
+
+/// The time in a number of a layout with a calendar.
+pub fn by_calendar(said: &LayoutSpec, id: u128) -> Option<Civil> {
+    let of = |name| field(said, id, name);
+    Some(Civil {
+        year: 2000 + of("year")? as i32,
+        month: of("month")? as u8,
+        day: of("day")? as u8,
+        hour: of("hour").unwrap_or(0) as u8,
+        minute: of("minute").unwrap_or(0) as u8,
+        second: 0,
+        millisecond: 0,
+    })
 }
 
 /// The millisecond that a Uniq96 carries, of its upper 64 bits.

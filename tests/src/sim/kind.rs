@@ -66,6 +66,26 @@ impl Kind {
             .map(|name| Self::new(Namespace::define(name.parse().expect("a name"), &definition).expect("a definition")))
     }
 
+    /// Numbers by ticks of more than ten seconds, whose serials have the mark, drawn by its number: by the hour from half past on, by the
+    /// minute, and by a calendar to the hour and to the day. Serials are as few as may be.
+    pub fn long_ticks(which: usize) -> Self {
+        let (unit_ms, serial, time): (u32, &str, &[&str]) = match which {
+            0 => (3_600_000, "serial:19", &["zero:9", "time:20"]),
+            1 => (60_000, "serial:13", &["zero:9", "time:26"]),
+            2 => (3_600_000, "serial:19", &["zero:8", "year:7", "month:4", "day:5", "hour:5"]),
+            _ => (86_400_000, "serial:24", &["zero:8", "year:7", "month:4", "day:5"]),
+        };
+        let fields = time.iter().chain(&["token:16", serial]).map(|field| (*field).to_owned()).collect();
+        let definition = Definition::Layout(LayoutSpec {
+            bits: Some(64),
+            epoch: (which < 2).then(|| "2024-01-01T00:30:00Z".to_owned()),
+            unit_ms: Some(unit_ms),
+            fields: Some(fields),
+            ..LayoutSpec::default()
+        });
+        Self::new(Namespace::define("long-ticks".parse().expect("a name"), &definition).expect("a definition"))
+    }
+
     /// Plain numbers in segments of up to so many, which are far less than anybody has in practice: each is soon used up.
     pub fn plain(step: u32, step_max: u32, (increment, offset): (u64, u64)) -> Self {
         let definition = Definition::Segment(SegmentSpec {
@@ -81,13 +101,11 @@ impl Kind {
 
     /// The kind of its IDs.
     pub fn of(&self) -> Of {
-        match self.namespace.kind() {
-            kind::Kind::Uniq64 => Of::Uniq64,
-            kind::Kind::Layout => {
-                self.layout.by_ticks().map_or(Of::Plain, |definition| Of::Layout(Arc::clone(definition)))
-            }
-            kind::Kind::Segment => Of::Plain,
-            _ => Of::Text,
+        match &self.layout {
+            Layout::Number(kind::Kind::Uniq64, _) => Of::Uniq64,
+            Layout::Number(_, definition) => Of::Layout(Arc::clone(definition)),
+            Layout::Plain(_) => Of::Plain,
+            Layout::Text(_) => Of::Text,
         }
     }
 
@@ -98,7 +116,7 @@ impl Kind {
 
     /// Whether it has a serial that goes on from bucket to bucket.
     pub fn counts(&self) -> bool {
-        self.namespace.layout().is_none() && self.segments().is_none()
+        self.layout.by_ticks().is_none() && self.segments().is_none()
     }
 
     /// The same, as a mutation wants it: agents count on strings that are longer than they are, and names with one layout count
@@ -123,7 +141,7 @@ impl Kind {
 
     /// The end of a bucket.
     pub fn end(&self, offset: UtcOffset, bucket: u32) -> WallMs {
-        offset.bucket_start(bucket + 1, self.layout.unit().span())
+        self.layout.end(offset, bucket)
     }
 
     /// The block of one that was in use for long: its next serial is `serial`.

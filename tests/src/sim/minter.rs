@@ -21,7 +21,7 @@ use agent::timebase::{ClockSample, Timebase};
 use agent::window::Window;
 use common::calendar::{Civil, UtcOffset};
 use common::kind::UNIQ96_AHEAD_MAX;
-use common::layout::LayoutDefinition;
+use common::layout::{LayoutDefinition, Mark};
 use common::lease::Grant;
 use common::namespace::GeneratorName;
 use common::parameters::{ClusterId, ClusterParameters};
@@ -423,10 +423,11 @@ impl Minter {
                     (high, offset.instant(&plain_ids::uniq96(high)))
                 }
                 Of::Text => of_text(&prefix, offset),
-                Of::Layout(definition) => {
+                Of::Layout(definition) if definition.layout().mark() == Mark::Time => {
                     out.extend(by_tick(definition, &prefix, start..start + u64::from(len), &lease));
                     continue;
                 }
+                Of::Layout(definition) => of_long_tick(definition, ends(), (start, len), &lease, offset),
                 Of::Plain => (0, None),
             };
             let capacity = self.own.kinds.get(at).map_or(1 << 32, |kind| kind.rules.capacity);
@@ -579,6 +580,27 @@ fn by_tick(definition: &Arc<LayoutDefinition>, prefix: &Prefix, counters: Range<
         next += len;
     }
     runs
+}
+
+/// Tick and token of a number by ticks whose serials have the mark, and the instant at which its tick begins.
+fn of_long_tick(
+    definition: &LayoutDefinition,
+    [first, last]: [u128; 2],
+    (start, len): (u64, u32),
+    lease: &Grant,
+    offset: UtcOffset,
+) -> (u64, Option<WallMs>) {
+    let (said, capacity) = (definition.layout().spec(), definition.layout().serials_per_tick());
+    let [high, high_of_last] = [first, last].map(|number| number as u64 / capacity);
+    let (tick, token, serial) = plain_ids::by_layout(&said, first);
+    assert_eq!((token, serial), (lease.key.value.0.into(), start % capacity), "token and serial of {first}");
+    assert_eq!(last as u64 % capacity, (start + u64::from(len) - 1) % capacity, "the serial of {last}");
+    assert_eq!(high, high_of_last, "of one tick and token: {first}, {last}");
+    let time = match plain_ids::by_calendar(&said, first) {
+        Some(civil) => offset.instant(&civil),
+        None => Some(definition.layout().starts_at(tick)),
+    };
+    (high, time)
 }
 
 /// The windows of as many axes as there may be, all closed.

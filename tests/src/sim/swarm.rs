@@ -386,6 +386,8 @@ impl Swarm {
                 .into_iter()
                 // Not drawn, as below: each of four layouts in one seed of twenty.
                 .chain((setup.seed % 5 == 3).then(|| Kind::layouts(setup.seed as usize / 5 % 4)).into_iter().flatten())
+                // In one of twenty-five, of those that have none of the former.
+                .chain((setup.seed % 25 == 9).then(|| Kind::long_ticks(setup.seed as usize / 25 % 4)))
                 .chain(plain)
                 .map(|kind| kind.bent(setup.mutations))
                 .collect(),
