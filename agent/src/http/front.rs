@@ -2,14 +2,9 @@
 //!
 //! Most connections of an agent send the same request for IDs over and over, one at a time or many at once. For those,
 //! what a general HTTP server does for each request (a map of headers, a body, a route, a response and its parts)
-//! costs several times what the ID does. So the answers to all whole requests that have come are written into one
-//! buffer and sent together; at a request that is not plain ([`super::head`]) or not for IDs, the connection
-//! and what was read of it go over to hyper and the router, which serve it from there on.
-//!
-//! Bounds: the input of a connection holds one head of [`HEAD_LEN_MAX`]; the output is sent before it exceeds
-//! [`OUT_LEN`], however many requests or IDs are asked for, so that a caller who does not read stops us from reading too,
-//! and is dropped by [`WriteTimeout`](common::net::io::WriteTimeout). Nothing is held back while we wait for anything: what is
-//! written is sent first.
+//! costs several times what the ID does. So they are answered out of the connection's buffers ([`common::net::pipeline`]); at
+//! a request that is not plain ([`super::head`]) or not for IDs, the connection and what was read of it go over to hyper and the
+//! router, which serve it from there on.
 
 use super::accept::Media;
 use super::head::{self, Head, Plain};
@@ -23,67 +18,20 @@ use crate::minter::{Minted, Minter};
 use crate::plugin::{Caller, Holder};
 use crate::refusal::Refusal;
 use crate::run::Runs;
-use bytes::BufMut as _;
 use common::clock::Clock;
 use common::encoding::DECIMAL64;
 use common::kind::Kind;
-use common::net::io::{ByteStream, Rewind};
-use common::net::places::Place;
+use common::net::io::ByteStream;
+use common::net::pipeline::{Pipeline, Protocol, Step};
 use common::net::tls::Remote;
 use common::sequence::{Route, Slot};
-use std::cell::RefCell;
-use std::convert::Infallible;
-use std::future::{Future, poll_fn};
 use std::io;
 use std::ops::Range;
-use std::pin::{Pin, pin};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
-use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::time::{Instant, Sleep, sleep};
-use tokio_util::io::poll_read_buf;
-use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
-/// Bytes of answers that are written before they are sent.
-const OUT_LEN: usize = 96 << 10;
-/// Bytes of input that are read at once at first; a longer head makes room for itself.
-const IN_LEN: usize = 4 << 10;
-/// An output buffer that is larger than this is not kept while a connection waits.
-const OUT_KEPT: usize = 4 << 10;
-/// What an answer may write beyond [`OUT_LEN`]: an ID, or a head.
-const OUT_SLACK: usize = 1 << 10;
-/// Large buffers that a worker keeps for its connections: fresh from the system, each page of one costs more than the IDs
-/// that are written into it.
-const SPARES_MAX: usize = 4;
-/// After so many buffers of one answer, other connections get their turn.
-const BUFFERS_A_TURN: u32 = 2;
 /// The interval at which an idle connection is looked at; the second time in a row it ends.
 pub(super) const LOOK: Duration = Duration::from_millis(HEAD_TIMEOUT.as_millis() as u64 / 2);
-
-thread_local! {
-    static SPARES: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Makes `out` a large buffer with the same contents.
-fn enlarge(out: &mut Vec<u8>) {
-    let mut large = SPARES.with_borrow_mut(Vec::pop).unwrap_or_else(|| Vec::with_capacity(OUT_LEN + OUT_SLACK));
-    large.append(out);
-    *out = large;
-}
-
-/// Takes a large buffer away from a connection that waits, for the next one that needs it.
-fn give_back(out: &mut Vec<u8>) {
-    let mut large = std::mem::take(out);
-    large.clear();
-    SPARES.with_borrow_mut(|spares| {
-        if spares.len() < SPARES_MAX && large.capacity() <= OUT_LEN + OUT_SLACK {
-            spares.push(large);
-        }
-    });
-}
 
 /// A request, understood: what has to be done for it, however often it comes.
 pub(super) enum Plan {
@@ -145,154 +93,74 @@ impl Usual {
     }
 }
 
-/// A connection that has not asked for anything but IDs yet.
-pub(super) struct Front<'a, IO> {
-    io: IO,
+/// HTTP/1.1 on a connection that has not asked for anything but IDs yet.
+pub(super) struct Front<'a> {
     remote: Remote,
     site: &'a Site,
-    place: &'a Place,
-    input: Vec<u8>,
-    /// Where the first request begins that is not answered yet.
-    begin: usize,
-    out: Vec<u8>,
     /// The last request that was read, and what it asks for: the next one is mostly the same, but for its key.
     usual: Usual,
     plan: Option<Plan>,
-    answered: u64,
+    /// The name that the present request asks for, if it is not known here.
+    unplanned: Option<Box<Unplanned>>,
+    /// Steps that were taken to learn of the present request's name.
+    steps: usize,
 }
 
-/// Events that are waited for beside input. They have a waker of their own, so that they are polled only when one of them
-/// woke the connection, and not at each request.
-struct Ends<'a, 'b> {
-    stopped: Pin<&'a mut WaitForCancellationFuture<'b>>,
-    has_to_go: Pin<&'a mut WaitForCancellationFuture<'b>>,
-    look: Pin<&'a mut Sleep>,
-    waker: Arc<EndsWaker>,
-}
+impl Protocol for Front<'_> {
+    const REQUEST_LEN_MAX: usize = HEAD_LEN_MAX;
+    const LOOK: Duration = LOOK;
 
-struct EndsWaker {
-    /// Set at first, too: each of them has to be polled once to be heard.
-    woken: AtomicBool,
-    connection: Waker,
-}
-
-impl Wake for EndsWaker {
-    fn wake(self: Arc<Self>) {
-        self.woken.store(true, Release);
-        self.connection.wake_by_ref();
-    }
-}
-
-enum Woken {
-    Input,
-    /// The other end has closed, or we are to stop, or another connection needs the place.
-    End,
-    Look,
-}
-
-impl<'a, IO: ByteStream> Front<'a, IO> {
-    pub(super) fn new(io: IO, remote: Remote, site: &'a Site, place: &'a Place) -> Self {
-        Self {
-            io,
-            remote,
-            site,
-            place,
-            input: Vec::new(),
-            begin: 0,
-            out: Vec::new(),
-            usual: Usual::default(),
-            plan: None,
-            answered: 0,
+    #[inline]
+    fn answer(&mut self, input: &[u8], out: &mut Vec<u8>) -> Step {
+        let known = match &mut self.plan {
+            Some(Plan::Ids(_)) => input.starts_with(&self.usual.bytes).then_some(self.usual.bytes.len()),
+            Some(Plan::Key(plan)) => self.usual.with_key(plan, input).filter(|_| plan.still_stands(&self.site.agent)),
+            None => None,
+        };
+        match known.map_or_else(|| self.understand(input), Ok) {
+            Ok(len) if self.try_answer(out) => Step::Answered(len),
+            Ok(len) => Step::Waits(len),
+            Err(step) => step,
         }
     }
 
-    /// Answers until the connection ends, or until it asks for something else; then it is handed on.
-    pub(super) async fn serve(mut self, stop: &CancellationToken) -> io::Result<Option<Rewind<IO>>> {
-        let stopped = pin!(stop.cancelled());
-        let has_to_go = pin!(self.place.has_to_go());
-        let look = pin!(sleep(LOOK));
-        let connection = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
-        let waker = Arc::new(EndsWaker { woken: AtomicBool::new(true), connection });
-        let mut ends = Ends { stopped, has_to_go, look, waker };
-        let (mut answered, mut idle) = (0, false);
-        loop {
-            if !self.answer_all().await? {
-                let rest = self.input.split_off(self.begin);
-                self.place.rests();
-                return Ok(Some(Rewind::new(rest.into(), self.io)));
-            }
-            match self.read(&mut ends).await? {
-                Woken::Input => {}
-                Woken::End => return Ok(None),
-                Woken::Look if idle && self.answered == answered => return Ok(None),
-                Woken::Look => {
-                    (idle, answered) = (self.answered == answered, self.answered);
-                    ends.look.as_mut().reset(Instant::now() + LOOK);
-                    ends.waker.woken.store(true, Release);
-                }
+    async fn answer_waiting<IO: ByteStream>(&mut self, len: usize, pipeline: &mut Pipeline<'_, IO>) -> io::Result<()> {
+        match self.unplanned.take() {
+            // Boxed: the loop is slower with the room that waiting takes.
+            Some(unplanned) => Box::pin(self.look_up(&unplanned, len, pipeline)).await,
+            None => {
+                pipeline.take(len);
+                self.answer_planned(pipeline).await
             }
         }
     }
+}
 
-    /// Answers every whole request that is there. `false` if there is one that is not for us.
-    async fn answer_all(&mut self) -> io::Result<bool> {
-        let (mut asked, before) = (0, self.answered);
-        loop {
-            let input = self.input.get(self.begin..).unwrap_or_default();
-            if input.is_empty() {
-                break;
+impl<'a> Front<'a> {
+    pub(super) fn new(remote: Remote, site: &'a Site) -> Self {
+        Self { remote, site, usual: Usual::default(), plan: None, unplanned: None, steps: 0 }
+    }
+
+    /// Reads the request at the beginning of `input`. Gives its length, once it has a plan.
+    fn understand(&mut self, input: &[u8]) -> Result<usize, Step> {
+        let plain = match head::read(input) {
+            Head::Partial => return Err(Step::Partial),
+            Head::Plain(plain) => plain,
+            Head::Other => return Err(Step::HandOn),
+        };
+        match self.plan_for(&plain) {
+            Ok(plan) => {
+                self.usual.learn(&plan, &plain, input);
+                (self.plan, self.steps) = (Some(plan), 0);
+                Ok(plain.len)
             }
-            let known = match &mut self.plan {
-                Some(Plan::Ids(_)) => input.starts_with(&self.usual.bytes).then_some(self.usual.bytes.len()),
-                Some(Plan::Key(plan)) => {
-                    self.usual.with_key(plan, input).filter(|_| plan.still_stands(&self.site.agent))
-                }
-                None => None,
-            };
-            let len = if let Some(len) = known {
-                len
-            } else {
-                match head::read(input) {
-                    Head::Partial if input.len() < HEAD_LEN_MAX => break,
-                    Head::Plain(plain) => match self.plan_for(&plain) {
-                        Ok(plan) => {
-                            self.usual.learn(&plan, &plain, input);
-                            self.plan = Some(plan);
-                            asked = 0;
-                            plain.len
-                        }
-                        // The router would ask, too, and keep the connection: whoever is the first to ask for a name asks for it all day.
-                        Err(NoPlan::Unserved(unplanned)) => {
-                            let len = plain.len;
-                            // Boxed: the loop is slower with the room that waiting takes.
-                            asked = Box::pin(self.look_up(&unplanned, len, asked)).await?;
-                            continue;
-                        }
-                        Err(_) => return self.flush().await.map(|()| false),
-                    },
-                    _ => return self.flush().await.map(|()| false),
-                }
-            };
-            self.begin += len;
-            self.place.works();
-            if !self.try_answer() {
-                self.answer().await?;
+            // The router would ask, too, and keep the connection: whoever is the first to ask for a name asks for it all day.
+            Err(NoPlan::Unserved(unplanned)) => {
+                self.unplanned = Some(unplanned);
+                Err(Step::Waits(plain.len))
             }
-            self.answered += 1;
-            if self.out.len() >= OUT_LEN {
-                self.flush().await?;
-            }
+            Err(NoPlan::NotForUs) => Err(Step::HandOn),
         }
-        self.flush().await?;
-        if self.answered > before {
-            self.place.rests();
-        }
-        self.input.drain(..self.begin);
-        self.begin = 0;
-        if self.out.capacity() > OUT_KEPT {
-            give_back(&mut self.out);
-        }
-        Ok(true)
     }
 
     /// What a request asks for, if it can be had here.
@@ -310,33 +178,33 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
         }
     }
 
-    /// Asks the masters about the name of a request of that length after so many steps, or answers that it gets nothing. Gives the steps since
-    /// the last answer.
-    async fn look_up(&mut self, unplanned: &Unplanned, len: usize, steps: usize) -> io::Result<usize> {
+    /// Asks the masters about the name of a request of that length, or answers that it gets nothing.
+    async fn look_up<IO: ByteStream>(
+        &mut self,
+        unplanned: &Unplanned,
+        len: usize,
+        pipeline: &mut Pipeline<'_, IO>,
+    ) -> io::Result<()> {
         let Unplanned { name, kind, n, refusal } = unplanned;
         let agent = &self.site.agent;
-        self.place.works();
         let learned = match &agent.names {
-            Some(names) if name.has_further(steps) => {
-                now_or_while_asked(names.step(name), &mut self.io, &mut self.out, &mut self.input, &mut self.begin)
-                    .await?
-            }
+            Some(names) if name.has_further(self.steps) => pipeline.listening(names.step(name)).await?,
             _ => Err(refusal.clone()),
         };
-        let Err(refusal) = learned else { return Ok(steps + 1) };
-        self.begin += len;
+        let Err(refusal) = learned else {
+            self.steps += 1;
+            return Ok(());
+        };
+        self.steps = 0;
+        pipeline.take(len);
         agent.mint().tell(*kind, name.name().as_str(), *n, Caller::from(&self.remote), &refusal);
-        write_problem(agent, &agent.refused(&refusal), &mut self.out);
-        self.answered += 1;
-        if self.out.len() >= OUT_LEN {
-            self.flush().await?;
-        }
-        Ok(0)
+        write_problem(agent, &agent.refused(&refusal), &mut pipeline.out);
+        Ok(())
     }
 
     /// Answers a request for one ID, which most are, if it can be had without waiting.
     #[inline]
-    fn try_answer(&mut self) -> bool {
+    fn try_answer(&self, out: &mut Vec<u8>) -> bool {
         let agent = &self.site.agent;
         let (run, style) = match &self.plan {
             Some(Plan::Ids(mint::Plan { generator, n: 1, style })) => (agent.minter.try_one(generator), style),
@@ -346,171 +214,69 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
             _ => return false,
         };
         let Some(run) = run else { return false };
-        style.write_whole(&run, &mut self.out, |len, out| {
-            write_head(style.media, len, agent.minter.time().clock(), out)
-        });
+        style.write_whole(&run, out, |len, out| write_head(style.media, len, agent.minter.time().clock(), out));
         true
     }
 
     /// Answers one request by the plan at hand.
-    async fn answer(&mut self) -> io::Result<()> {
-        let Self { io, remote, site, out, plan: Some(plan), input, begin, .. } = self else { return Ok(()) };
+    async fn answer_planned<IO: ByteStream>(&self, pipeline: &mut Pipeline<'_, IO>) -> io::Result<()> {
+        let Self { remote, site, plan: Some(plan), .. } = self else { return Ok(()) };
         let agent = &*site.agent;
         // Without a place for its answer a request is refused before anything is given; but whoever waits does not hold one.
-        let (n, caller) = (plan.n(), Caller::from(&*remote));
+        let (n, caller) = (plan.n(), Caller::from(remote));
         let place = || mint::large_room(agent, n, caller);
         if let Err(refusal) = place() {
-            refuse(agent, plan, caller, &refusal, out);
+            refuse(agent, plan, caller, &refusal, &mut pipeline.out);
             return Ok(());
         }
         let refusal = match plan {
             Plan::Ids(plan) => {
                 let minting = agent.minter.give(&plan.generator, plan.n, plan.style.leaves(), caller);
-                match now_or_after(minting, io, out).await?.and_then(|minted| Ok((minted, place()?))) {
-                    Ok((Minted { runs, .. }, _place)) => return send(runs, &plan.style, &agent.minter, io, out).await,
+                match pipeline.sending(minting).await?.and_then(|minted| Ok((minted, place()?))) {
+                    Ok((Minted { runs, .. }, _place)) => return send(runs, &plan.style, &agent.minter, pipeline).await,
                     Err(refusal) => refusal,
                 }
             }
-            Plan::Key(key) => match now_or_while_asked(agent.key(key), io, out, input, begin).await? {
+            Plan::Key(key) => match pipeline.listening(agent.key(key)).await? {
                 Ok((first, routes)) if routes.is_empty() => match place() {
-                    Ok(_place) => return send(key.run(first).into(), &key.style, &agent.minter, io, out).await,
+                    Ok(_place) => return send(key.run(first).into(), &key.style, &agent.minter, pipeline).await,
                     Err(refusal) => refusal,
                 },
                 Ok((first, routes)) => {
-                    write_with_routes(key, first, &routes, agent.minter.time().clock(), out);
+                    write_with_routes(key, first, &routes, agent.minter.time().clock(), &mut pipeline.out);
                     return Ok(());
                 }
                 Err(problem) => {
                     let (kind, name) = plan.asked_for();
                     agent.tell(kind, name, n, caller, &problem);
-                    write_problem(agent, &problem, out);
+                    write_problem(agent, &problem, &mut pipeline.out);
                     return Ok(());
                 }
             },
         };
-        refuse(agent, plan, caller, &refusal, out);
+        refuse(agent, plan, caller, &refusal, &mut pipeline.out);
         Ok(())
-    }
-
-    async fn flush(&mut self) -> io::Result<()> {
-        flush(&mut self.io, &mut self.out).await
-    }
-
-    /// Waits for input, but not for ever.
-    async fn read(&mut self, ends: &mut Ends<'_, '_>) -> io::Result<Woken> {
-        let filled = self.input.len();
-        // A head that has come in part is longer than usual; it may go up to its bound.
-        let room = if filled == 0 { IN_LEN } else { HEAD_LEN_MAX.max(filled + 1) };
-        self.input.reserve(room - filled);
-        let mut buffer = (&mut self.input).limit(room - filled);
-        poll_fn(|cx| match poll_read_buf(Pin::new(&mut self.io), cx, &mut buffer) {
-            Poll::Ready(Ok(0)) => Poll::Ready(Ok(Woken::End)),
-            Poll::Ready(read) => Poll::Ready(read.map(|_| Woken::Input)),
-            Poll::Pending => ends.poll().map(Ok),
-        })
-        .await
-    }
-}
-
-impl Ends<'_, '_> {
-    fn poll(&mut self) -> Poll<Woken> {
-        if !self.waker.woken.load(Relaxed) {
-            return Poll::Pending;
-        }
-        // Before they are polled: what wakes us from here on is seen at the next turn.
-        self.waker.woken.swap(false, AcqRel);
-        let waker = Waker::from(Arc::clone(&self.waker));
-        let cx = &mut Context::from_waker(&waker);
-        // All of them, so that each knows this waker.
-        if self.stopped.as_mut().poll(cx).is_ready() | self.has_to_go.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(Woken::End);
-        }
-        self.look.as_mut().poll(cx).map(|()| Woken::Look)
-    }
-}
-
-/// Takes what is there at once. Otherwise sends what is written already, and waits.
-async fn now_or_after<T>(
-    minting: impl Future<Output = T>,
-    io: &mut impl ByteStream,
-    out: &mut Vec<u8>,
-) -> io::Result<T> {
-    let mut minting = pin!(minting);
-    match futures::poll!(minting.as_mut()) {
-        Poll::Ready(minted) => Ok(minted),
-        Poll::Pending => {
-            // The IDs come first: they may be partly taken, and whoever waits for the disk waits longest.
-            let (minted, flushed) = futures::join!(minting, flush(io, out));
-            flushed.map(|()| minted)
-        }
-    }
-}
-
-/// The same of what may wait for seconds: given up if the other end closes meanwhile. What else comes from there is kept, as much as a head
-/// may have; what is before `begin` is answered and goes.
-async fn now_or_while_asked<T>(
-    work: impl Future<Output = T>,
-    io: &mut impl ByteStream,
-    out: &mut Vec<u8>,
-    input: &mut Vec<u8>,
-    begin: &mut usize,
-) -> io::Result<T> {
-    let mut work = pin!(work);
-    if let Poll::Ready(done) = futures::poll!(work.as_mut()) {
-        return Ok(done);
-    }
-    input.drain(..std::mem::take(begin));
-    {
-        let mut flushing = pin!(flush(io, out));
-        tokio::select! {
-            done = work.as_mut() => return flushing.await.map(|()| done),
-            flushed = flushing.as_mut() => flushed?,
-        }
-    }
-    let mut heard = pin!(async {
-        loop {
-            let room = HEAD_LEN_MAX.saturating_sub(input.len());
-            if room == 0 {
-                std::future::pending::<()>().await;
-            }
-            if io.read_buf(&mut (&mut *input).limit(room)).await? == 0 {
-                return Err::<Infallible, io::Error>(io::ErrorKind::ConnectionAborted.into());
-            }
-        }
-    });
-    tokio::select! {
-        done = work => Ok(done),
-        Err(gone) = heard.as_mut() => Err(gone),
     }
 }
 
 /// Writes an answer, and sends of it what exceeds the buffer.
-async fn send(
+async fn send<IO: ByteStream>(
     mut runs: Runs,
     style: &Style,
     minter: &Minter,
-    io: &mut impl ByteStream,
-    out: &mut Vec<u8>,
+    pipeline: &mut Pipeline<'_, IO>,
 ) -> io::Result<()> {
     let len = style.len_of(&runs);
-    if len > OUT_KEPT && out.capacity() < OUT_LEN {
-        enlarge(out);
-    }
-    write_head(style.media, len, minter.time().clock(), out);
-    style.start(out);
-    let mut buffers = 0;
-    loop {
-        style.fill(&mut runs, OUT_LEN, out);
-        if runs.is_empty() {
-            break;
-        }
-        flush(io, out).await?;
-        buffers += 1;
-        if buffers % BUFFERS_A_TURN == 0 {
-            tokio::task::yield_now().await;
-        }
-    }
-    style.end(out);
+    pipeline.make_room(len);
+    write_head(style.media, len, minter.time().clock(), &mut pipeline.out);
+    style.start(&mut pipeline.out);
+    pipeline
+        .write_in_parts(|len, out| {
+            style.fill(&mut runs, len, out);
+            !runs.is_empty()
+        })
+        .await?;
+    style.end(&mut pipeline.out);
     Ok(())
 }
 
@@ -568,16 +334,6 @@ fn write_problem(agent: &Agent, problem: &Problem, out: &mut Vec<u8>) {
     out.extend_from_slice(document.as_bytes());
 }
 
-async fn flush(io: &mut impl ByteStream, out: &mut Vec<u8>) -> io::Result<()> {
-    if !out.is_empty() {
-        io.write_all(out).await?;
-        // A socket has sent it by now; what encrypts may not have.
-        io.flush().await?;
-        out.clear();
-    }
-    Ok(())
-}
-
 /// Tells a caller that there are too many, and closes.
 pub(super) async fn turn_away(mut io: impl ByteStream, agent: &Agent) {
     let problem = agent.overloaded("there are too many connections; close some, or ask another agent");
@@ -588,7 +344,7 @@ pub(super) async fn turn_away(mut io: impl ByteStream, agent: &Agent) {
     write_problem(agent, &problem, &mut out);
     if io.write_all(&out).await.is_ok() && io.shutdown().await.is_ok() {
         // Closed with a request unread, the kernel would throw our answer away.
-        let mut sink = [0; IN_LEN];
-        while let Ok(1..) = tokio::io::AsyncReadExt::read(&mut io, &mut sink).await {}
+        let mut sink = [0; 1 << 10];
+        while let Ok(1..) = io.read(&mut sink).await {}
     }
 }

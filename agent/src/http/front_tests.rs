@@ -36,7 +36,8 @@ async fn ask(site: &Site, paths: &[&str]) -> (String, bool) {
         while answers(&got) < paths.len() && far.read_buf(&mut got).await.unwrap() > 0 {}
         String::from_utf8(got).unwrap()
     };
-    let served = async { Front::new(near, LOCAL.into(), site, &place).serve(&stop).await.unwrap().is_some() };
+    let front = Front::new(LOCAL.into(), site);
+    let served = async { Pipeline::new(near, &place).serve(front, &stop).await.unwrap().is_some() };
     tokio::join!(asked, served)
 }
 
@@ -49,9 +50,9 @@ async fn an_end_that_comes_with_a_request_is_not_lost() {
     for stops in [false, true] {
         let (near, mut far) = tokio::io::duplex(64 << 10);
         let (stop, place) = (CancellationToken::new(), site.places.take().unwrap());
-        let front = Front::new(near, LOCAL.into(), &site, &place);
+        let (front, pipeline) = (Front::new(LOCAL.into(), &site), Pipeline::new(near, &place));
         // Polled only if it was woken.
-        let mut serving = FuturesUnordered::from_iter([front.serve(&stop)]);
+        let mut serving = FuturesUnordered::from_iter([pipeline.serve(front, &stop)]);
         assert!(futures::poll!(serving.next()).is_pending());
         if stops {
             stop.cancel();

@@ -1,6 +1,6 @@
 //! The agent over HTTP: IDs, and what the agent knows of itself.
 //!
-//! Requests for IDs take a short way (`front`); all others, and all of HTTP that is seldom used, go through hyper and
+//! Requests for IDs are answered out of the connection's buffers (`front`); all others, and all of HTTP that is seldom used, go through hyper and
 //! a router.
 //!
 //! Queries and headers are read to the letter, answers are never cacheable, and every error is a problem document.
@@ -43,6 +43,7 @@ use common::kind::Kind;
 use common::net::budget::Budget;
 use common::net::io::{ByteStream, Rewind, WriteTimeout};
 use common::net::listener;
+use common::net::pipeline::Pipeline;
 use common::net::places::{Place, Places};
 use common::net::tls::{Listener, Remote, Stream};
 use common::parameters::AgentId;
@@ -304,7 +305,7 @@ async fn serve_connection<IO: ByteStream>(
     stop: &CancellationToken,
 ) {
     let io = WriteTimeout::new(io, WRITE_TIMEOUT, place.clone());
-    match Front::new(io, remote.clone(), site, place).serve(stop).await {
+    match Pipeline::new(io, place).serve(Front::new(remote.clone(), site), stop).await {
         Ok(None) => {}
         Ok(Some(io)) => serve_anything(io, remote, site.router.clone(), place, stop).await,
         Err(error) => tracing::trace!(%error, "a connection ended with an error"),

@@ -13,9 +13,9 @@ use tokio::time::{Instant, Sleep};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 /// A connection of any kind: a socket, something like TLS over it, or a pipe in a test.
-pub trait ByteStream: AsyncRead + AsyncWrite + Unpin {}
+pub trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
 
-impl<IO: AsyncRead + AsyncWrite + Unpin> ByteStream for IO {}
+impl<IO: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for IO {}
 
 /// Fails a write that makes no progress for a while, or while its connection has to make room for another one.
 pub struct WriteTimeout<IO> {
