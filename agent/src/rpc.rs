@@ -23,6 +23,7 @@ use common::rpc::transport::{self, FRAME_LEN_MAX, Limits};
 use common::sequence::{Section, Slot};
 use common::time::SECOND_MS;
 use sequences::Connected;
+use std::ops::Deref;
 use std::sync::Arc;
 use tarpc::context::Context;
 use tokio::sync::Semaphore;
@@ -52,8 +53,7 @@ const TEXT_WEIGHT: usize = 3 * kind::TEXT_LEN_MAX;
 /// and all strings of an answer, which are shorter the more there are.
 const TEXTS_WEIGHT_MAX: usize = 4 * FRAME_LEN_MAX;
 
-/// The service. tarpc moves the future of each call several times on its way, so what few calls need (waiting for the disk, the
-/// masters) is boxed and the rest is small; a test holds it to that.
+/// The service.
 #[derive(Clone)]
 pub struct Server {
     minter: Arc<Minter>,
@@ -83,6 +83,18 @@ const UNWAITING_PART: usize = 8;
 /// As many of so many connections as may have calls that wait for sections.
 fn may_wait(connections: usize) -> Arc<Semaphore> {
     Arc::new(Semaphore::new((connections - connections / UNWAITING_PART).max(1)))
+}
+
+/// The service for the calls of a connection. tarpc moves the future of each call several times on its way, so that is one pointer, what
+/// few calls need (waiting for the disk, the masters) is boxed, and the rest is small; a test holds it to that.
+#[derive(Clone)]
+struct Calls(Arc<Server>);
+
+impl Deref for Calls {
+    type Target = Server;
+    fn deref(&self) -> &Server {
+        &self.0
+    }
 }
 
 impl Server {
@@ -124,7 +136,7 @@ impl Server {
                 // One of this connection: each call takes part in it.
                 let minter = Arc::new(Arc::clone(&server.minter));
                 let weigh = move |request: &_| weight(request, &minter, batch_max);
-                common::serve_connection!(io, &place, &bounds, server.serve(), weigh);
+                common::serve_connection!(io, &place, &bounds, Calls(Arc::new(server)).serve(), weigh);
             }
         };
         transport::accept(port, places, stop, handle).await;
@@ -274,7 +286,7 @@ fn retry_after_s(refusal: &Refusal, clock: Clock) -> u32 {
     refusal.retry_after().map_or(0, seconds)
 }
 
-impl MintService for Server {
+impl MintService for Calls {
     async fn numbers(self, _: Context, kind: Option<Kind>, name: String, n: u32) -> Result<MintedNumbers, MintFailure> {
         Ok(self.runs(kind, &name, n).await?.minted())
     }

@@ -95,21 +95,36 @@ struct Kept {
     _bytes: Option<Charge>,
 }
 
-/// A service whose answers are accounted for; one for each connection.
-#[derive(Clone, Debug)]
+/// A service whose answers are accounted for.
+#[derive(Debug)]
 pub struct Accounted<S, W> {
     service: S,
+    account: Arc<Account<W>>,
+}
+
+#[derive(Debug)]
+struct Account<W> {
     weigh: W,
     budget: Budget,
     turns: Arc<Semaphore>,
 }
 
+/// Each call has one.
+impl<S: Clone, W> Clone for Accounted<S, W> {
+    fn clone(&self) -> Self {
+        Self { service: self.service.clone(), account: Arc::clone(&self.account) }
+    }
+}
+
 impl<S: Serve, W: Fn(&S::Req) -> usize> Accounted<S, W> {
     /// `weigh` says how many bytes the answer to a request may take at most, in memory and as a frame.
     pub fn new(service: S, weigh: W, budget: Budget) -> Self {
-        Self { service, weigh, budget, turns: Arc::new(Semaphore::new(LARGE_PER_CONNECTION)) }
+        let turns = Arc::new(Semaphore::new(LARGE_PER_CONNECTION));
+        Self { service, account: Arc::new(Account { weigh, budget, turns }) }
     }
+}
 
+impl<W> Account<W> {
     async fn keep(&self, bytes: usize) -> Kept {
         // Its turn first: who waits for one holds nothing that others wait for.
         let turn = if bytes > LARGE_ANSWER_LEN { Arc::clone(&self.turns).acquire_owned().await.ok() } else { None };
@@ -123,9 +138,9 @@ impl<S: Serve, W: Fn(&S::Req) -> usize> Serve for Accounted<S, W> {
 
     async fn serve(self, context: tarpc::context::Context, asked: Self::Req) -> Result<Self::Resp, ServerError> {
         let Charged { request, charge } = asked;
-        let bytes = (self.weigh)(&request);
+        let bytes = (self.account.weigh)(&request);
         // Boxed, because few calls need it and tarpc moves the future of each several times on its way.
-        let kept = if bytes > FREE_ANSWER_LEN { Some(Box::pin(self.keep(bytes)).await) } else { None };
+        let kept = if bytes > FREE_ANSWER_LEN { Some(Box::pin(self.account.keep(bytes)).await) } else { None };
         let body = self.service.serve(context, request).await?;
         drop(charge);
         Ok(Answer { body, kept })

@@ -237,14 +237,18 @@ macro_rules! serve_connection {
         channel
             .max_concurrent_requests(bounds.requests_max)
             .execute(service)
-            .for_each(|request| {
-                // A task for each: what all of a connection are polled by costs more with every one that is under way. tarpc
-                // aborts them with the channel.
-                ::tokio::spawn(place.while_asked(request));
-                ::futures::future::ready(())
-            })
+            .for_each(|request| $crate::rpc::transport::run(place.while_asked(request)))
             .await;
     }};
+}
+
+/// Answers a call: at once if it need not wait, as most do, and else in a task of its own, which tarpc aborts with the channel.
+/// Polled by its connection as long as it waits, each would cost more the more there are.
+pub async fn run(call: impl Future<Output = ()> + Send + 'static) {
+    let mut call = Box::pin(call);
+    if futures::poll!(call.as_mut()).is_pending() {
+        tokio::spawn(call);
+    }
 }
 
 /// Accepts connections until `stop`, as many as there are places, and runs `handle` on each; then all of them end. A caller for

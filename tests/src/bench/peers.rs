@@ -8,9 +8,10 @@ use bytes::Bytes;
 use common::net::io::WriteTimeout;
 use common::net::places::{Place, Places};
 use common::net::tls;
-use common::rpc::connection::Bounds;
+use common::rpc::connection::{Accounted, Bounds, Connection};
 use common::rpc::mint::MintFailure;
 use common::rpc::transport;
+use futures::StreamExt as _;
 use http_body_util::Full;
 use hyper::service::service_fn;
 use hyper::{Response, body::Incoming};
@@ -18,6 +19,7 @@ use hyper_util::rt::TokioIo;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use tarpc::context::Context;
+use tarpc::server::{BaseChannel, Channel as _};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -76,8 +78,12 @@ pub async fn serve(peer: Peer, listen: SocketAddr, len: usize) -> Result<()> {
                 memory_max: MEMORY_MAX,
             };
             let bounds = limits.bounds();
+            // As tarpc's own examples serve a connection: a task for each call.
             let handle = async move |io: WriteTimeout<tls::Stream>, place: Place, bounds: Bounds| {
-                common::serve_connection!(io, &place, &bounds, EchoServer.serve());
+                let channel = BaseChannel::with_defaults(Connection::new(io, &bounds));
+                let echo = Accounted::new(EchoServer.serve(), |_: &_| 0, bounds.budget.clone());
+                let spawn = async |call| drop(tokio::spawn(place.while_asked(call)));
+                channel.execute(echo).for_each(spawn).await;
             };
             let stop = CancellationToken::new();
             let places = Places::new(CONNECTIONS_MAX);
