@@ -17,12 +17,12 @@ use common::process::program::{CommandLine, Flags, Wrong};
 use common::rpc::mint::BATCH_MAX_LIMIT;
 use common::rpc::ranges::SETS_MAX;
 use common::sequence::SET_DEFAULT;
-use common::settings;
+use common::settings::{self, HttpAddress};
 use common::time::SpanMs;
 use common::token::TokenType;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Bytes of a file of history if nothing else is said,
@@ -99,9 +99,24 @@ pub struct Args {
     )]
     pub agent_id: Option<AgentId>,
 
-    /// Where IDs are served over HTTP
-    #[arg(long, env = "UNIQ_HTTP_LISTEN", default_value = "127.0.0.1:6200", value_name = "IP:PORT", value_parser = settings::ip_port)]
-    pub http_listen: SocketAddr,
+    /// Where IDs are served over HTTP: an address, a Unix socket for programs of this machine as unix:PATH, or both with a comma. A
+    /// socket is plain HTTP; its callers are known by their user and need no certificate
+    #[arg(long, env = "UNIQ_HTTP_LISTEN", default_value = "127.0.0.1:6200", value_delimiter = ',', value_name = "IP:PORT|unix:PATH",
+          value_parser = settings::item(settings::http_address))]
+    pub http_listen: Vec<HttpAddress>,
+
+    /// Who may connect to the Unix socket of --http-listen, as the mode of its file
+    #[arg(long, env = "UNIQ_SOCKET_MODE", default_value = "660", value_name = "MODE", value_parser = settings::mode)]
+    pub socket_mode: u32,
+
+    /// The group of the Unix socket of --http-listen, by name or number
+    #[arg(
+        long,
+        env = "UNIQ_SOCKET_GROUP",
+        value_name = "GROUP",
+        help = "The group of the Unix socket of --http-listen, by name or number [default: this program's own, or that of its folder where the folder is setgid]"
+    )]
+    pub socket_group: Option<String>,
 
     /// Where IDs are served over RPC (tarpc)
     #[arg(long, env = "UNIQ_RPC_LISTEN", default_value = "127.0.0.1:6201", value_name = "IP:PORT", value_parser = settings::ip_port)]
@@ -255,7 +270,9 @@ impl CommandLine for Args {
             let why = "--open-mint needs --tls-cert: over plain TCP nobody is asked for a certificate";
             return Err((ErrorKind::MissingRequiredArgument, why.to_owned()));
         }
-        self.flags.check_listening(&[self.http_listen, self.rpc_listen])
+        self.check_http()?;
+        let tcp = [self.http_tcp(), Some(self.rpc_listen)];
+        self.flags.check_listening(&tcp.into_iter().flatten().collect::<Vec<_>>())
     }
 }
 
@@ -274,6 +291,30 @@ impl Args {
             (None, false, true) => Mode::Inspect,
             (None, false, false) => Mode::Serve,
         }
+    }
+
+    /// The address at which HTTP is served to whoever reaches it, if there is one.
+    pub fn http_tcp(&self) -> Option<SocketAddr> {
+        self.http_listen.iter().find_map(|at| if let HttpAddress::Tcp(at) = at { Some(*at) } else { None })
+    }
+
+    /// The Unix socket at which HTTP is served, if there is one.
+    pub fn http_unix(&self) -> Option<&Path> {
+        self.http_listen.iter().find_map(|at| if let HttpAddress::Unix(path) = at { Some(&**path) } else { None })
+    }
+
+    /// Checks that HTTP is served at an address, at a socket, or at one of each.
+    fn check_http(&self) -> Result<(), Wrong> {
+        let said = self.http_listen.len();
+        if said != usize::from(self.http_tcp().is_some()) + usize::from(self.http_unix().is_some()) {
+            let why = "--http-listen takes one IP:PORT, one unix:PATH, or one of each";
+            return Err((ErrorKind::TooManyValues, why.to_owned()));
+        }
+        if self.socket_group.is_some() && self.http_unix().is_none() {
+            let why = "--socket-group needs a Unix socket: name one with --http-listen unix:PATH";
+            return Err((ErrorKind::MissingRequiredArgument, why.to_owned()));
+        }
+        Ok(())
     }
 
     /// Where history is kept, if it is.
@@ -357,6 +398,13 @@ mod tests {
             (&["--masters", "a:0"], "1 to 65535"),
             (&["--masters", "a:1,a:1,a:1,a:1,a:1,a:1,a:1,a:1,a:1"], "at most 8"),
             (&["--masters", "a:1", "--http-listen", "0.0.0.0:6200"], "--insecure"),
+            (&["--masters", "a:1", "--http-listen", "unix:/run/a,0.0.0.0:6200"], "--insecure"),
+            (&["--masters", "a:1", "--http-listen", "unix:"], "such as unix:/run/"),
+            (&["--masters", "a:1", "--http-listen", "unix:/a,unix:/b"], "one of each"),
+            (&["--masters", "a:1", "--http-listen", "127.0.0.1:1,127.0.0.1:2"], "one of each"),
+            (&["--masters", "a:1", "--socket-group", "app"], "--http-listen unix:PATH"),
+            (&["--masters", "a:1", "--socket-mode", "888"], "octal digits"),
+            (&["--masters", "a:1", "--socket-mode", "432"], "as a text, such as '660'"),
             (&["--masters", "a:1", "--http-listen", "0.0.0.0:6200"], "--tls-cert"),
             (&["--masters", "a:1", "--tls-cert", "a.pem", "--tls-key", "a.key"], "--tls-ca"),
             (

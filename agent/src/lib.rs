@@ -34,4 +34,6 @@ pub mod secret_file;
 pub mod sequences;
 pub mod serial_file;
 #[cfg(feature = "server")]
+pub mod unix_socket;
+#[cfg(feature = "server")]
 pub mod workers;

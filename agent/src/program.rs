@@ -19,12 +19,13 @@ use crate::plugin::history::{self, History, Line};
 use crate::rpc::{self, Server};
 use crate::sequences::Sequences;
 use crate::serial_file::{self, Forgotten, NUM_BLOCKS_DEFAULT, Opened, SectionFile, SectionsStart, kept_names};
+use crate::unix_socket::{self, SocketFile};
 use crate::{secret_file, workers};
 use anyhow::Context as _;
 use common::clock::Clock;
 use common::encoding::Secrets;
 use common::kind::{self, Known, TextForm, UNIQ64};
-use common::net::tls::{Admits, Role, Tls};
+use common::net::tls::{Admits, Listener, Role, Tls};
 use common::parameters::{AgentId, SessionId};
 use common::process::descriptors::{self, Port};
 use common::process::tasks::Watch;
@@ -35,7 +36,10 @@ use common::settings;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::json;
+use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -187,10 +191,9 @@ async fn serve(
     let _stopping = stop.clone().drop_guard();
     let watch = Watch::new(stop.clone());
     let threads = args.threads.map_or_else(workers::threads_default, usize::from);
-    let (http_listeners, http_at) = bind(args.http_listen, threads, "--http-listen")?;
-    let (rpc_listeners, rpc_at) = bind(args.rpc_listen, threads, "--rpc-listen")?;
+    let Bound { listeners, http: http_at, rpc: rpc_at, socket } = Bound::of(args, threads)?;
     let [http_max, rpc_max] = connections(threads)?;
-    let agent_id = args.agent_id.clone().map_or_else(|| default_agent_id(http_at.port()), Ok)?;
+    let agent_id = args.agent_id.clone().map_or_else(|| default_agent_id(http_at.unwrap_or(rpc_at).port()), Ok)?;
     let (bounds, sections_start) = sections(&base.opened, &agent_id);
     let (extensions, history) = with_history(args, extensions)?;
     let asked = base.masters.join(",");
@@ -225,9 +228,10 @@ async fn serve(
             let work = talk(listeners, callers.clone(), site.clone(), server.clone(), stop.clone());
             watch.clone().over("worker", work)
         };
-        workers::start(http_listeners.into_iter().zip(rpc_listeners).collect(), talk)?
+        workers::start(listeners, talk)?
     };
-    tracing::info!(target: PROGRAM, http = %format_args!("{scheme}://{http_at}/"), rpc = %rpc_at, masters = %asked, threads, "agent {agent_id} started");
+    let (http, unix) = (http_at.map(|at| format!("{scheme}://{at}/")), args.http_unix().map(Path::display));
+    tracing::info!(target: PROGRAM, http, unix = unix.map(tracing::field::display), rpc = %rpc_at, masters = %asked, threads, "agent {agent_id} started");
 
     let gone = tokio::select! {
         () = stop.cancelled() => None,
@@ -235,6 +239,7 @@ async fn serve(
     };
     tracing::info!(target: PROGRAM, "stopping");
     stop.cancel();
+    drop(socket);
     let ended = futures::future::join(futures::future::join_all(tasks), clients.wait());
     drain(ended, history).await;
     if let Some(why) = gone {
@@ -335,18 +340,51 @@ fn sections(opened: &Opened, agent_id: &AgentId) -> (SectionFile, SectionsStart)
     (bounds, start)
 }
 
+/// The listeners of a worker: for HTTP at an address and at a Unix socket, and for RPC.
+type Listeners = (Option<TcpListener>, Option<UnixListener>, TcpListener);
+
+/// The listeners of all workers.
+struct Bound {
+    listeners: Vec<Listeners>,
+    http: Option<SocketAddr>,
+    rpc: SocketAddr,
+    socket: Option<SocketFile>,
+}
+
+impl Bound {
+    fn of(args: &Args, threads: usize) -> anyhow::Result<Self> {
+        let http = args.http_tcp().map(|at| bind(at, threads, "--http-listen")).transpose()?;
+        let (rpc_listeners, rpc) = bind(args.rpc_listen, threads, "--rpc-listen")?;
+        let socket = args.http_unix().map(|at| unix_socket::listen(at, args.socket_mode, args.socket_group.as_deref()));
+        let (unix, socket) = socket.transpose()?.unzip();
+        let (http_listeners, http) = http.unzip();
+        let mut http_listeners = http_listeners.into_iter().flatten();
+        let of_each = |rpc| {
+            // All workers share it.
+            let unix =
+                unix.as_ref().map(UnixListener::try_clone).transpose().context("cannot share the Unix socket")?;
+            Ok((http_listeners.next(), unix, rpc))
+        };
+        let listeners = rpc_listeners.into_iter().map(of_each).collect::<anyhow::Result<_>>()?;
+        Ok(Self { listeners, http, rpc, socket })
+    }
+}
+
 /// What a worker does: serves its listeners, for HTTP and for RPC.
 async fn talk(
-    (http, rpc): (TcpListener, TcpListener),
+    (http, unix, rpc): Listeners,
     (tls, admits): (Tls, Admits),
     site: http::Site,
     server: Server,
     stop: CancellationToken,
 ) {
     let port = |listener| tls.port(tokio::net::TcpListener::from_std(listener)?, admits);
-    match (port(http), port(rpc)) {
+    let unix = unix.map(|unix| tokio::net::UnixListener::from_std(unix).map(Listener::from));
+    let http = http.map(port).into_iter().chain(unix).collect::<io::Result<Vec<_>>>();
+    match (http, port(rpc)) {
         (Ok(http), Ok(rpc)) => {
-            tokio::join!(http::serve(http, site, stop.clone()), server.run(rpc, stop));
+            let http = http.into_iter().map(|http| http::serve(http, site.clone(), stop.clone()));
+            tokio::join!(futures::future::join_all(http), server.run(rpc, stop.clone()));
         }
         (Err(error), _) | (_, Err(error)) => tracing::error!(target: PROGRAM, %error, "a worker cannot listen"),
     }
@@ -367,9 +405,9 @@ fn host_names(args: &Args) -> Vec<String> {
 }
 
 /// Addresses where other agents are told to ask for keys of sections that are served here.
-fn served_at(args: &Args, http: SocketAddr, rpc: SocketAddr) -> ServedAt {
+fn served_at(args: &Args, http: Option<SocketAddr>, rpc: SocketAddr) -> ServedAt {
     ServedAt {
-        http: args.advertise_http.clone().unwrap_or_else(|| advertised(http)),
+        http: args.advertise_http.clone().or_else(|| http.map(advertised)).unwrap_or_default(),
         rpc: args.advertise_rpc.clone().unwrap_or_else(|| advertised(rpc)),
     }
 }
@@ -382,7 +420,7 @@ fn advertised(at: SocketAddr) -> String {
     format!("{}:{}", rustix::system::uname().nodename().to_string_lossy(), at.port())
 }
 
-/// `<host name>-<HTTP port>`, without the characters that a name may not have.
+/// `<host name>-<port>`, without the characters that a name may not have.
 fn default_agent_id(port: u16) -> anyhow::Result<AgentId> {
     let node = rustix::system::uname();
     let host = node.nodename().to_string_lossy().into_owned();

@@ -143,15 +143,16 @@ impl Agents {
         line(&self.http, address, self.timeouts, &self.tls)
     }
 
-    /// The address of the agent that serves a section, for the protocol by which the first agent of the settings is reached.
-    pub(crate) fn address_of(&self, served: &ServedAt) -> Address {
+    /// The address of the agent that serves a section, for the protocol by which the first agent of the settings is reached; `None` if it does
+    /// not speak that for others.
+    pub(crate) fn address_of(&self, served: &ServedAt) -> Option<Address> {
         let first = self.agents.first().map(|agent| &agent.address);
         let (protocol, tls) = first.map_or((Protocol::Http, false), |Address { protocol, tls, .. }| (*protocol, *tls));
         let at = match protocol {
             Protocol::Rpc => &served.rpc,
             Protocol::Http => &served.http,
         };
-        Address { protocol, tls, at: at.clone() }
+        (!at.is_empty()).then(|| Address { protocol, tls, at: at.clone() })
     }
 
     /// Asks an agent, and fails if it does not answer in time.

@@ -113,7 +113,7 @@ impl Sequences {
         for (at, key) in keys.iter().enumerate() {
             let found = known.and_then(|known| known.find(key.slot));
             let (address, g) = match found {
-                Some((served, g)) => (Some(agents.address_of(served)), g),
+                Some((served, g)) => (agents.address_of(served), g),
                 None => (None, Generation(0)),
             };
             let part = parts.entry(address).or_default();

@@ -13,7 +13,7 @@ use std::ffi::OsString;
 use std::fmt::Display;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// The largest configuration file, in bytes.
@@ -75,6 +75,44 @@ where
 /// A text that says how to write it.
 pub fn ip_port(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "write it as IP:PORT, such as 127.0.0.1:7000 or [::1]:7000".to_owned())
+}
+
+/// An address at which HTTP is served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HttpAddress {
+    /// For whoever reaches it.
+    Tcp(SocketAddr),
+    /// A Unix socket, for programs of this machine.
+    Unix(PathBuf),
+}
+
+/// The longest path of a Unix socket, in bytes: those of `sun_path` (unix(7)) without its end, and without the folder in which it is made.
+const SOCKET_PATH_LEN_MAX: usize = 96;
+
+/// The value of a flag that names where HTTP is served.
+///
+/// # Errors
+/// A text that says how to write it.
+pub fn http_address(text: &str) -> Result<HttpAddress, String> {
+    let Some(path) = text.strip_prefix("unix:") else {
+        return ip_port(text).map(HttpAddress::Tcp).map_err(|how| format!("{how}, or unix:PATH"));
+    };
+    match path.len() {
+        0 => Err("write the path of the socket behind 'unix:', such as unix:/run/uniq/agent.sock".to_owned()),
+        1..=SOCKET_PATH_LEN_MAX => Ok(HttpAddress::Unix(path.into())),
+        len => {
+            Err(format!("the path of a Unix socket has at most {SOCKET_PATH_LEN_MAX} bytes, and this one has {len}"))
+        }
+    }
+}
+
+/// The value of a flag that says who beside its owner may use a file, in octal digits.
+///
+/// # Errors
+/// A text that says how to write it. TOML's `0o660` is a number, 432 in decimal: as octal digits that would let in everybody but the owner.
+pub fn mode(text: &str) -> Result<u32, String> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777 && mode & 0o600 == 0o600);
+    mode.ok_or_else(|| "write octal digits from 600 to 777 as a text, such as '660'".to_owned())
 }
 
 /// The value of a flag that names where to connect, without blanks around it.

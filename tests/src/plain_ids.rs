@@ -2,6 +2,8 @@
 
 use common::calendar::Civil;
 use common::layout::LayoutSpec;
+use common::time::WallMs;
+use std::time::UNIX_EPOCH;
 
 /// The hour that a Uniq64 carries.
 pub fn uniq64(id: u64) -> Civil {
@@ -38,6 +40,13 @@ fn field(said: &LayoutSpec, id: u128, wanted: &str) -> Option<u64> {
 pub fn by_layout(said: &LayoutSpec, id: u128) -> (u64, u64, u64) {
     let of = |name| field(said, id, name).unwrap_or(0);
     (of("time"), of("token"), of("serial"))
+}
+
+/// The instant at which a tick of a layout begins.
+pub fn by_ticks(said: &LayoutSpec, tick: u64) -> Option<WallMs> {
+    let epoch = humantime::parse_rfc3339(said.epoch.as_deref()?).ok()?.duration_since(UNIX_EPOCH).ok()?;
+    let after = u64::from(said.unit_ms?) * tick;
+    Some(WallMs(i64::try_from(epoch.as_millis()).ok()? + i64::try_from(after).ok()?))
 }
 
 /// The time in a number of a layout with a calendar.

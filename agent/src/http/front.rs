@@ -118,8 +118,10 @@ impl Protocol for Front<'_> {
             None => None,
         };
         match known.map_or_else(|| self.understand(input), Ok) {
-            Ok(len) if self.try_answer(out) => Step::Answered(len),
-            Ok(len) => Step::Waits(len),
+            Ok(len) => {
+                self.steps = 0;
+                if self.try_answer(out) { Step::Answered(len) } else { Step::Waits(len) }
+            }
             Err(step) => step,
         }
     }
@@ -151,7 +153,7 @@ impl<'a> Front<'a> {
         match self.plan_for(&plain) {
             Ok(plan) => {
                 self.usual.learn(&plan, &plain, input);
-                (self.plan, self.steps) = (Some(plan), 0);
+                self.plan = Some(plan);
                 Ok(plain.len)
             }
             // The router would ask, too, and keep the connection: whoever is the first to ask for a name asks for it all day.

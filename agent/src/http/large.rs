@@ -47,7 +47,7 @@ impl Large {
         let is_of_this_machine = match caller {
             Caller::Address(from) => from.to_canonical().is_loopback(),
             Caller::Certificate(_) => false,
-            Caller::Label(_) => true,
+            Caller::User(_) | Caller::Label(_) => true,
         };
         let holder = (!is_of_this_machine).then(|| Holder::of(By::Caller, caller));
         if let Some(holder) = holder {

@@ -27,6 +27,8 @@ pub(crate) enum Holder {
     V4(u32),
     /// A network of IPv6.
     V6(u64),
+    /// A user of this machine.
+    User(u32),
     /// The hash of a certificate's role, or of the label of a caller without an address.
     Named(u64),
 }
@@ -38,6 +40,7 @@ impl Holder {
             (By::Name, _) => Self::Everyone,
             (By::Caller, Caller::Label(label)) => Self::named(label),
             (By::Caller, Caller::Certificate(role)) => Self::named(role),
+            (By::Caller, Caller::User(user)) => Self::User(user),
             (By::Caller, Caller::Address(address)) => match address.to_canonical() {
                 IpAddr::V4(address) => Self::V4(address.to_bits()),
                 // The upper half of 128 bits.

@@ -20,13 +20,19 @@ pub enum Caller<'a> {
     Address(IpAddr),
     /// A client or an agent, by its certificate.
     Certificate(&'a Role),
+    /// A user of this machine, by the number that the system knows it by.
+    User(u32),
     /// Whoever has no address, such as the application that an agent is embedded in.
     Label(&'a str),
 }
 
 impl<'a> From<&'a Remote> for Caller<'a> {
     fn from(remote: &'a Remote) -> Self {
-        remote.role().map_or(Self::Address(remote.from.ip()), Self::Certificate)
+        match (remote.user(), remote.role()) {
+            (Some(user), _) => Self::User(user),
+            (None, Some(role)) => Self::Certificate(role),
+            (None, None) => Self::Address(remote.from.ip()),
+        }
     }
 }
 
@@ -40,6 +46,7 @@ impl fmt::Display for Caller<'_> {
         match self {
             Self::Address(address) => address.to_canonical().fmt(f),
             Self::Certificate(role) => role.fmt(f),
+            Self::User(user) => write!(f, "uid:{user}"),
             Self::Label(label) => f.write_str(label),
         }
     }
@@ -243,6 +250,7 @@ mod tests {
         let long = PluginRefusal::new(MintCode::Overloaded, "ä".repeat(DETAIL_LEN_MAX));
         assert!(long.detail().len() <= DETAIL_LEN_MAX && long.detail().starts_with('ä'));
         assert_eq!(Caller::Address("::ffff:10.0.0.1".parse().unwrap()).to_string(), "10.0.0.1");
+        assert_eq!(Caller::User(1_000).to_string(), "uid:1000");
         assert_eq!(Caller::IN_PROCESS.to_string(), "in process");
     }
 }

@@ -1,4 +1,4 @@
-//! TLS 1.3 on every port and every connection between our programs, by certificates of one CA.
+//! TLS 1.3 (1.2 for old callers, where a program is told so) on every port and every connection between our programs, by certificates of one CA.
 //!
 //! A certificate says who its holder is, by one URI among the subject's alternative names: `uniq://master/1`,
 //! `uniq://agent/NAME` or `uniq://client/NAME`. A port says which of them it [admits](Admits), and whoever connects says whom it
@@ -24,7 +24,7 @@ use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::ServerName;
 use rustls::server::NoServerSessionStorage;
 use rustls::version::TLS13;
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::{CipherSuite, ClientConfig, RootCertStore, ServerConfig, SupportedProtocolVersion};
 use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -43,6 +43,8 @@ const ENDS_SOON: Duration = Duration::from_secs(7 * 86_400);
 /// The looks at the files between two such warnings: six hours.
 const LOOKS_A_WARNING: u64 = 6 * 3_600 / RELOAD_INTERVAL.as_secs();
 
+static TLS13_ALONE: &[&SupportedProtocolVersion] = &[&TLS13];
+
 static HANDSHAKES_FAILED: AtomicU64 = AtomicU64::new(0);
 static RELOADS_FAILED: AtomicU64 = AtomicU64::new(0);
 /// The end of the certificate of this master or agent, in seconds since 1970; 0: it has none.
@@ -57,6 +59,8 @@ pub struct Tls(Option<Arc<Current>>);
 struct Current {
     files: Files,
     provider: Arc<CryptoProvider>,
+    /// The versions that ports speak.
+    versions: &'static [&'static SupportedProtocolVersion],
     material: RwLock<Arc<Material>>,
     /// The moment of the first look at the files,
     looked: Instant,
@@ -82,7 +86,17 @@ impl Tls {
         let provider = Arc::new(provider());
         let material = RwLock::new(Arc::new(files.read(&provider)?));
         let (looked, looked_ms) = (Instant::now(), AtomicU64::new(0));
-        Ok(Self(Some(Arc::new(Current { files, provider, material, looked, looked_ms }))))
+        let versions = TLS13_ALONE;
+        Ok(Self(Some(Arc::new(Current { files, provider, versions, material, looked, looked_ms }))))
+    }
+
+    /// The same, whose ports speak TLS 1.2, too.
+    #[must_use]
+    pub fn with_tls12(mut self) -> Self {
+        if let Some(current) = self.0.as_mut().and_then(Arc::get_mut) {
+            current.versions = rustls::ALL_VERSIONS;
+        }
+        self
     }
 
     /// The same, whose own certificate has to be of this holder.
@@ -122,13 +136,15 @@ impl Tls {
     pub fn port(&self, tcp: TcpListener, admits: Admits) -> io::Result<Listener> {
         let Some(current) = &self.0 else { return Ok(Listener::from(tcp)) };
         let builder = ServerConfig::builder_with_provider(Arc::clone(&current.provider));
-        let builder = builder.with_protocol_versions(&[&TLS13]).map_err(invalid)?;
+        let builder = builder.with_protocol_versions(current.versions).map_err(invalid)?;
         let builder = match admits {
             Admits::Anyone => builder.with_no_client_auth(),
             admits => builder.with_client_cert_verifier(Arc::new(Verifier::new(Arc::clone(current), admits))),
         };
         let mut config = builder.with_cert_resolver(Arc::clone(current) as _);
         config.ignore_client_order = true;
+        // Of TLS 1.2 only what binds a session to its handshake (RFC 7627).
+        config.require_ems = true;
         (config.session_storage, config.send_tls13_tickets) = (Arc::new(NoServerSessionStorage {}), 0);
         Ok(Listener::secured(tcp, config))
     }
@@ -156,7 +172,7 @@ impl Tls {
             None => Arc::new(provider()),
         };
         let builder = ClientConfig::builder_with_provider(provider);
-        let builder = builder.with_protocol_versions(&[&TLS13]).map_err(invalid)?;
+        let builder = builder.with_protocol_versions(TLS13_ALONE).map_err(invalid)?;
         let mut config = match &self.0 {
             Some(current) => {
                 let verifier = Arc::new(Verifier::new(Arc::clone(current), expected));
@@ -262,11 +278,17 @@ pub const SERIES: &[Series<()>] = &[
     ),
 ];
 
-/// The cipher suites of TLS 1.3, and first the one that costs least where the processor has AES.
+/// The cipher suites, those first that cost least where the processor has AES. Those of TLS 1.2 encrypt and authenticate at once, under keys
+/// that no later theft of a certificate's key gives away.
 fn provider() -> CryptoProvider {
-    use ring::cipher_suite::{TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384, TLS13_CHACHA20_POLY1305_SHA256};
-    let cipher_suites = vec![TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384, TLS13_CHACHA20_POLY1305_SHA256];
-    CryptoProvider { cipher_suites, ..ring::default_provider() }
+    use CipherSuite::{
+        TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, TLS13_AES_128_GCM_SHA256,
+    };
+    const FIRST: [CipherSuite; 3] =
+        [TLS13_AES_128_GCM_SHA256, TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256];
+    let mut provider = ring::default_provider();
+    provider.cipher_suites.sort_by_key(|suite| !FIRST.contains(&suite.suite()));
+    provider
 }
 
 fn invalid(why: rustls::Error) -> io::Error {

@@ -26,7 +26,7 @@ pub struct Flags {
     pub host_names: Vec<String>,
 
     /// This program's certificate in PEM form, and those between it and the CA. With --tls-key and --tls-ca all connections are TLS
-    /// 1.3. Its subject's alternative names hold one URI: uniq://master/ID for a master, uniq://agent/NAME for an agent. The three files are
+    /// 1.3, or 1.2 where --tls-1-2 says so. Its subject's alternative names hold one URI: uniq://master/ID for a master, uniq://agent/NAME for an agent. The three files are
     /// read again when they change
     #[arg(long, env = "UNIQ_TLS_CERT", value_name = "FILE")]
     pub tls_cert: Option<PathBuf>,
@@ -38,6 +38,10 @@ pub struct Flags {
     /// The certificates of the CAs that are believed, in PEM form; two while one is exchanged for another
     #[arg(long, env = "UNIQ_TLS_CA", value_name = "FILE")]
     pub tls_ca: Option<PathBuf>,
+
+    /// Speak TLS 1.2 to callers who have no 1.3, such as Java 8 before update 261. Their certificates are seen by whoever watches the network then
+    #[arg(long = "tls-1-2", env = "UNIQ_TLS_1_2", value_parser = settings::switch)]
+    pub tls_1_2: bool,
 
     /// Listen on addresses that are not loopback, without TLS: anybody who reaches them can take IDs or leases
     #[arg(long, env = "UNIQ_INSECURE", value_parser = settings::switch)]
@@ -88,6 +92,10 @@ impl Flags {
     /// The files with certificates, if there are any.
     fn certificates(&self) -> Result<Option<Files>, Wrong> {
         match (&self.tls_cert, &self.tls_key, &self.tls_ca) {
+            (None, None, None) if self.tls_1_2 => Err((
+                ErrorKind::MissingRequiredArgument,
+                "--tls-1-2 needs --tls-cert: plain TCP has no version of TLS".to_owned(),
+            )),
             (None, None, None) => Ok(None),
             (Some(_), Some(_), Some(_)) if self.insecure => Err((
                 ErrorKind::ArgumentConflict,
@@ -109,7 +117,10 @@ impl Flags {
     /// The reason why they cannot be used, with the remedy.
     pub fn tls(&self, own: &Role) -> Result<Tls, String> {
         match self.certificates().map_err(|(_, why)| why)? {
-            Some(files) => Tls::load_for(files, own).map_err(|e| e.to_string()),
+            Some(files) => {
+                let tls = Tls::load_for(files, own).map_err(|e| e.to_string())?;
+                Ok(if self.tls_1_2 { tls.with_tls12() } else { tls })
+            }
             None => Ok(Tls::PLAIN),
         }
     }

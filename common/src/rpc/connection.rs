@@ -141,6 +141,10 @@ impl<S: Serve, W: Fn(&S::Req) -> usize> Serve for Accounted<S, W> {
         let bytes = (self.account.weigh)(&request);
         // Boxed, because few calls need it and tarpc moves the future of each several times on its way.
         let kept = if bytes > FREE_ANSWER_LEN { Some(Box::pin(self.account.keep(bytes)).await) } else { None };
+        if bytes > LARGE_ANSWER_LEN {
+            // Others get their turn between two such calls of one connection, which would be made one after the other.
+            tokio::task::yield_now().await;
+        }
         let body = self.service.serve(context, request).await?;
         drop(charge);
         Ok(Answer { body, kept })

@@ -16,7 +16,7 @@ use crate::net::places::{Place, Places};
 use crate::net::tls::{Admits, Listener, Remote, Stream, Tls};
 use bincode::Options as _;
 use bytes::{Bytes, BytesMut};
-use futures::Sink;
+use futures::{FutureExt as _, Sink};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::fmt;
 use std::future::Future;
@@ -243,9 +243,9 @@ macro_rules! serve_connection {
 }
 
 /// Answers a call: at once if it need not wait, as most do, and else in a task of its own, which tarpc aborts with the channel.
-/// Polled by its connection as long as it waits, each would cost more the more there are.
+/// Polled by its connection as long as it waits, each would cost more the more there are. One that panics ends alone.
 pub async fn run(call: impl Future<Output = ()> + Send + 'static) {
-    let mut call = Box::pin(call);
+    let mut call = Box::pin(AssertUnwindSafe(call).catch_unwind());
     if futures::poll!(call.as_mut()).is_pending() {
         tokio::spawn(call);
     }

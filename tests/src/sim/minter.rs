@@ -598,7 +598,7 @@ fn of_long_tick(
     assert_eq!(high, high_of_last, "of one tick and token: {first}, {last}");
     let time = match plain_ids::by_calendar(&said, first) {
         Some(civil) => offset.instant(&civil),
-        None => Some(definition.layout().starts_at(tick)),
+        None => plain_ids::by_ticks(&said, tick),
     };
     (high, time)
 }

@@ -14,3 +14,4 @@ mod narrow_tokens;
 mod plugins;
 mod rpc_contract;
 mod strategies;
+mod unix_socket;

@@ -8,7 +8,8 @@ use common::token::TokenType;
 use futures::StreamExt as _;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::version::{TLS12, TLS13};
+use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -157,10 +158,20 @@ async fn whoever_belongs_there_is_served_over_tls_alone() {
 
 /// A handshake with any certificate, also one that our programs would not show, and what is read after it.
 async fn shown(own: Option<&Files>, roots: &Path, at: SocketAddr) -> std::io::Result<usize> {
+    shown_by(rustls::ALL_VERSIONS, own, roots, at).await
+}
+
+/// The same by one of these versions of TLS.
+async fn shown_by(
+    versions: &[&'static SupportedProtocolVersion],
+    own: Option<&Files>,
+    roots: &Path,
+    at: SocketAddr,
+) -> std::io::Result<usize> {
     let mut trusted = RootCertStore::empty();
     trusted.add(CertificateDer::from_pem_file(roots).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let builder = ClientConfig::builder_with_provider(provider).with_protocol_versions(versions).unwrap();
     let builder = builder.with_root_certificates(trusted);
     let config = match own.and_then(|files| files.own.as_ref()) {
         None => builder.with_no_client_auth(),
@@ -275,6 +286,24 @@ async fn who_shows_no_certificate_mints_where_that_is_allowed_and_registers_no_n
             assert!(why.to_string().contains("alert"), "{why}");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn callers_without_tls_1_3_are_served_where_the_program_is_told_so() {
+    let secured = Secured::start(&["--tls-1-2"]).await;
+    let (ca, revoked) = (&secured.ca, secured.cluster.dir().join("ca/revoked"));
+    let revoked = Files { ca: ca.ca(), own: Some((revoked.with_extension("pem"), revoked.with_extension("key"))) };
+    let [client, agent] =
+        [("old", "uniq://client/old"), ("agent", ROLES[2])].map(|(name, role)| ca.issue(name, &[role]).unwrap());
+    let (http, master) = (secured.http(0), secured.cluster.masters[0].agent_listen);
+    for versions in [&[&TLS12][..], &[&TLS13], rustls::ALL_VERSIONS] {
+        assert_eq!(shown_by(versions, Some(&client), &ca.ca(), http).await.unwrap(), 1, "{versions:?}");
+        for own in [None, Some(&revoked)] {
+            shown_by(versions, own, &ca.ca(), http).await.expect_err("it was served");
+        }
+    }
+    let refused = shown_by(&[&TLS12], Some(&agent), &ca.ca(), master).await.unwrap_err();
+    assert!(refused.to_string().contains("ProtocolVersion"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,4 @@
-//! A port and its connections, plain or with TLS.
+//! A port and its connections: plain TCP, TCP with TLS, or a Unix socket.
 
 use super::HANDSHAKES_FAILED;
 use super::role::Role;
@@ -6,13 +6,13 @@ use crate::net::listener::{Incoming, keep_alive};
 use crate::parameters::AgentId;
 use rustls::ServerConfig;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio_rustls::client::TlsStream as ClientTls;
 use tokio_rustls::server::TlsStream as ServerTls;
 use tokio_rustls::{Accept, TlsAcceptor};
@@ -24,17 +24,32 @@ const UNSENT_MAX: usize = 32 << 10;
 /// The end of who connected.
 pub type ClientStream = Either<TcpStream, ClientTls<TcpStream>>;
 
-/// A listener whose connections are plain TCP or TLS.
+/// The address of callers at a Unix socket, which have none.
+const NOWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// A listener whose connections are plain TCP, TLS, or of this machine alone.
 pub struct Listener {
-    tcp: TcpListener,
+    socket: Socket,
     tls: Option<TlsAcceptor>,
     kept_alive: bool,
+}
+
+enum Socket {
+    Tcp(TcpListener),
+    Unix(UnixListener),
 }
 
 /// Plain TCP.
 impl From<TcpListener> for Listener {
     fn from(tcp: TcpListener) -> Self {
-        Self { tcp, tls: None, kept_alive: false }
+        Self { socket: Socket::Tcp(tcp), tls: None, kept_alive: false }
+    }
+}
+
+/// A Unix socket. Callers are known by their user; the file's mode says who may connect.
+impl From<UnixListener> for Listener {
+    fn from(unix: UnixListener) -> Self {
+        Self { socket: Socket::Unix(unix), tls: None, kept_alive: false }
     }
 }
 
@@ -55,7 +70,14 @@ impl Incoming for Listener {
     type Io = Stream;
 
     async fn accept(&self) -> io::Result<(Stream, SocketAddr)> {
-        let (io, from) = self.tcp.accept().await?;
+        let (io, from) = match &self.socket {
+            Socket::Tcp(tcp) => tcp.accept().await?,
+            Socket::Unix(unix) => {
+                let (io, _) = unix.accept().await?;
+                let user = io.peer_cred()?.uid();
+                return Ok((Stream::Unix(io, user), NOWHERE));
+            }
+        };
         let _ = io.set_nodelay(true);
         if self.kept_alive {
             let _ = keep_alive(&io);
@@ -71,6 +93,8 @@ pub enum Stream {
     Plain(TcpStream),
     /// TLS.
     Tls(Box<Secured>),
+    /// A Unix socket, with the caller's user.
+    Unix(UnixStream, u32),
 }
 
 /// A connection with TLS, or on the way to it.
@@ -98,11 +122,12 @@ impl Stream {
 
     /// Whoever is at the other end, which is at that address.
     pub fn remote(&self, from: SocketAddr) -> Remote {
-        let role = match self {
-            Self::Plain(_) => None,
-            Self::Tls(secured) => Some(Arc::clone(&secured.role)),
+        let (role, user) = match self {
+            Self::Plain(_) => (None, None),
+            Self::Tls(secured) => (Some(Arc::clone(&secured.role)), None),
+            Self::Unix(_, user) => (None, Some(*user)),
         };
-        Remote { from, role }
+        Remote { from, role, user }
     }
 }
 
@@ -111,14 +136,15 @@ impl Stream {
 pub struct Remote {
     /// The address from which it came.
     pub from: SocketAddr,
-    /// Set once the handshake is over, if it showed a certificate. `None`: plain TCP.
+    /// Set once the handshake is over, if it showed a certificate. `None`: it could show none.
     role: Option<Arc<OnceLock<Role>>>,
+    user: Option<u32>,
 }
 
 /// Whoever comes from there over plain TCP.
 impl From<SocketAddr> for Remote {
     fn from(from: SocketAddr) -> Self {
-        Self { from, role: None }
+        Self { from, role: None, user: None }
     }
 }
 
@@ -126,6 +152,11 @@ impl Remote {
     /// The role in its certificate, if it showed one.
     pub fn role(&self) -> Option<&Role> {
         self.role.as_ref()?.get()
+    }
+
+    /// The user of this machine that it is, if it came to a Unix socket.
+    pub fn user(&self) -> Option<u32> {
+        self.user
     }
 
     /// Tells whether it could have shown a certificate and has not.
@@ -177,6 +208,7 @@ impl AsyncRead for Stream {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match &mut *self {
             Self::Plain(io) => Pin::new(io).poll_read(cx, buf),
+            Self::Unix(io, _) => Pin::new(io).poll_read(cx, buf),
             Self::Tls(secured) => match ready!(secured.poll_open(cx)) {
                 Ok(io) => Pin::new(io).poll_read(cx, buf),
                 Err(why) => Poll::Ready(Err(why)),
@@ -189,6 +221,7 @@ impl AsyncWrite for Stream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         match &mut *self {
             Self::Plain(io) => Pin::new(io).poll_write(cx, buf),
+            Self::Unix(io, _) => Pin::new(io).poll_write(cx, buf),
             Self::Tls(secured) => match ready!(secured.poll_open(cx)) {
                 Ok(io) => Pin::new(io).poll_write(cx, buf),
                 Err(why) => Poll::Ready(Err(why)),
@@ -203,6 +236,7 @@ impl AsyncWrite for Stream {
     ) -> Poll<io::Result<usize>> {
         match &mut *self {
             Self::Plain(io) => Pin::new(io).poll_write_vectored(cx, bufs),
+            Self::Unix(io, _) => Pin::new(io).poll_write_vectored(cx, bufs),
             Self::Tls(secured) => match ready!(secured.poll_open(cx)) {
                 Ok(io) => Pin::new(io).poll_write_vectored(cx, bufs),
                 Err(why) => Poll::Ready(Err(why)),
@@ -217,6 +251,7 @@ impl AsyncWrite for Stream {
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut *self {
             Self::Plain(io) => Pin::new(io).poll_flush(cx),
+            Self::Unix(io, _) => Pin::new(io).poll_flush(cx),
             Self::Tls(secured) if secured.is_open() => match ready!(secured.poll_open(cx)) {
                 Ok(io) => Pin::new(io).poll_flush(cx),
                 Err(why) => Poll::Ready(Err(why)),
@@ -229,6 +264,7 @@ impl AsyncWrite for Stream {
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut *self {
             Self::Plain(io) => Pin::new(io).poll_shutdown(cx),
+            Self::Unix(io, _) => Pin::new(io).poll_shutdown(cx),
             Self::Tls(secured) if secured.is_open() => match ready!(secured.poll_open(cx)) {
                 Ok(io) => Pin::new(io).poll_shutdown(cx),
                 Err(why) => Poll::Ready(Err(why)),
