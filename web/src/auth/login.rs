@@ -204,17 +204,17 @@ impl Auth {
             false => {
                 tracing::warn!(%from, known = user.is_some(), "a login failed");
                 // Others have failed while this one waited for its turn.
-                let now = self.now();
-                if let Some(user) = user.filter(|_| self.lockout().has_locked(name, now)) {
+                let [name_locked, address_locked] = self.lockout().has_locked(name, from, self.now());
+                if let Some(user) = user.filter(|_| name_locked) {
                     self.note_lockout(user.name.to_string(), from);
                 }
-                if self.lockout().has_locked_address(from, now) {
+                if address_locked {
                     self.note_lockout(format!("address {from}"), from);
                 }
                 return Err(LoginError::Wrong);
             }
         };
-        self.lockout().forgive(name, from);
+        self.lockout().forgive(name, from, self.now());
         Ok(user)
     }
 
