@@ -1,5 +1,6 @@
 //! A CA for tests, and certificates of every kind that it can issue, good or not.
 
+use crate::programs::Daemon;
 use anyhow::{Context as _, Result};
 use common::net::tls::{Admits, Files, Tls};
 use rcgen::{
@@ -115,6 +116,14 @@ impl Authority {
     /// As [`Self::issue`].
     pub fn tls(&self, name: &str, role: &str) -> Result<Tls> {
         Tls::load(self.issue(name, &[role])?).context("certificates just made")
+    }
+}
+
+/// Lets a program speak TLS, from its next start on.
+pub fn secure(daemon: &mut Daemon, files: &Files) {
+    let own = files.own.iter().flat_map(|(cert, key)| [("--tls-cert", cert), ("--tls-key", key)]);
+    for (flag, file) in own.chain([("--tls-ca", &files.ca)]) {
+        daemon.set(flag, &file.to_string_lossy());
     }
 }
 

@@ -4,6 +4,7 @@ use crate::cluster::PATIENCE;
 use anyhow::{Result, bail};
 use common::clock::TestClock;
 use common::lease::{Generation, Grant};
+use common::net::tls::{Admits, Tls};
 use common::parameters::{AgentId, SessionId};
 use common::rpc::PROTOCOL;
 use common::rpc::lease::{
@@ -28,6 +29,8 @@ pub struct Lessee {
     pub session: SessionId,
     /// The clock it says it runs by.
     pub test_clock: Option<TestClock>,
+    /// Its certificate, if masters ask for one.
+    pub tls: Tls,
 }
 
 impl Lessee {
@@ -36,15 +39,23 @@ impl Lessee {
     /// # Errors
     /// If it is not an agent's name.
     pub fn new(agent_id: &str) -> Result<Self> {
-        Ok(Self { agent_id: agent_id.parse()?, session: SessionId(rand::random()), test_clock: None })
+        Ok(Self { agent_id: agent_id.parse()?, session: SessionId(rand::random()), test_clock: None, tls: Tls::PLAIN })
     }
 
-    /// A connection to a master.
+    /// A connection to a master over plain TCP.
     ///
     /// # Errors
     /// If there is none to be had.
     pub async fn connect(master: SocketAddr) -> Result<LeaseServiceClient> {
-        let transport = transport::connect(&master.to_string()).await?;
+        Self::connect_by(&Tls::PLAIN, master).await
+    }
+
+    /// A connection to a master, with its certificate if it has one.
+    ///
+    /// # Errors
+    /// If there is none to be had.
+    pub async fn connect_by(tls: &Tls, master: SocketAddr) -> Result<LeaseServiceClient> {
+        let transport = transport::connect_as(&master.to_string(), tls, Admits::Masters).await?;
         Ok(LeaseServiceClient::new(tarpc::client::Config::default(), transport).spawn())
     }
 
@@ -165,7 +176,7 @@ impl Lessee {
     }
 
     async fn try_at(&self, master: SocketAddr, kind: TokenType) -> Result<Result<Grant, Refusal>> {
-        let master = Self::connect(master).await?;
+        let master = Self::connect_by(&self.tls, master).await?;
         if let Err(refusal) = self.heartbeat(&master).await? {
             return Ok(Err(refusal));
         }
@@ -177,7 +188,7 @@ impl Lessee {
     /// # Errors
     /// If the call fails or is refused.
     pub async fn terminate(&self, master: SocketAddr, key: TokenKey, g: Generation) -> Result<()> {
-        let master = Self::connect(master).await?;
+        let master = Self::connect_by(&self.tls, master).await?;
         self.heartbeat(&master).await??;
         let request = TerminateRequest { agent_id: self.agent_id.clone(), session: self.session, key, g };
         Ok(master.terminate_token(transport::deadline_in(CALL_MAX), request).await??)
@@ -206,7 +217,7 @@ impl Lessee {
     /// # Errors
     /// If the call fails or is refused.
     pub async fn list(&self, master: SocketAddr) -> Result<Vec<ListedLease>> {
-        let master = Self::connect(master).await?;
+        let master = Self::connect_by(&self.tls, master).await?;
         self.heartbeat(&master).await??;
         self.listed(&master).await
     }

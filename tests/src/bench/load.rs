@@ -10,11 +10,13 @@ use super::figures::{Figures, Latencies, processor_time};
 use super::speak::{Protocol, Replies, Reply};
 use anyhow::{Context as _, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use mio::net::TcpStream;
+use mio::event::Source;
+use mio::net::{TcpStream, UnixStream};
 use mio::{Events, Interest, Poll, Token};
 use std::collections::VecDeque;
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Bytes that are read at once.
@@ -30,6 +32,8 @@ const EVENTS: usize = 1_024;
 pub struct Plan {
     /// Where the server listens.
     pub target: SocketAddr,
+    /// The Unix socket at which it is asked instead.
+    pub unix: Option<PathBuf>,
     /// What it speaks.
     pub protocol: Protocol,
     /// Requests, which are sent in turn, over all connections.
@@ -57,8 +61,26 @@ pub struct Plan {
 /// An answer: when it was due or asked for since the end of the warm-up, and how long it took, in nanoseconds.
 pub type Point = (u64, u64);
 
+/// A connection of any kind.
+trait Stream: Source + Read + Write {}
+
+impl<S: Source + Read + Write> Stream for S {}
+
+fn connect(plan: &Plan) -> Result<Box<dyn Stream>> {
+    if let Some(path) = &plan.unix {
+        return Ok(Box::new(
+            UnixStream::connect(path).with_context(|| format!("cannot connect to {}", path.display()))?,
+        ));
+    }
+    let stream = std::net::TcpStream::connect(plan.target)
+        .with_context(|| format!("cannot connect to {}; is the server running?", plan.target))?;
+    stream.set_nodelay(true)?;
+    stream.set_nonblocking(true)?;
+    Ok(Box::new(TcpStream::from_std(stream)))
+}
+
 struct Connection {
-    stream: TcpStream,
+    stream: Box<dyn Stream>,
     replies: Replies,
     /// Which of the requests it sends.
     sends: usize,
@@ -121,12 +143,8 @@ fn go(plan: Plan, points: Option<Vec<Point>>) -> Result<(Figures, Vec<Point>)> {
     let mut poll = Poll::new()?;
     let mut connections = Vec::with_capacity(plan.connections);
     for nth in 0..plan.connections {
-        let stream = std::net::TcpStream::connect(plan.target)
-            .with_context(|| format!("cannot connect to {}; is the server running?", plan.target))?;
-        stream.set_nodelay(true)?;
-        stream.set_nonblocking(true)?;
-        let mut stream = TcpStream::from_std(stream);
-        poll.registry().register(&mut stream, Token(nth), Interest::READABLE | Interest::WRITABLE)?;
+        let mut stream = connect(&plan)?;
+        poll.registry().register(&mut *stream, Token(nth), Interest::READABLE | Interest::WRITABLE)?;
         let replies = Replies::new(plan.protocol, plan.check);
         connections.push(Connection { stream, replies, sends: 0, written: 0, waiting: 0, began: 0 });
     }

@@ -114,6 +114,10 @@ struct Http {
     #[arg(long, default_value = "/uniq64", value_name = "PATH")]
     path: String,
 
+    /// Connect to this Unix socket; --target is what Host says then
+    #[arg(long, value_name = "PATH")]
+    unix: Option<PathBuf>,
+
     #[command(flatten)]
     keys: Keys,
 
@@ -357,7 +361,8 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> Result<ExitCode> {
     let (figures, json) = match cli.command {
         Command::Http(http) => {
-            (load::run(plan(&http.common, &http.how, Protocol::Http, http_requests(&http)))?, http.common.json)
+            let plan = plan(&http.common, &http.how, Protocol::Http, http_requests(&http));
+            (load::run(load::Plan { unix: http.unix.clone(), ..plan })?, http.common.json)
         }
         Command::Resp(resp) => {
             let requests = resp.keys.requests(&resp.command, resp_request);
@@ -432,6 +437,7 @@ fn http_requests(http: &Http) -> Vec<Vec<u8>> {
 fn plan(common: &Common, how: &Loop, protocol: Protocol, requests: Vec<Vec<u8>>) -> load::Plan {
     load::Plan {
         target: common.target,
+        unix: None,
         protocol,
         requests,
         connections: common.connections,

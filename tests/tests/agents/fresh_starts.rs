@@ -55,7 +55,7 @@ async fn what_one_name_gives_up_is_bounded() {
     let cluster = Cluster::start(0, &[]).await.unwrap();
     let masters = [0, 1].map(|nth: usize| cluster.masters[nth].agent_listen);
     let session = |nth: u8| SessionId(1_000 + u128::from(nth));
-    let lessee = |nth: u8| Lessee { agent_id: "looping".parse().unwrap(), session: session(nth), test_clock: None };
+    let lessee = |nth: u8| Lessee { session: session(nth), ..Lessee::new("looping").unwrap() };
     let mut last = None;
     for nth in 0..=ClusterParameters::DENIED + ClusterParameters::BUDGET {
         let master = Lessee::connect(masters[usize::from(nth % 2)]).await.unwrap();

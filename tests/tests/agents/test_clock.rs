@@ -60,7 +60,7 @@ async fn deny(cluster: &Cluster, nth: usize, test_clock: &str) {
     let lease = status.leases.iter().find(|lease| lease.token_type == "uint2").unwrap();
     let session = agent.session().unwrap();
     let lessee =
-        Lessee { agent_id: agent.agent_id.parse().unwrap(), session, test_clock: Some(test_clock.parse().unwrap()) };
+        Lessee { session, test_clock: Some(test_clock.parse().unwrap()), ..Lessee::new(&agent.agent_id).unwrap() };
     let key = TokenType::Uint2.key(TokenValue(lease.token.parse().unwrap()));
     lessee.terminate(cluster.masters[0].agent_listen, key, Generation(lease.g)).await.unwrap();
 }

@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tests::certificates::{Authority, ask, get};
+use tests::certificates::{Authority, ask, get, secure};
 use tests::cluster::{Cluster, PATIENCE, until};
 use tests::lessee::Lessee;
 use tests::operator::{join_with, peer_lost};
@@ -32,14 +32,6 @@ const ENDED: Duration = Duration::from_secs(10);
 const BEGUN_MAX: Duration = Duration::from_secs(120);
 /// The roles of the programs of a cluster with two agents.
 const ROLES: [&str; 4] = ["uniq://master/1", "uniq://master/2", "uniq://agent/agent-1", "uniq://agent/agent-2"];
-
-/// Lets a program speak TLS.
-fn secure(daemon: &mut Daemon, files: &Files) {
-    let (cert, key) = files.own.as_ref().unwrap();
-    for (flag, file) in [("--tls-ca", &files.ca), ("--tls-cert", cert), ("--tls-key", key)] {
-        daemon.set(flag, file.to_str().unwrap());
-    }
-}
 
 /// A cluster of two agents in which everything speaks TLS, started, and the CA of its certificates.
 struct Secured {

@@ -15,6 +15,7 @@ fn plan(cluster: &Cluster, path: &str, accept: Option<&str>, form: Form) -> Plan
     let target = cluster.agents[0].daemon.http;
     Plan {
         target,
+        unix: None,
         protocol: Protocol::Http,
         requests: vec![http_request(&target.to_string(), path, accept)],
         connections: 8,

@@ -5,6 +5,7 @@
 //! `scripts/steady.sh` runs 4,096 agents for minutes with the release build and prints what the masters used of a core.
 
 use common::lease::Grant;
+use common::net::tls::{Admits, Tls};
 use common::rpc::lease::{LeaseServiceClient, Rent};
 use common::token::TokenType;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -12,7 +13,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use tests::cluster::Cluster;
+use tests::certificates::{Authority, get, secure};
+use tests::cluster::{Cluster, until};
 use tests::lessee::Lessee;
 use tests::variables;
 use tokio::sync::{OnceCell, Semaphore};
@@ -93,14 +95,21 @@ struct Calls {
 }
 
 impl Steady {
-    async fn start(nth: usize, masters: [SocketAddr; 2], shared: &[OnceCell<LeaseServiceClient>]) -> Self {
-        let lessee = Lessee::new(&format!("steady-{nth}")).unwrap();
+    async fn start(
+        nth: usize,
+        masters: [SocketAddr; 2],
+        ca: Option<&Authority>,
+        shared: &[OnceCell<LeaseServiceClient>],
+    ) -> Self {
+        let name = format!("steady-{nth}");
+        let tls = ca.map_or(Tls::PLAIN, |ca| ca.tls(&name, &format!("uniq://agent/{name}")).unwrap());
+        let lessee = Lessee { tls: tls.clone(), ..Lessee::new(&name).unwrap() };
         let grant = lessee.obtain(masters, TokenType::Uint2).await.unwrap();
         // Half of them at each master, as chance would have it. Made when its first agent is about to speak: a master ends a
         // connection that says nothing for some seconds.
         let connection = nth % shared.len();
-        let master = shared[connection].get_or_init(async || Lessee::connect(masters[connection % 2]).await.unwrap());
-        let master = master.await.clone();
+        let connected = async || Lessee::connect_by(&tls, masters[connection % 2]).await.unwrap();
+        let master = shared[connection].get_or_init(connected).await.clone();
         lessee.heartbeat(&master).await.unwrap().unwrap();
         Self { lessee, master, grant }
     }
@@ -161,14 +170,36 @@ async fn agents_that_have_their_leases_cost_little() {
     if let Some(most) = uint2_max {
         cluster.format_anew(&["--uint2-max", &most.to_string()]).unwrap();
     }
-    for master in &mut cluster.masters {
+    let ca = variables::number::<u8>("UNIQ_STEADY_TLS").map(|_| Authority::new(&cluster.dir().join("ca")).unwrap());
+    if ca.is_some() && connections < agents {
+        println!(
+            "{agents} agents with certificates need as many connections, and there are {connections}: raise ulimit -Hn"
+        );
+        std::process::exit(1);
+    }
+    for (nth, master) in cluster.masters.iter_mut().enumerate() {
+        if let Some(ca) = &ca {
+            let role = format!("uniq://master/{}", nth + 1);
+            secure(&mut master.daemon, &ca.issue(&format!("master-{nth}"), &[&role]).unwrap());
+        }
         // All of them are on this machine.
         master.daemon.set("--network-share", "100");
         master.daemon.set("--pool-reserve", "0");
         master.daemon.set("--network-grants-per-hour", "0");
         master.daemon.start().unwrap();
     }
-    cluster.all_ready().await.unwrap();
+    let ca = Arc::new(ca);
+    match &*ca {
+        None => cluster.all_ready().await.unwrap(),
+        Some(ca) => {
+            let operator = ca.tls("operator", "uniq://client/operator").unwrap();
+            for master in &cluster.masters {
+                let asked = || get(&operator, Admits::Masters, master.daemon.http, "/readyz");
+                let ready = || async { asked().await.ok()?.contains(" 200 ").then_some(()) };
+                until("a master with TLS is ready", ready).await.unwrap();
+            }
+        }
+    }
     let masters = [cluster.masters[0].agent_listen, cluster.masters[1].agent_listen];
     let places = Arc::new(Semaphore::new(STARTING));
     if connections < agents {
@@ -178,10 +209,10 @@ async fn agents_that_have_their_leases_cost_little() {
     let mut starting = JoinSet::new();
     let began = Instant::now();
     for nth in 0..agents {
-        let (places, shared) = (Arc::clone(&places), Arc::clone(&shared));
+        let (places, shared, ca) = (Arc::clone(&places), Arc::clone(&shared), Arc::clone(&ca));
         starting.spawn(async move {
             let _place = places.acquire_owned().await.unwrap();
-            Steady::start(nth, masters, &shared).await
+            Steady::start(nth, masters, Option::as_ref(&ca), &shared).await
         });
     }
     let steady = starting.join_all().await;
