@@ -219,7 +219,7 @@ pub struct Args {
     pub flags: Flags,
 }
 
-/// What the program is to do.
+/// The task that the program is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// `--format`.
@@ -277,7 +277,7 @@ impl CommandLine for Args {
 }
 
 impl Args {
-    /// What the program is to do.
+    /// The task that the program is to do.
     pub fn mode(&self) -> Mode {
         if let Some(id) = &self.history {
             return Mode::History(id.clone());
@@ -317,7 +317,7 @@ impl Args {
         Ok(())
     }
 
-    /// Where history is kept, if it is.
+    /// The settings of history, if it is kept.
     pub fn history_settings(&self) -> Option<HistorySettings> {
         let folder = self.history_dir.clone()?;
         let files_max = usize::try_from(self.history_files).unwrap_or(usize::MAX);

@@ -58,7 +58,7 @@ const DESCRIPTORS_RESERVED: usize = 96;
 const DESCRIPTORS_RESERVED_A_THREAD: usize = 12;
 /// RPC connections of a thread without which the program does not start.
 const RPC_LEAST: usize = 8;
-/// What it is called in its log, also as a part of another program.
+/// The name of the program in its log, also as a part of another program.
 const PROGRAM: &str = "uniq_generator";
 /// Lines that one search of the history shows.
 const FOUND_MAX: usize = 1_000;
@@ -325,7 +325,7 @@ async fn write_back(minter: Arc<Minter>) {
     }
 }
 
-/// How far the sections are that a process before served.
+/// Reads the bounds of the sections that a process before served.
 fn sections(opened: &Opened, agent_id: &AgentId) -> (SectionFile, SectionsStart) {
     let (bounds, start) = opened.sections(agent_id, SessionId(rand::random()));
     match &start {
@@ -370,7 +370,7 @@ impl Bound {
     }
 }
 
-/// What a worker does: serves its listeners, for HTTP and for RPC.
+/// Serves the listeners of a worker, for HTTP and for RPC.
 async fn talk(
     (http, unix, rpc): Listeners,
     (tls, admits): (Tls, Admits),

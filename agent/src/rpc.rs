@@ -29,7 +29,7 @@ use tarpc::context::Context;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-/// What a thread of an agent takes on at once; the memory, and the places, are those of all.
+/// The limits of a thread of an agent; the memory, and the places, are those of all.
 pub const LIMITS: Limits = Limits {
     connections_max: 256,
     requests_per_connection_max: 1_024,
@@ -46,9 +46,9 @@ const TEXT_HEAD_LEN_MAX: usize = 9;
 const DEFINED_WEIGHT: usize = 16 << 10;
 /// Bytes of the longest number in text.
 const ENCODED_LEN_MAX: usize = encoding::LEN_MAX as usize;
-/// What an allocation takes beside what was asked for, in bytes: allocators round up, and have a head of their own.
+/// The bytes that an allocation takes beside what was asked for: allocators round up, and have a head of their own.
 const ALLOCATION_SLACK: usize = 32;
-/// What a string takes at most until it is sent, in bytes: in memory and in the frame,
+/// The bytes that a string takes at most until it is sent, in memory and in the frame,
 const TEXT_WEIGHT: usize = 3 * kind::TEXT_LEN_MAX;
 /// and all strings of an answer, which are shorter the more there are.
 const TEXTS_WEIGHT_MAX: usize = 4 * FRAME_LEN_MAX;
@@ -58,7 +58,7 @@ const TEXTS_WEIGHT_MAX: usize = 4 * FRAME_LEN_MAX;
 pub struct Server {
     minter: Arc<Minter>,
     batch_max: u32,
-    /// Whom to ask about names; `None`: there are only those that the minter was given.
+    /// The catalog to ask about names; `None`: there are only those that the minter was given.
     names: Option<Arc<Catalog>>,
     /// `None`: this agent has none.
     sequences: Option<Arc<Sequences>>,
@@ -68,7 +68,7 @@ pub struct Server {
     side: Side,
 }
 
-/// What a service is of.
+/// The scope of a service.
 #[derive(Clone)]
 enum Side {
     /// Listeners, with how many connections may have calls that wait for sections.
@@ -248,8 +248,8 @@ fn failure(refusal: &Refusal, clock: Clock) -> MintFailure {
     MintFailure { code: refusal.code(), detail: refusal.to_string(), retry_after_s }
 }
 
-/// What a text of that name takes at most until it is sent, in bytes: in memory and in the frame. A name that is not known here yet may
-/// turn out to have the longest texts.
+/// The bytes that a text of that name takes at most until it is sent, in memory and in the frame. A name that is not known here yet may turn out to
+/// have the longest texts.
 fn text_weight(minter: &Arc<Minter>, kind: Option<Kind>, name: &str) -> usize {
     let Some(generator) = generator(minter, kind, name) else { return TEXT_WEIGHT };
     let template = generator.namespace().template();
@@ -259,7 +259,7 @@ fn text_weight(minter: &Arc<Minter>, kind: Option<Kind>, name: &str) -> usize {
     buffer + len + size_of::<String>() + TEXT_HEAD_LEN_MAX + ALLOCATION_SLACK
 }
 
-/// What the answer to a request takes at most until it is sent, in bytes.
+/// The bytes that the answer to a request takes at most until it is sent.
 fn weight(request: &MintServiceRequest, minter: &Arc<Minter>, batch_max: u32) -> usize {
     // More than that is refused.
     let ids = |n: u32| if n <= batch_max { n as usize } else { 0 };

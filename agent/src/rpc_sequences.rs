@@ -57,12 +57,12 @@ impl Drop for Waits<'_> {
     }
 }
 
-/// What an outcome takes at most until it is sent, in bytes: in memory and in the frame.
+/// The bytes that an outcome takes at most until it is sent, in memory and in the frame.
 const OUTCOME_WEIGHT: usize = 32;
-/// What an answer with routes takes at most.
+/// The bytes that an answer with routes takes at most.
 pub(super) const ROUTES_WEIGHT: usize = 256 << 10;
 
-/// What the answer about so many keys takes at most until it is sent, in bytes.
+/// The bytes that the answer about so many keys takes at most until it is sent.
 pub(super) fn weight(keys: usize) -> usize {
     keys.min(KEYS_PER_CALL_MAX).saturating_mul(OUTCOME_WEIGHT)
 }

@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 
 /// More than as many secrets as there may be, with comments.
 const LEN_MAX: u64 = 64 << 10;
-/// What nobody else may do with it.
+/// The permissions of everybody else in a file's mode; a file of secrets has none of them.
 const OTHERS: u32 = 0o007;
 
 /// The variable of the environment that has secrets instead of a file, separated by commas. There is no flag of that name: what is

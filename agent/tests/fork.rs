@@ -6,7 +6,7 @@ use fork::{Fork, fork, waitpid};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// What the child says with its exit status: it was refused each ID, as a fork; or it got one.
+/// The exit status by which the child says that it was refused each ID, as a fork; or that it got one.
 const REFUSED: i32 = 42;
 const GIVEN: i32 = 1;
 

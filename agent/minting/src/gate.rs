@@ -16,10 +16,10 @@ use std::sync::Arc;
 
 use crate::serial::Rules;
 
-/// How far a bucket may begin ahead of the clock before minting waits for it.
+/// The longest time that a bucket may begin ahead of the clock; for a later one minting waits.
 pub const BUCKET_AHEAD_MAX: SpanMs = SpanMs::seconds(3_600);
 
-/// What a generator's IDs are made by.
+/// The layout by which a generator's IDs are made.
 #[derive(Clone, Debug)]
 pub enum Layout {
     /// Numbers of that kind, by a layout of its own or of the name.
@@ -30,7 +30,7 @@ pub enum Layout {
     Plain(SegmentDefinition),
 }
 
-/// What all IDs of a window have in common.
+/// The part that all IDs of a window share.
 #[derive(Clone, Debug)]
 pub enum Prefix {
     /// Nothing may be minted with this one.
@@ -48,7 +48,7 @@ pub enum Prefix {
     Plain {
         /// The number of its first place.
         first: u64,
-        /// How far the numbers of two places beside each other are from each other.
+        /// The difference between the numbers of two neighbouring places.
         increment: u64,
     },
 }
@@ -88,7 +88,7 @@ impl Bucket {
 }
 
 impl Layout {
-    /// What that namespace's IDs are made by; `None` for a kind that keeps no serials.
+    /// The layout of that namespace's IDs; `None` for a kind that keeps no serials.
     pub fn of(namespace: &Namespace) -> Option<Self> {
         if let Some(definition) = namespace.segments() {
             return Some(Self::Plain(*definition));
@@ -107,7 +107,7 @@ impl Layout {
         }
     }
 
-    /// How its serials behave.
+    /// The rules of its serials.
     pub fn rules(&self, everyday_reset: bool) -> Rules {
         let capacity = match self {
             Self::Number(_, definition) => definition.layout().serials_per_tick(),

@@ -25,7 +25,7 @@ pub enum Refusal {
     /// No generator has that name.
     #[error("there is no {kind} generator named '{name}'; GET /generators lists those there are")]
     UnknownGenerator {
-        /// Of which kind.
+        /// The kind that was asked for.
         kind: Kind,
         /// The name asked for, cut to a bounded length.
         name: String,
@@ -65,7 +65,7 @@ pub enum Refusal {
     NotRegistered {
         /// `generator_conflict`, `generator_exists`, `bad_parameter` or `quota_exceeded`.
         code: MintCode,
-        /// Why not.
+        /// The reason.
         why: String,
     },
     /// A caller without a certificate wants to register a name.
@@ -78,9 +78,9 @@ pub enum Refusal {
     TooManyNames {
         /// The caller, as its quotas know it.
         caller: String,
-        /// How many may come at once.
+        /// The number of names that may come at once.
         max: u32,
-        /// After how long another one may come.
+        /// The time after which another one may come.
         each: SpanMs,
     },
     /// A master in the list belongs to another cluster than the leases.
@@ -90,7 +90,7 @@ pub enum Refusal {
          anew, stop this agent, remove its serial file and format a new one (uniq_generator --format)"
     )]
     WrongCluster {
-        /// Where that master is.
+        /// The address of that master.
         address: String,
         /// The cluster of the leases.
         here: ClusterId,
@@ -128,7 +128,7 @@ pub enum Refusal {
     SerialExhausted {
         /// "hour" or "day".
         unit: &'static str,
-        /// How many there are in one.
+        /// The number of serials in one.
         capacity: u64,
         /// The number of them that are left, for calls that want no more.
         left: u64,
@@ -138,7 +138,7 @@ pub enum Refusal {
     /// The masters have not granted a segment of the name yet.
     #[error("a segment of numbers has to come from the masters first: {why}")]
     SegmentPending {
-        /// What keeps them from granting one, as far as is known.
+        /// The reason why they do not grant one, as far as is known.
         why: String,
     },
     /// The axis of the name has no more numbers.
@@ -147,9 +147,9 @@ pub enum Refusal {
          last number is a part of its definition"
     )]
     AxisEnded {
-        /// How many there were.
+        /// The number of places on the axis.
         numbers: u64,
-        /// How many are left in this agent's segments.
+        /// The count of those left in this agent's segments.
         left: u64,
     },
     /// No lease, and none before it.
@@ -157,7 +157,7 @@ pub enum Refusal {
     NoLease {
         /// The type needed.
         token_type: TokenType,
-        /// What keeps the masters from granting one, as far as is known.
+        /// The reason why the masters do not grant one, as far as is known.
         why: String,
     },
     /// The lease ended and was not renewed.
@@ -167,7 +167,7 @@ pub enum Refusal {
         token_type: TokenType,
         /// The instant at which it ended.
         until: WallMs,
-        /// What keeps the masters from renewing it, as far as is known.
+        /// The reason why the masters do not renew it, as far as is known.
         why: String,
     },
     /// The clock stands before the time that the next ID would have to carry.
@@ -178,7 +178,7 @@ pub enum Refusal {
         whole_seconds(*behind)
     )]
     ClockBehind {
-        /// How far.
+        /// The time by which it is behind.
         behind: SpanMs,
         /// The time until IDs are minted again if nothing is done.
         retry: SpanMs,
@@ -196,10 +196,10 @@ pub enum Refusal {
          last IDs is over)"
     )]
     SerialFileFull {
-        /// How many there are.
+        /// The number of blocks.
         blocks: usize,
     },
-    /// How far sections were raised can be neither written down nor removed.
+    /// The bounds to which sections were raised can be neither written down nor removed.
     #[error(
         "bounds of sections can be neither written to the folder of the serial file nor removed there: {0}; they are not raised, and the \
          masters give the sections to other agents"
@@ -235,7 +235,7 @@ pub enum Refusal {
     /// Nobody serves the key at the moment.
     #[error("{}", pending(why.as_ref()))]
     SectionPending {
-        /// What a master says of it, if it can be given to nobody.
+        /// The reason that a master gives, if it can be given to nobody.
         why: Option<Unserved>,
     },
     /// Nobody serves the key, and the masters do not let this agent ask them for its section.
@@ -244,7 +244,7 @@ pub enum Refusal {
     /// The key's numbers are used up.
     #[error("this key has fewer numbers left than are asked for: they have {bits} bits; register another name")]
     KeyEnded {
-        /// How wide they are.
+        /// The width of the numbers, in bits.
         bits: u8,
     },
     /// The key has had what an hour has.
@@ -264,33 +264,33 @@ pub enum Refusal {
     /// A plugin of the name says no.
     #[error("{detail}")]
     ByPlugin {
-        /// Which one.
+        /// The plugin's name.
         plugin: String,
         /// Its code.
         code: MintCode,
         /// Its reason.
         detail: String,
-        /// When to ask again, if it said so.
+        /// The time after which to ask again, if it said one.
         retry: Option<SpanMs>,
         /// True if IDs were taken for the call already: then they are a gap.
         taken: bool,
     },
 }
 
-/// What is wrong with the clock.
+/// A fault of the clock.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClockFault {
-    /// It was stepped, or the machine was copied or restored: a renewal must prove that the lease is still ours.
+    /// The clock was stepped, or the machine was copied or restored: a renewal must prove that the lease is still ours.
     #[error("the clock was stepped: minting goes on as soon as a master has renewed the lease")]
     Stepped,
-    /// It is too far from the masters'.
+    /// The clock is too far from the masters'.
     #[error("this machine's clock is {} s off the masters': correct it", whole_seconds(*by))]
     Skewed {
-        /// How far, never negative.
+        /// The difference, never negative.
         by: SpanMs,
     },
-    /// It is too far from the calendar that the masters go by, and shows what their machines' do, which jumped.
+    /// The clock is too far from the calendar that the masters go by, and shows what their machines' do, which jumped.
     #[error(
         "this machine's clock is {} s off the calendar that the masters go by, but shows what a master's own machine does, whose calendar \
          was set: if that is right now, the masters follow it when both of them and the agents have shown the same for five minutes; \
@@ -298,10 +298,10 @@ pub enum ClockFault {
         whole_seconds(*by)
     )]
     Disputed {
-        /// How far, never negative.
+        /// The difference, never negative.
         by: SpanMs,
     },
-    /// It shows a year that no ID can carry.
+    /// The clock shows a year that no ID can carry.
     #[error("{0}")]
     Year(String),
 }
@@ -353,7 +353,7 @@ impl Refusal {
         Self::UnknownName { name: name.chars().take(NAME_SHOWN_MAX).collect() }
     }
 
-    /// When to ask again, if that is known or a guess is better than none.
+    /// The time after which to ask again, if that is known or a guess is better than none.
     pub fn retry_after(&self) -> Option<SpanMs> {
         match self {
             Self::TooManyNames { each, .. } => Some(*each),

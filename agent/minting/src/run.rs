@@ -11,11 +11,11 @@ pub const TEXT_LEN_USUAL: usize = 32;
 /// IDs of one prefix with consecutive serials.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// What they have in common.
+    /// The part that they share.
     pub prefix: Prefix,
     /// The counter of the first one.
     pub start: u64,
-    /// How many there are.
+    /// The number of IDs.
     pub len: u32,
 }
 

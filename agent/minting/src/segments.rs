@@ -44,16 +44,16 @@ pub struct Held {
     pub mark: u64,
 }
 
-/// What the lineage file holds of a name.
+/// The record of a name in the lineage file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Record {
-    /// How far this session was ever granted places.
+    /// The point up to which this session was ever granted places.
     pub seen: Shown,
     /// The segment in use, and those that come after it, at most [`HELD_MAX`].
     pub held: Vec<Held>,
 }
 
-/// What a request for numbers needs.
+/// The step that a request for numbers needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Plan {
     /// Nothing: there are as many as it wants.
@@ -66,32 +66,32 @@ pub enum Plan {
     Ended,
 }
 
-/// What a master is asked for.
+/// A call to a master for a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
     /// The number of the call; only its answer is taken, once.
     pub call: u64,
     /// The number of numbers.
     pub wanted: u32,
-    /// How far this session was ever granted places.
+    /// The point up to which this session was ever granted places.
     pub seen: Shown,
 }
 
 /// Numbers of one segment, counted from its first place on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lent {
-    /// Which segment.
+    /// The number of the segment.
     pub ordinal: u64,
     /// Its first place.
     pub first: u64,
-    /// How far from it.
+    /// The places, counted from that one.
     pub places: Range<u64>,
 }
 
-/// What of segments there is, for a person.
+/// A view of the segments, for a person.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct View {
-    /// What is left of the segment in use.
+    /// The rest of the segment in use.
     pub current: Option<Span>,
     /// The one after it.
     pub next: Option<Span>,
@@ -119,14 +119,14 @@ pub struct Segments {
     used_up: u64,
     /// Numbers of the segment to ask for.
     step: u32,
-    /// How many a call wants that was not served yet; 0: none.
+    /// The count of numbers that a call wants which was not served yet; 0: none.
     demand: u64,
     /// The call whose answer is waited for.
     asked: Option<u64>,
     calls: u64,
-    /// Since when the first segment is used, as far as is known.
+    /// The instant since which the first segment is used, as far as is known.
     began: Option<BootMs>,
-    /// Into how many steps of the mark a segment is divided.
+    /// The number of steps of the mark into which a segment is divided.
     parts: u64,
     /// The instant at which a mark was raised last.
     marked: Option<BootMs>,
@@ -179,7 +179,7 @@ impl Segments {
         Self { alone, ..self }
     }
 
-    /// What the file holds, or what means the same.
+    /// The record in the file, or one that means the same.
     pub fn durable(&self) -> &Record {
         &self.durable
     }
@@ -190,7 +190,7 @@ impl Segments {
         (self.next, self.arrived, self.asked, self.demand, self.ended) = (0, None, None, 0, false);
     }
 
-    /// What to ask a master for now, if anything: nothing while an answer is waited for.
+    /// Begins the call to a master that is due now, if any: none while an answer is waited for.
     pub fn ask(&mut self) -> Option<Ask> {
         let held = self.durable.held.len();
         if self.asked.is_some() || self.arrived.is_some() || self.ended || held >= HELD_MAX {
@@ -262,7 +262,7 @@ impl Segments {
         (u64::from(self.definition.steps().1) * (HELD_MAX as u64 - SHORT_MAX)).min(self.definition.axis().len())
     }
 
-    /// Where giving goes on in one of the segments of a record that came of ours.
+    /// The place at which giving goes on in one of the segments of a record that came of ours.
     fn next_of(&self, nth: usize, held: &Held) -> u64 {
         let in_use = nth == 0 && self.durable.held.first().is_some_and(|first| first.ordinal == held.ordinal);
         if in_use { self.next } else { held.span.from }
@@ -283,7 +283,7 @@ impl Segments {
         held.fold(0, u64::saturating_add)
     }
 
-    /// What it takes to give `n` numbers, at least 1; those that are there may lie in several segments.
+    /// Tells what it takes to give `n` numbers, at least 1; those that are there may lie in several segments.
     pub fn plan(&mut self, n: u64, now: BootMs) -> Plan {
         if self.ready(&self.durable) >= n {
             return Plan::Ready;
@@ -301,8 +301,8 @@ impl Segments {
         Plan::Write(record)
     }
 
-    /// What to make durable in advance: a segment that came, and marks that are as far ahead as a step, if no more than half of one is
-    /// left. `None`: nothing.
+    /// Gives the record to make durable in advance: with a segment that came, and marks that are as far ahead as a step, if no more than half of one
+    /// is left. `None`: nothing.
     pub fn plan_ahead(&mut self, now: BootMs) -> Option<Record> {
         let (mut record, mut changed) = self.with_arrived();
         if self.ready(&record) <= self.mark_step(&record) / 2 {
@@ -402,7 +402,7 @@ impl Segments {
         fits
     }
 
-    /// What a clean stop leaves: nothing is marked that was not given. What was lent was put back before.
+    /// The record that a clean stop leaves: nothing is marked that was not given. What was lent was put back before.
     pub fn at_rest(&self) -> Record {
         let (record, _) = self.with_arrived();
         let rest = |(nth, held): (usize, &Held)| Held { mark: self.next_of(nth, held).min(held.mark), ..*held };
@@ -410,7 +410,7 @@ impl Segments {
         Record { seen: record.seen, held }
     }
 
-    /// What there is. `lent` are those that a window still has.
+    /// A view of the segments. `lent` numbers are still in a window.
     pub fn view(&self, lent: u64) -> View {
         let next = self.next.saturating_sub(lent);
         let current = self.durable.held.first().map(|first| Span { from: next, to: first.span.to });
@@ -420,7 +420,7 @@ impl Segments {
     }
 }
 
-/// What stands for a segment in a window: no two that are held at once have the same.
+/// The number that stands for a segment in a window: no two that are held at once have the same.
 pub fn bucket_of(ordinal: u64) -> u32 {
     u32::try_from(ordinal & u64::from(u32::MAX)).unwrap_or(u32::MAX)
 }

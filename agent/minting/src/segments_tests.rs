@@ -216,7 +216,7 @@ enum Deed {
     TakeAndFail(u64, bool),
     /// Lends all that is ready to a window, which gives some of it, and takes the rest back later.
     Lend(u64),
-    /// What the window has not given comes back, or a caller keeps a part of it.
+    /// Puts back what the window has not given, or a caller keeps a part of it.
     PutBack(bool),
     /// A call that wants more takes the rest of the window, and waits for its turn,
     Part,
@@ -259,7 +259,7 @@ fn deed() -> impl Strategy<Value = Deed> {
     ]
 }
 
-/// What is left out or done wrongly.
+/// A step that is left out or done wrongly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bent {
     /// Any answer is taken, as often as it comes.
@@ -268,11 +268,11 @@ enum Bent {
     MarkBeyondSegment,
     /// Numbers are given before their mark is durable.
     MarkNotDurable,
-    /// What is resumed begins at the beginning of its segments.
+    /// A session that is resumed begins at the beginning of its segments.
     ResumesAtTheBeginning,
     /// A segment that was used up comes back with a record that was planned before.
     UsedUpComesBack,
-    /// What is put back is not compared with the segment in use.
+    /// Numbers that are put back are not compared with the segment in use.
     PutBackAnywhere,
     /// A clean stop puts marks back further than to what was given.
     StopForgets,
@@ -291,7 +291,7 @@ struct World {
     window: Option<Lent>,
     part: Option<Lent>,
     bent: Option<Bent>,
-    /// What went wrong first.
+    /// The first thing that went wrong.
     wrong: Option<String>,
 }
 
@@ -448,7 +448,7 @@ impl World {
         }
     }
 
-    /// What happens between the agent and a master.
+    /// Does a deed between the agent and a master.
     fn ask(&mut self, deed: Deed) {
         match deed {
             Deed::Ask => self.under_way.extend(self.segments.ask().map(|ask| ask.call)),
@@ -508,7 +508,7 @@ impl World {
     }
 }
 
-/// What goes wrong, if anything does.
+/// Does the deeds; the error is what goes wrong, if anything does.
 fn run(deeds: Vec<Deed>, bent: Option<Bent>) -> Result<(), TestCaseError> {
     let mut world = World::new(bent);
     for deed in deeds {

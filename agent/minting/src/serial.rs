@@ -29,7 +29,7 @@ pub fn caller_per_hour(width: Width) -> Option<u64> {
     Some(open + (all - open) / SHARE_PARTS)
 }
 
-/// What is durable of a generator.
+/// The durable state of a generator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Marks {
     /// The hour, day or tick of its last IDs.
@@ -42,7 +42,7 @@ pub struct Marks {
     pub step: u32,
 }
 
-/// How the serials of a kind of ID behave.
+/// The rules of the serials of a kind of ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rules {
     /// IDs that one token has in one bucket, at least 1.
@@ -53,7 +53,7 @@ pub struct Rules {
     pub everyday_reset: bool,
 }
 
-/// What must happen before `n` serials of a bucket can be had.
+/// The step that must happen before `n` serials of a bucket can be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plan {
     /// Nothing.
@@ -71,7 +71,7 @@ pub struct Serial {
     durable: Marks,
     /// The first that nobody has. Those lent to a window count as given away until they are put back.
     next: u64,
-    /// When the last reserve was made, on the machine's own time.
+    /// The instant at which the last reserve was made, on the machine's own time.
     reserved: Option<BootMs>,
 }
 
@@ -97,7 +97,7 @@ impl Serial {
         self.durable.bucket
     }
 
-    /// What is durable.
+    /// The durable marks.
     pub fn marks(&self) -> Marks {
         self.durable
     }
@@ -133,8 +133,7 @@ impl Serial {
         self.durable.mark.min(self.limit(self.durable.base))
     }
 
-    /// What it takes to give out `n` serials of `bucket`, which must not be before the last one. All serials must have
-    /// been put back before.
+    /// Tells what it takes to give out `n` serials of `bucket`, which must not be before the last one. All serials must have been put back before.
     pub fn plan(&self, bucket: u32, n: u32, now: BootMs) -> Plan {
         let grows = bucket > self.durable.bucket;
         let restarts = self.rules.everyday_reset && self.rules.day(bucket) > self.rules.day(self.durable.bucket);
@@ -154,8 +153,8 @@ impl Serial {
         Plan::Write(Marks { bucket: bucket.max(self.durable.bucket), base, mark, step })
     }
 
-    /// What to make durable so that the next step is there before this one is used up; `None` if the bucket has no
-    /// more. Serials may be lent out meanwhile.
+    /// Gives the marks to make durable so that the next step is there before this one is used up; `None` if the bucket has no more. Serials may be
+    /// lent out meanwhile.
     pub fn plan_reserve(&self, now: BootMs) -> Option<Marks> {
         let step = self.adapted_step(now);
         let mark = self.durable.mark.saturating_add(u64::from(step)).min(self.limit(self.durable.base));

@@ -40,7 +40,7 @@ pub struct Place {
     pub serial: u32,
 }
 
-/// Where IDs may lie on an axis by one of the names that share it.
+/// The places where IDs may lie on an axis by one of the names that share it.
 #[derive(Clone, Copy, Debug)]
 pub struct Reach {
     /// The furthest ahead of the clock.
@@ -67,7 +67,7 @@ pub struct TickWindow {
     ticks: Ticks,
     /// The other parts of the numbers; `None` if there is nothing in it.
     made: Option<Made>,
-    /// When the tick begins that ticks are counted from, and its number in the layout.
+    /// The beginning of the tick that ticks are counted from, and its number in the layout.
     base: WallMs,
     first_tick: u64,
     /// The numbers of the first tick, and unless by a calendar of all that follow. At hand, because after a locked instruction each load that
@@ -175,7 +175,7 @@ impl TickWindow {
         }
     }
 
-    /// Where `n` serials may begin, and when the tick of the last one begins.
+    /// Finds where `n` serials may begin, and when the tick of the last one begins.
     #[inline]
     fn next(&self, counter: u64, n: u32, wall: WallMs, reach: Reach) -> Option<(u64, WallMs)> {
         let (bits, n) = (self.ticks.serial_bits, u64::from(n.max(1)));
@@ -207,7 +207,7 @@ impl TickWindow {
         }
     }
 
-    /// When a tick begins.
+    /// The instant at which a tick begins.
     #[inline]
     fn begins(&self, tick: u64) -> WallMs {
         self.base + SpanMs(self.ticks.unit.0.saturating_mul(i64::try_from(tick).unwrap_or(i64::MAX)))

@@ -21,7 +21,7 @@ pub struct Timebase {
     offset: i64,
     /// The same of the operating system, when it was last looked at.
     os_offset: i64,
-    /// How far the operating system's calendar is from the masters', if that is too far.
+    /// The difference of the operating system's calendar from the masters', if that is too large.
     skew: Option<Skew>,
 }
 
@@ -66,7 +66,7 @@ impl ClockSample {
     }
 }
 
-/// What an answer changed.
+/// The change that an answer made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
     /// Nothing: it took too long to say anything.
@@ -87,7 +87,7 @@ impl Timebase {
         self.offset
     }
 
-    /// How far the operating system's calendar is from the masters', if that is too far to mint.
+    /// The difference of the operating system's calendar from the masters', if that is too large to mint.
     pub fn skew(&self) -> Option<Skew> {
         self.skew
     }
@@ -105,7 +105,7 @@ impl Timebase {
         Some(SpanMs(step))
     }
 
-    /// How far the operating system's calendar is from the one that the answer came from, if that is too far to mint.
+    /// The distance of the operating system's calendar from the one that the answer came from, if that is too far to mint.
     pub fn skewed_by(answer: &ClockSample) -> Option<SpanMs> {
         if !answer.tells() {
             return None;

@@ -10,7 +10,7 @@ use ids::time::WallMs;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Where `next` stands in a closed window: above every serial, and as far below the overflow. Late additions start
+/// The value of `next` in a closed window: above every serial, and as far below the overflow. Late additions start
 /// here. [`Window::take`] looks before it adds, so no more of its come than there are threads; [`Window::take_one`] adds 1
 /// each time, which would come to an end after some centuries.
 const CLOSED: u64 = 1 << 63;
@@ -18,7 +18,7 @@ const CLOSED: u64 = 1 << 63;
 /// A range of serials with the prefix that they go with.
 #[derive(Debug)]
 pub struct Window<S> {
-    /// What all its IDs have in common: time and token.
+    /// The part that all its IDs share: time and token.
     pub prefix: S,
     /// The bucket that the prefix carries.
     pub bucket: u32,
@@ -28,9 +28,9 @@ pub struct Window<S> {
     start: u64,
     end: u64,
     half: u64,
-    /// Where to say that the half is used, if that comes before it.
+    /// The serial at which to say that the half is used, if that comes before it.
     tell: u64,
-    /// From which serial on callers have shares of what is left, and where the bucket's serials end.
+    /// The serial from which on callers have shares of what is left, and the end of the bucket's serials.
     shared: Range<u64>,
     /// Tells whether it reaches beyond the first of these.
     is_shared: bool,
@@ -58,9 +58,9 @@ pub enum Take {
 /// A serial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct One {
-    /// It.
+    /// The serial.
     pub serial: u64,
-    /// It used up half of the window: time to reserve more.
+    /// True if it used up half of the window: time to reserve more.
     pub half_used: bool,
 }
 
@@ -215,7 +215,7 @@ impl<S> Window<S> {
         self.end == self.start
     }
 
-    /// How many of them were taken so far; 0 once it is closed: whoever closes it knows then.
+    /// The number of serials that were taken so far; 0 once it is closed: whoever closes it knows then.
     pub fn taken(&self) -> u64 {
         let next = self.next.load(Ordering::Acquire);
         if next >= CLOSED { 0 } else { next.min(self.end) - self.start }

@@ -11,7 +11,7 @@ pub const WARN_AHEAD: SpanMs = SpanMs::days(366);
 /// The end of a layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LayoutEnd {
-    /// Which one.
+    /// The kind of that layout.
     pub kind: Kind,
     /// The first instant that it cannot express.
     pub at: WallMs,

@@ -1,7 +1,7 @@
 //! Every interleaving of the window's atomics: the same source as in the agent, compiled against loom's.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, dead_code, unreachable_pub)]
 
-/// What the agent's own `sync` is, for the model.
+/// A stand-in for the agent's own `sync`, for the model.
 mod sync {
     pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
 }

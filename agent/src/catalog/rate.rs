@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// After how long a caller may register another name.
+/// The time after which a caller may register another name.
 const EACH: Duration = Duration::from_millis(CALLER_NAME_EACH.0.unsigned_abs());
 /// Callers that are remembered; of more, those that have waited longest are forgotten.
 const CALLERS_MAX: usize = 4_096;

@@ -289,7 +289,7 @@ async fn a_retired_name_that_the_masters_have_forgotten_is_shown_to_them_also_af
     assert_eq!(master.with(|records| records.finds.len()), asked);
 }
 
-/// It accepts connections and says nothing on them.
+/// The master accepts connections and says nothing on them.
 #[tokio::test]
 async fn look_ups_do_not_each_wait_for_a_master_that_stands_still() {
     let (kit, master) = (Kit::new(), Master::new(Ok(7)));

@@ -195,7 +195,7 @@ impl Blocks {
         at_hand + self.rest.borrow().as_ref().map_or(0, |run| run.len.into())
     }
 
-    /// What is left of the block is a gap. It was counted when the block was cut.
+    /// Leaves the rest of the block as a gap. It was counted when the block was cut, and is taken off the count.
     fn leave(&self) {
         let left = self.left();
         self.end.set(self.number.get());

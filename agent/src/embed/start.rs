@@ -34,7 +34,7 @@ const LOOK: Duration = Duration::from_millis(5);
 /// The time that the end waits for the last word to the masters, and then for what is under way.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What to start with: [`Settings::new`], and what shall differ.
+/// The settings to start with: [`Settings::new`], and what shall differ.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Settings {
@@ -48,8 +48,7 @@ pub struct Settings {
     pub token_types: BTreeSet<TokenType>,
     /// The interval at which leases are renewed, 1 s to 12 h.
     pub renew_interval: Duration,
-    /// What a reboot makes of the session. To resume is safe only where disks are never cloned and never reverted to a
-    /// snapshot.
+    /// The effect of a reboot on the session. To resume is safe only where disks are never cloned and never reverted to a snapshot.
     pub after_reboot: AfterReboot,
     /// The certificates with which the masters and other agents are reached, whose own one is of `agent_id`; `None`: plain TCP.
     pub tls: Option<Files>,
@@ -57,7 +56,7 @@ pub struct Settings {
     alone: Option<Alone>,
 }
 
-/// Where a process keeps what it grants itself, if anywhere.
+/// The folder in which a process keeps what it grants itself, if it keeps it.
 #[derive(Clone, Debug)]
 struct Alone(Option<PathBuf>);
 
@@ -100,7 +99,7 @@ impl Settings {
         Tls::load_for(files, &Role::Agent(self.agent_id.clone())).map_err(|e| StartError::Settings(e.to_string()))
     }
 
-    /// What the program `uniq_generator` does if it is told no more than this.
+    /// Settings as those of the program `uniq_generator` if it is told no more than this.
     pub fn new(
         serial_file: impl Into<PathBuf>,
         masters: impl IntoIterator<Item = impl Into<String>>,
@@ -208,7 +207,7 @@ impl Embedded {
         Ok(Self { minter, names, sequences, process, started, stop, runtime, heartbeat, folder })
     }
 
-    /// Who is told of calls that get no IDs: a line of the log, until [`Refusals::set`] says otherwise.
+    /// The handler that is told of calls that get no IDs: a line of the log, until [`Refusals::set`] says otherwise.
     pub fn refusals(&self) -> &Refusals {
         self.minter.calls().refusals()
     }

@@ -364,7 +364,7 @@ fn numbers_that_an_encoding_hides_leave_on_no_way() {
     }
 }
 
-/// Where the serial begins again within a block, the block goes on there, and no serial is lost.
+/// A block goes on where the serial begins again within it, and no serial is lost.
 #[test]
 fn a_block_goes_on_where_the_serial_begins_again() {
     const LEFT: u64 = 500;

@@ -65,8 +65,8 @@ impl Engine {
         Ok(())
     }
 
-    /// What the next write is to say, but for what it changes: what is durable, without segments that are given up. How far the session
-    /// was ever granted stays: masters are shown it.
+    /// The holdings that the next write is to say, but for what it changes: those that are durable, without segments that are given up. The point up
+    /// to which the session was ever granted places stays: masters are shown it.
     pub(super) fn held(&self) -> Holdings {
         let mut holdings = self.holdings.clone();
         if self.segments_given_up {

@@ -56,7 +56,7 @@ pub const RESERVED_PERCENTS: RangeInclusive<u8> = 0..=90;
 /// After a failed write, the next one is not tried before this.
 pub const WRITE_RETRY: SpanMs = SpanMs::seconds(1);
 
-/// What the engine asks of those who drive it. Nothing else may happen to the windows and the serial file meanwhile.
+/// The effects that the engine asks of those who drive it. Nothing else may happen to the windows and the serial file meanwhile.
 pub trait Effects {
     /// The time: the machine's own with the masters' correction.
     fn wall(&self) -> WallMs;
@@ -106,7 +106,7 @@ pub trait Effects {
     /// Opens a window of an axis. The one before was closed.
     fn open_ticks(&mut self, axis: usize, window: TickWindow);
 
-    /// What those may see from now on who mint without a lock.
+    /// Publishes the state for those who mint without a lock, from now on.
     fn publish(&mut self, published: &Published);
 
     /// Minting has ended for good; why.
@@ -199,17 +199,17 @@ impl Engine {
         Ok(self.series.len() - 1)
     }
 
-    /// What those may see who mint without a lock.
+    /// The state for those who mint without a lock.
     pub fn published(&self) -> &Published {
         &self.published
     }
 
-    /// What is durable of the marks.
+    /// The marks that are durable.
     pub fn contents(&self) -> &Contents {
         &self.contents
     }
 
-    /// What is durable of what is held.
+    /// The holdings that are durable.
     pub fn holdings(&self) -> &Holdings {
         &self.holdings
     }

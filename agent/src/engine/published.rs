@@ -20,18 +20,18 @@ pub struct Published {
     pub leases: Leases,
     /// The cluster this agent belongs to, as far as it knows.
     pub membership: Membership,
-    /// How far the operating system's calendar is from the masters', if that is too far to mint.
+    /// The difference of the operating system's calendar from the masters', if that is too large to mint.
     pub skew: Option<Skew>,
     /// Masters of our list that belong to other clusters, by address.
     pub strangers: BTreeMap<String, ClusterId>,
-    /// From when on a resumed session may mint although no master has answered, by the machine's real time; `None`: never.
+    /// The instant from which a resumed session may mint although no master has answered, by the machine's real time; `None`: never.
     resumed_until: Option<BootMs>,
 }
 
 /// The cluster this agent belongs to, as far as it knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Membership {
-    /// Which one.
+    /// The cluster's ID.
     pub cluster: Option<ClusterId>,
     /// Its parameters.
     pub parameters: Option<ClusterParameters>,
@@ -102,7 +102,7 @@ impl Published {
         Some(self.resumed_until.map_or(RESUME_WAIT, |until| until - real_boot))
     }
 
-    /// What the masters made of the leases that a resumed session `kept`.
+    /// The masters' word on the leases that a resumed session `kept`.
     pub fn confirmation(&self, kept: &[(TokenKey, Generation)]) -> Confirmation {
         holder::confirmation(&self.leases, kept)
     }

@@ -268,7 +268,7 @@ impl Engine {
         }
     }
 
-    /// What a clean stop leaves. Every window was closed.
+    /// The holdings that a clean stop leaves. Every window was closed.
     pub(super) fn holdings_at_rest(&self) -> Holdings {
         let mut holdings = self.held();
         for series in &self.series {

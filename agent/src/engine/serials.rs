@@ -41,7 +41,7 @@ impl Part {
     }
 }
 
-/// What an open window gave.
+/// The outcome of taking from an open window.
 #[derive(Debug)]
 pub enum TakenSerials {
     /// All that was asked for; `half_used`: it is time to [`reserve`](Engine::reserve) more.
@@ -275,7 +275,7 @@ impl Engine {
     }
 }
 
-/// How far a series has come.
+/// The point that a series has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SerialView {
     /// The counter of the next ID.

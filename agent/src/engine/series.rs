@@ -18,9 +18,9 @@ pub(super) struct Series {
     pub(super) namespace: Namespace,
     pub(super) layout: Layout,
     pub(super) serial: Serial,
-    /// Where its numbers come from if they are plain ones, until its name ends; its serials stand for nothing then.
+    /// The segments that its numbers come from if they are plain ones, until its name ends; its serials stand for nothing then.
     pub(super) segments: Option<Segments>,
-    /// Where its IDs go on if they are of a tick; its serials stand for nothing then, and its block for its definition.
+    /// The axis on which its IDs go on if they are of a tick; its serials stand for nothing then, and its block for its definition.
     pub(super) axis: Option<usize>,
     /// Serials of a bucket that were taken for a request and not given, because it needed more than the bucket had left
     /// and others had taken some above them meanwhile.
@@ -153,7 +153,7 @@ fn is_of(block: Option<&Block>, namespace: &Namespace) -> bool {
     block.is_some_and(|block| block.kind == namespace.kind() && block.name == namespace.name().into())
 }
 
-/// What stands for a definition in a block of an agent of that cluster.
+/// The checksum that stands for a definition in a block of an agent of that cluster.
 fn checksum(namespace: &Namespace, cluster: Option<ClusterId>) -> u64 {
     cluster.map_or_else(|| namespace.checksum(), |cluster| namespace.checksum_in(cluster))
 }

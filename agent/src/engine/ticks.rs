@@ -31,7 +31,7 @@ pub enum Refilled {
     Pending(Option<Part>),
 }
 
-/// What an open window gave.
+/// The outcome of taking from an open window.
 #[derive(Debug)]
 pub enum TakenTicks {
     /// All that was asked for; `half_used`: it is time to [`extend_ticks`](Engine::extend_ticks).
@@ -66,18 +66,18 @@ pub fn take_ticks(window: &TickWindow, n: u32, wall: WallMs, reach: impl Into<Re
     }
 }
 
-/// Where the IDs of some names go on.
+/// The place where the IDs of some names go on.
 #[derive(Clone, Debug)]
 pub(super) struct Axis {
     /// The next place; while a window is open, where it began. Before the first one, the mark of the former run.
     pub(super) place: Place,
-    /// Whether the clock has passed the mark of the former run, or was waited for long enough.
+    /// True if the clock has passed the mark of the former run, or was waited for long enough.
     pub(super) settled: bool,
-    /// What the window that is open was opened with.
+    /// The right with which the window that is open was opened.
     open: Option<Right>,
 }
 
-/// What a window is opened with.
+/// The right that a window is opened with.
 #[derive(Clone, Debug)]
 struct Right {
     made: Made,

@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 /// The most masters in the list; two are enough, more addresses may lead to the same two.
 pub const MASTERS_MAX: usize = 8;
-/// How often leases may be renewed: often enough for the shortest lease of a day, seldom enough for the masters.
+/// The intervals at which leases may be renewed: often enough for the shortest lease of a day, seldom enough for the masters.
 pub const RENEW_INTERVALS: std::ops::RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_secs(12 * 3_600);
 /// After something failed, nothing is tried before this has passed in real time, however fast a test clock runs.
@@ -40,17 +40,17 @@ const LOGGED_MAX: usize = 64;
 /// The interval at which the operating system's clock is compared with the machine's own time.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the task needs.
+/// The parts that the task needs.
 pub struct Heartbeat {
     /// The masters, 1 to [`MASTERS_MAX`].
     pub(crate) masters: Arc<Masters>,
-    /// What we want and hold.
+    /// The leases that we want and hold.
     pub(crate) holder: Holder,
 }
 
 struct Task {
     masters: Arc<Masters>,
-    /// Which of them is tried next.
+    /// The place of the master that is tried next.
     turn: usize,
     /// The line to the one that was heard last.
     held: Option<Line>,
@@ -59,16 +59,16 @@ struct Task {
     jumps: u64,
     minter: Arc<Minter>,
     report: Arc<Report>,
-    /// What each of them said last when it did not do as asked.
+    /// The last words of each of them when it did not do as asked.
     said: BTreeMap<String, String>,
-    /// What was logged since something last worked, so that a long outage is not logged over and over.
+    /// The texts that were logged since something last worked, so that a long outage is not logged over and over.
     logged: BTreeSet<String>,
     /// The instant at which the masters' operators are told next how we fare.
     tell_at: tokio::time::Instant,
     /// The instant at which ends of layouts were last looked for.
     warned: Option<BootMs>,
     used: Used,
-    /// When the task started, by the machine's own time.
+    /// The instant at which the task started, by the machine's own time.
     started: BootMs,
 }
 

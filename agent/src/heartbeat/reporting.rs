@@ -106,7 +106,7 @@ impl Task {
     }
 }
 
-/// What was minted by each name up to the last report.
+/// The totals of each name up to the last report.
 #[derive(Debug, Default)]
 pub(super) struct Used {
     at: Option<BootMs>,

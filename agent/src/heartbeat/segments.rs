@@ -23,7 +23,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 const REACH: Duration = Duration::from_secs(2);
 /// and to grant a segment, for which the other one may have to confirm a part of the axis first: up to three seconds.
 const LIMIT: Duration = Duration::from_millis(3_500);
-/// Until what was granted is shown again, to a master that took no notice.
+/// The time until what was granted is shown again, to a master that took no notice.
 const SHOW_PAUSE: Duration = Duration::from_secs(1);
 
 /// Fetches segments.

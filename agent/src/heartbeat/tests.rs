@@ -434,7 +434,7 @@ async fn a_fresh_session_shows_the_former_ones_until_it_was_granted_a_lease() {
     assert!(running.minter.driver().former().is_empty(), "they were heard of");
 }
 
-/// What an agent says if it is asked for one Uniq64.
+/// Asks an agent for one Uniq64.
 async fn minted(minter: &Arc<Minter>) -> Result<u64, common::rpc::mint::MintCode> {
     let source = minter.names().generator(Kind::Uniq64, "default").unwrap();
     let runs = minter.mint(source, 1).await.map_err(|refusal| refusal.code())?;

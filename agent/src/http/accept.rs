@@ -1,7 +1,7 @@
 //! Which of our media types an `Accept` header wants (RFC 9110, 12.5.1).
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-/// How IDs are sent.
+/// The form in which IDs are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Media {
     /// One ID a line.
@@ -25,7 +25,7 @@ impl Media {
         }
     }
 
-    /// What a `Content-Type` header says.
+    /// The value of a `Content-Type` header.
     pub(super) const fn content_type(self) -> &'static str {
         match self {
             Self::Text => "text/plain; charset=utf-8",
@@ -35,7 +35,7 @@ impl Media {
     }
 }
 
-/// How well an entry of the header fits a media type; the fields in the order of their weight.
+/// The degree to which an entry of the header fits a media type; the fields in the order of their weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Fit {
     /// In thousandths.

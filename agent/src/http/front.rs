@@ -165,7 +165,7 @@ impl<'a> Front<'a> {
         }
     }
 
-    /// What a request asks for, if it can be had here.
+    /// The plan of a request, if what it asks for can be had here.
     fn plan_for(&self, plain: &Plain<'_>) -> Result<Plan, NoPlan> {
         let Plain { uri, host, accept, .. } = plain;
         if !self.site.hosts.accept(host) {

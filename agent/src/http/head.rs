@@ -8,7 +8,7 @@ use super::HEADERS_MAX;
 use axum::http::Uri;
 use std::mem::MaybeUninit;
 
-/// What stands at the beginning of a connection's input.
+/// The beginning of a connection's input.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Head<'a> {
     /// Part of a head, as far as can be told.

@@ -17,10 +17,10 @@ use common::sequence::{Route, Slot};
 use common::template::CallerParts;
 use std::sync::Arc;
 
-/// Where numbers of keys are: behind it the name, and behind another `/` the key.
+/// The path to numbers of keys: behind it the name, and behind another `/` the key.
 pub(super) const PATH: &str = "/sequence/";
 
-/// What such a request asks for.
+/// The plan of such a request.
 pub(super) struct KeyPlan {
     pub(super) name: Arc<Name>,
     pub(super) slot: Slot,

@@ -92,13 +92,13 @@ fn caller_of(extensions: &Extensions) -> Caller<'_> {
     extensions.get::<Remote>().map_or(UNKNOWN, Caller::from)
 }
 
-/// What the routes work on.
+/// The state that the routes work on.
 pub struct Agent {
     minter: Arc<Minter>,
     report: Arc<Report>,
     agent_id: AgentId,
     batch_max: u32,
-    /// Whom to ask about names; `None`: there are only those that the minter was given.
+    /// The catalog to ask about names; `None`: there are only those that the minter was given.
     names: Option<Arc<Catalog>>,
     /// `None`: this agent has none.
     sequences: Option<Arc<Sequences>>,
@@ -213,12 +213,12 @@ fn body(status: StatusCode, content_type: HeaderValue, bytes: Bytes) -> Response
     response
 }
 
-/// What a listener serves: the routes, and the agent for the requests that need no route.
+/// The site that a listener serves: the routes, and the agent for the requests that need no route.
 #[derive(Clone)]
 pub struct Site {
     agent: Arc<Agent>,
     router: Router,
-    /// Under which names it may be asked.
+    /// The names under which it may be asked.
     hosts: Arc<HostNames>,
     /// Connections of all listeners.
     places: Places,
@@ -247,12 +247,12 @@ impl Site {
     }
 }
 
-/// How many of so many descriptors are for callers who are told that there are too many.
+/// The number of descriptors, of so many, that are for callers who are told that there are too many.
 fn turned_away_of(descriptors: usize) -> usize {
     (descriptors / TURNED_AWAY_PART).clamp(1, TURNED_AWAY_MAX)
 }
 
-/// How many are for connections that are served.
+/// The number of descriptors that are for connections that are served.
 pub fn connections_of(descriptors: usize) -> usize {
     descriptors.saturating_sub(turned_away_of(descriptors)).min(CONNECTIONS_MAX)
 }
@@ -273,7 +273,7 @@ pub async fn serve(port: impl Into<Listener>, site: Site, stop: CancellationToke
     }
 }
 
-/// What is done for a connection: it is served if there is a place for it, and otherwise told so, at once.
+/// Serves a connection if there is a place for it, and otherwise tells it so, at once.
 fn welcome<IO: ByteStream>(
     io: IO,
     remote: Remote,

@@ -120,13 +120,13 @@ pub(super) struct ProblemBody {
     title: String,
     /// The status.
     status: u16,
-    /// What is wrong and who can mend it, for people.
+    /// The problem and who can mend it, for people.
     detail: String,
-    /// What is wrong, for programs: it never changes.
+    /// The code of the problem, for programs: it never changes.
     code: String,
 }
 
-/// What a request for IDs is answered with.
+/// The answers to a request for IDs.
 #[derive(IntoResponses)]
 #[allow(dead_code, reason = "it is only described")]
 pub(super) enum Minted {

@@ -170,7 +170,7 @@ async fn a_thousand_names_have_a_quota_each() {
     assert!(metrics.contains(refused), "{metrics}");
 }
 
-/// What was called, and panics or refuses where it is told to.
+/// A plugin that logs its calls, and panics or refuses where it is told to.
 struct Told {
     name: String,
     at: String,

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/problem+json");
 
-/// What went wrong, for the one who can act on it.
+/// A problem, for the one who can act on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem {
     status: StatusCode,
@@ -23,7 +23,7 @@ pub(super) struct Problem {
     code_text: &'static str,
     detail: String,
     retry_after_s: Option<u64>,
-    /// Where to ask instead.
+    /// The routes by which to ask instead.
     routes: Vec<Value>,
 }
 
@@ -83,7 +83,7 @@ impl Problem {
         Self { status, code: None, code_text, detail, retry_after_s: None, routes: Vec::new() }
     }
 
-    /// What the handler of refusals is told; `None` of what is not about IDs.
+    /// The failure that the handler of refusals is told; `None` of what is not about IDs.
     pub(super) fn failure(&self) -> Option<Failure<'_>> {
         let ms = |s: u64| SpanMs(i64::try_from(s).unwrap_or(i64::MAX).saturating_mul(SECOND_MS));
         Some(Failure {

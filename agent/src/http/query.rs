@@ -6,7 +6,7 @@ use axum::extract::Query;
 use axum::http::Uri;
 use common::kind::TextForm;
 
-/// What a caller may say about the IDs it wants.
+/// The parameters that a caller may give about the IDs it wants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct MintQuery {
     n: Option<String>,
@@ -45,7 +45,7 @@ impl MintQuery {
         n.ok_or_else(|| bad(format!("n: '{}' is not a number from 1 to {max}", cut(text))))
     }
 
-    /// In which form.
+    /// The form of the IDs, if one is said.
     pub(super) fn form(&self) -> Result<Option<TextForm>, Refusal> {
         let form = self.format.as_deref().map(str::parse::<TextForm>).transpose();
         form.map_err(|e| bad(format!("format: {e}")))

@@ -16,7 +16,7 @@ const JSON_START: &[u8] = b"{\"ids\":[\"";
 const JSON_BETWEEN: &[u8] = b"\",\"";
 const JSON_END: &[u8] = b"\"]}";
 
-/// How IDs are to be written.
+/// The style in which IDs are to be written.
 #[derive(Clone, Debug)]
 pub(super) struct Style {
     pub(super) media: Media,
@@ -113,7 +113,7 @@ impl Style {
         }
     }
 
-    /// What stands behind each ID.
+    /// The bytes behind each ID.
     fn between(&self) -> &'static [u8] {
         match self.media {
             Media::Text => b"\n",
@@ -122,7 +122,7 @@ impl Style {
         }
     }
 
-    /// What stands before the first ID.
+    /// Writes what stands before the first ID.
     pub(super) fn start(&self, out: &mut Vec<u8>) {
         if self.media == Media::Json {
             out.extend_from_slice(JSON_START);
@@ -140,7 +140,7 @@ impl Style {
         }
     }
 
-    /// What stands behind the last ID.
+    /// Writes what stands behind the last ID.
     pub(super) fn end(&self, out: &mut Vec<u8>) {
         if self.media == Media::Json {
             if out.ends_with(JSON_BETWEEN) {

@@ -36,23 +36,23 @@ const AROUND_LEN_MAX: usize = 4;
 const ERROR_LEN_MAX: usize = 512;
 /// A body, in bytes: as many keys as there may be, as JSON writes them at its longest.
 pub(super) const BODY_LEN_MAX: usize = KEYS_MAX * (6 * KEY_LEN_MAX + 40);
-/// What a key that was read takes until it is answered, with what comes of it.
+/// The bytes that a key that was read takes until it is answered, with what comes of it.
 const KEY_WEIGHT: usize = size_of::<KeyAsked>() + size_of::<Outcome>();
 /// The time that it may take to come.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
-/// What a number that was refused is in a packed answer: no key is ever given it.
+/// The number that stands for a refused one in a packed answer: no key is ever given it.
 const NONE: u64 = 0;
 
 type KeyPath = Result<Path<(String, String)>, PathRejection>;
 
 /// The address of numbers of a key, by GET and POST.
 pub(super) const OF_A_KEY: &str = "/sequence/{name}/{key}";
-/// What a request for numbers of one key may say.
+/// The parameters that a request for numbers of one key may have.
 pub(super) const OF_ONE_KEY: &[&str] = &["n", "g", "cluster", "forward", "format"];
 /// The parameters of other requests about keys.
 const OF_KEYS: &[&str] = &["g", "cluster", "forward", "format"];
 
-/// What a request may say beside its keys.
+/// The parts that a request may have beside its keys.
 #[derive(Debug, Default)]
 pub(super) struct KeyQuery {
     pub(super) n: Option<u32>,
@@ -216,7 +216,7 @@ pub(super) async fn many(
     agent.or_told(answered, name.as_ref().map_or("", |Path(name)| name), 1, &head)
 }
 
-/// Who serves which sections of a name.
+/// Lists which agent serves which sections of a name.
 #[utoipa::path(
     get, path = "/sequences/{name}/routes", tag = "ids",
     params(

@@ -48,7 +48,7 @@ const fn one() -> u32 {
     1
 }
 
-/// What a line asks for.
+/// Reads what a line asks for.
 fn line(text: &[u8]) -> Result<KeyAsked, String> {
     let text = text.strip_suffix(b"\r").unwrap_or(text);
     if text.first() != Some(&b'{') {

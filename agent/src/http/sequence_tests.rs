@@ -350,7 +350,7 @@ async fn side_by_side_no_number_of_a_key_comes_twice() {
     assert_eq!((all.len(), different.len(), different.iter().max()), (1_280, 1_280, Some(&1_280)));
 }
 
-/// What they say that they will send is nothing yet.
+/// Bytes that callers only say they will send are nothing yet.
 #[tokio::test]
 async fn callers_who_say_a_length_and_send_nothing_keep_nobody_out() {
     let site = site().await;
@@ -421,7 +421,7 @@ struct Waiting {
     http: SocketAddr,
     rpc: SocketAddr,
     sockets: Vec<tokio::net::TcpStream>,
-    /// What keeps the connections over RPC.
+    /// The tasks that keep the connections over RPC.
     lines: Vec<tokio::task::JoinHandle<()>>,
     /// The calls over them.
     _calls: Vec<tokio::task::JoinHandle<()>>,

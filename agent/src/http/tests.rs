@@ -195,7 +195,7 @@ async fn what_is_not_understood_is_refused_and_named() {
     assert_eq!(app.minter.calls().refused().next(), Some((MintCode::BadParameter, 17)));
 }
 
-/// What Java's `HttpURLConnection` sent until 17.0.12, and sends in 8.
+/// Headers as Java's `HttpURLConnection` sent them until 17.0.12, and sends them in 8.
 #[tokio::test]
 async fn a_header_that_names_nothing_we_have_gets_the_default_form() {
     let app = App::new();
@@ -486,8 +486,8 @@ async fn too_many_connections_are_told_so_at_once_and_the_others_go_on() {
     assert!(get_raw(address, "/uniq64").await.0.starts_with("HTTP/1.1 200 OK"));
 }
 
-/// What is no socket, and sends what is written to it only when it is flushed, as TLS may: the short way serves it, hands it to the
-/// router, and ends.
+/// A stream that is no socket, and sends what is written to it only when it is flushed, as TLS may: the short way serves it, hands it to the router,
+/// and ends.
 #[tokio::test]
 async fn any_stream_of_bytes_is_served() {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufStream, DuplexStream};

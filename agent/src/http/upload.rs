@@ -11,7 +11,7 @@ const FIRST: usize = 4 << 10;
 /// The reason why a body is not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unread {
-    /// It has more bytes than it may have.
+    /// The body has more bytes than it may have.
     TooLong,
     /// Bodies and answers that are under way use all the memory there is for them.
     NoMemory,

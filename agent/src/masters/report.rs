@@ -11,22 +11,22 @@ use tokio::sync::Notify;
 /// The master that the connection goes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MasterInUse {
-    /// Where it is.
+    /// Its address.
     pub address: String,
-    /// Which one it is.
+    /// Its ID.
     pub id: MasterId,
-    /// What it does.
+    /// Its mode.
     pub mode: Mode,
-    /// When it last answered, by our time.
+    /// The instant at which it last answered, by our time.
     pub heard: WallMs,
 }
 
-/// What did not work.
+/// The last thing that did not work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastRefusal {
-    /// When, by our time.
+    /// The instant, by our time.
     pub at: WallMs,
-    /// What a master, or the network, said.
+    /// The words of a master, or of the network.
     pub text: String,
 }
 
@@ -67,7 +67,7 @@ impl Report {
         self.master.load_full()
     }
 
-    /// What did not work last; it may have worked since.
+    /// The last thing that did not work; it may have worked since.
     pub fn last_refusal(&self) -> Option<Arc<LastRefusal>> {
         self.refusal.load_full()
     }

@@ -21,7 +21,7 @@ const A_DAY: usize = 10_000;
 const TEXT_LEN: usize = 8 + 2 + 4;
 const THREADS: usize = 64;
 const MIDNIGHTS: usize = 100;
-/// How far the clock is stepped back after each midnight, and then forward again.
+/// The time that the clock is stepped back after each midnight, and then forward again.
 const STEP_BACK: SpanMs = SpanMs::seconds(20 * 60);
 
 fn small(kit: &Kit) -> (Arc<Minter>, Arc<Generator>) {
@@ -42,7 +42,7 @@ fn small(kit: &Kit) -> (Arc<Minter>, Arc<Generator>) {
     (minter, generator)
 }
 
-/// What the threads have got so far, and how often they were told that the day is used up.
+/// The texts that the threads have got so far, and how often they were told that the day is used up.
 #[derive(Default)]
 struct Got {
     texts: Mutex<Vec<String>>,

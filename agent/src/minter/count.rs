@@ -62,12 +62,12 @@ impl SerialSeries {
     }
 }
 
-/// What was minted by a name since the start.
+/// The totals of a name since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NameTotal {
     /// IDs that left.
     pub minted: u64,
-    /// What its plugin `stats` counted; `None` if it has none.
+    /// The calls that its plugin `stats` counted; `None` if it has none.
     pub calls: Option<CallsServed>,
 }
 

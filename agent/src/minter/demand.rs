@@ -12,7 +12,7 @@ use tokio::time::Instant;
 /// none.
 const GRANT_WAIT: Duration = Duration::from_secs(2);
 
-/// What was asked for in this run, and since when.
+/// The types of token that were asked for in this run, and since when.
 #[derive(Debug, Default)]
 pub struct Demand {
     since: Mutex<BTreeMap<TokenType, Instant>>,

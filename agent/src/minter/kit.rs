@@ -65,7 +65,7 @@ impl Kit {
         file.write(&mut contents, &holdings).unwrap();
     }
 
-    /// What a run leaves that began the hour of `at` with serial `base` and took `used` of them.
+    /// Leaves the file as a run does that began the hour of `at` with serial `base` and took `used` of them.
     pub(crate) fn preset_hour(&self, at: WallMs, base: u64, used: u64) {
         let namespace = Namespace::default_of(Kind::Uniq64);
         self.preset(|contents| {

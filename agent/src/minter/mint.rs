@@ -20,10 +20,10 @@ use std::time::Duration;
 /// The number of times that the fast path looks again while another thread replaces a window.
 const SPINS: u32 = 64;
 
-/// What the open window had.
+/// The IDs that the open window had.
 enum Fast {
     All(Run),
-    /// It is used up now, and this was not enough.
+    /// The window is used up now, and this was not enough.
     Some(Part),
     None,
 }

@@ -29,7 +29,7 @@ const PART: usize = 256;
 pub(crate) struct AxisWindow {
     current: ArcSwap<TickWindow>,
     ends: Ends,
-    /// Where it goes on while no window is open.
+    /// The place where it goes on while no window is open.
     place: AtomicI64,
 }
 

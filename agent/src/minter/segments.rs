@@ -24,7 +24,7 @@ const WAITING_MAX: u64 = 8_192;
 /// The interval at which a thread of an application looks whether a segment has come.
 pub(super) const LOOK: Duration = Duration::from_millis(1);
 
-/// What is to be done for which series, and what masters are to be asked for.
+/// The series for which something is to be done, and the segments that masters are to be asked for.
 #[derive(Debug, Default)]
 pub struct Segments {
     /// The series for which something is to be done, each with the answer to its call, if there is one: a name has one call under way.
@@ -42,7 +42,7 @@ pub struct Segments {
     waited_us: AtomicU64,
 }
 
-/// What masters are to be asked for.
+/// A segment that masters are to be asked for.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     generator: Arc<Generator>,
@@ -70,14 +70,14 @@ impl Wanted {
 pub(super) struct Fetching {
     /// Told when a segment has come, or something else may have become of it.
     pub(super) changed: Notify,
-    /// Since when calls wait for one.
+    /// The instant since which calls wait for one.
     pending: Mutex<Option<Instant>>,
-    /// What kept the masters from granting one.
+    /// The reason why the masters did not grant one.
     why: ArcSwapOption<String>,
     fetched: AtomicU64,
 }
 
-/// How segments fared since the start.
+/// The counts of segments since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SegmentCounters {
     /// Segments that masters granted,
@@ -92,14 +92,14 @@ pub struct SegmentCounters {
     pub waited_us: u64,
 }
 
-/// What a name has at the moment, without waiting for the disk.
+/// The state of a name's numbers at the moment, without waiting for the disk.
 #[derive(Clone, Debug)]
 pub struct SegmentInUse {
     /// Its name.
     pub name: GeneratorName,
     /// The number of hundredths that are used of the numbers that were marked, at most 99.
     pub used_hundredths: u64,
-    /// How many of them are left.
+    /// The number of them that are left.
     pub marked_left: u64,
 }
 
@@ -157,7 +157,7 @@ impl SerialSeries {
 }
 
 impl Segments {
-    /// How segments fared since the start.
+    /// The counts of segments since the start.
     pub fn counters(&self) -> SegmentCounters {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let Self { fetched, numbers, failed, waits, waited_us, .. } = self;
@@ -221,7 +221,7 @@ impl Segments {
         !self.queued.swap(true, Ordering::AcqRel)
     }
 
-    /// What is noted from now on is done by somebody else.
+    /// Leaves what is noted from now on to somebody else.
     pub(super) fn begun(&self) {
         self.queued.store(false, Ordering::Release);
     }

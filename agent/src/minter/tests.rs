@@ -545,8 +545,8 @@ async fn where_the_lineage_leaves_room_for_a_copy_only_a_renewal_will_do() {
     assert_eq!(asking.await.unwrap(), Ok(TokenValue(7)), "whoever waited goes on when it was renewed");
 }
 
-/// What `mint` says of refusals: nothing is given twice, and what a request took from the window before it was refused a
-/// place in the queue is a gap, smaller than what it asked for.
+/// The promise of `mint` about refusals: nothing is given twice, and what a request took from the window before it was refused a place in the queue
+/// is a gap, smaller than what it asked for.
 #[tokio::test]
 async fn a_refusal_for_want_of_a_place_leaves_a_gap_and_no_duplicate() {
     let kit = Kit::new();

@@ -22,7 +22,7 @@ use std::sync::Arc;
 pub struct GeneratorView {
     /// Its name.
     pub name: GeneratorName,
-    /// What it mints.
+    /// The kind of IDs that it mints.
     pub kind: &'static str,
     /// The type of token it needs.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,14 +40,14 @@ pub struct GeneratorView {
     pub serial: Option<u64>,
     /// `kind`: no other name of its kind gives equal IDs. `own`: others may.
     pub scope: &'static str,
-    /// What stands around minting by it.
+    /// The plugins around minting by it.
     #[serde(skip_serializing_if = "<[PluginSpec]>::is_empty")]
     pub plugins: Box<[PluginSpec]>,
     /// The number of serials that are reserved at once at the moment.
     pub step: u32,
     /// IDs that one token has in one bucket.
     pub capacity: u64,
-    /// How many of them are left in this one.
+    /// The number of them that are left in this one.
     pub capacity_left: u64,
     /// The bucket: hour, day or tick; of plain numbers `ever`.
     pub per: &'static str,
@@ -62,7 +62,7 @@ pub struct GeneratorView {
 /// Segments that are held of a name.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct SegmentsView {
-    /// What is left of the one in use.
+    /// The rest of the one in use.
     pub current: Option<NumbersView>,
     /// The one after it.
     pub next: Option<NumbersView>,
@@ -158,8 +158,8 @@ impl Names {
         })
     }
 
-    /// How far numbers were ever granted by a name, of those by which some were: what masters must know of, if they have
-    /// forgotten nothing. Empty once minting has ended.
+    /// The names by which numbers were ever granted, and how far: masters must know of that, if they have forgotten nothing. Empty once minting has
+    /// ended.
     pub(crate) fn segments_seen(&self, driver: &Driver) -> Vec<(GeneratorName, Shown)> {
         let seen = driver.lock().map_or_else(|_| Vec::new(), |state| state.engine.segments_seen());
         let name = |series| Some(self.generators().at(series)?.namespace().name().clone());

@@ -18,7 +18,7 @@ const HOST_BITS: u32 = 64;
 /// The interval at which the accounts are looked through for those that may be forgotten.
 const SWEEP_EACH: SpanMs = SpanMs(SECOND_MS);
 
-/// Whose account it is.
+/// The holder of an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Holder {
     /// All callers of the name.
@@ -34,7 +34,7 @@ pub(crate) enum Holder {
 }
 
 impl Holder {
-    /// Whose account that caller draws from.
+    /// The holder of the account that a caller draws from.
     pub(crate) fn of(by: By, caller: Caller<'_>) -> Self {
         match (by, caller) {
             (By::Name, _) => Self::Everyone,
@@ -62,7 +62,7 @@ impl Holder {
     }
 }
 
-/// What was taken in a span of time.
+/// The count of what was taken in a span of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Window {
     start: BootMs,
@@ -79,7 +79,7 @@ impl Window {
         if self.used == 0 || now >= self.end(span) { Self { start: now, used: 0 } } else { self }
     }
 
-    /// When `n` more fit, if they do not now.
+    /// The time until `n` more fit, if they do not now.
     fn refuses(self, now: BootMs, n: u64, limit: u64, span: SpanMs) -> Option<SpanMs> {
         (self.used + n > limit).then(|| self.end(span) - now)
     }
@@ -129,7 +129,7 @@ pub(super) struct Excess {
     pub(super) limit: u64,
     /// in each of these.
     pub(super) per: Per,
-    /// When the same call passes, if nobody else takes meanwhile; `None`: never, it asks for more than the limit.
+    /// The time after which the same call passes, if nobody else takes meanwhile; `None`: never, it asks for more than the limit.
     pub(super) retry: Option<SpanMs>,
 }
 

@@ -55,19 +55,19 @@ impl fmt::Display for Caller<'_> {
 /// A call for IDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call<'a> {
-    /// Of which kind.
+    /// The kind of the IDs.
     pub kind: Kind,
-    /// By which generator's name.
+    /// The name of the generator.
     pub name: &'a str,
-    /// How many, at least 1.
+    /// The number of IDs, at least 1.
     pub n: u32,
     /// The caller.
     pub caller: Caller<'a>,
-    /// When the call came.
+    /// The time at which the call came.
     pub now: Now,
 }
 
-/// What of an answer a plugin looks at. Each includes those before it; what no plugin of a name needs is not made.
+/// The parts of an answer that a plugin looks at. Each includes those before it; what no plugin of a name needs is not made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Needs {
     /// Only that IDs left.
@@ -86,7 +86,7 @@ pub struct IdRange {
     pub first: String,
     /// The last one.
     pub last: String,
-    /// How many there are, at least 1.
+    /// The number of IDs, at least 1.
     pub count: u32,
 }
 
@@ -137,7 +137,7 @@ pub struct PluginRefusal {
     code: MintCode,
     detail: String,
     retry: Option<SpanMs>,
-    /// Who said no: known to the chain.
+    /// The plugin that said no: known to the chain.
     pub(super) plugin: String,
 }
 
@@ -151,12 +151,12 @@ impl PluginRefusal {
         Self { code, detail, retry: None, plugin: String::new() }
     }
 
-    /// What works again by itself.
+    /// A refusal for what works again by itself.
     pub fn unavailable(detail: impl Into<String>) -> Self {
         Self::new(MintCode::Overloaded, detail).retry_after(SpanMs(SECOND_MS))
     }
 
-    /// When to ask again; over HTTP `Retry-After`, in whole seconds, rounded up.
+    /// Sets the time after which to ask again; over HTTP `Retry-After`, in whole seconds, rounded up.
     #[must_use]
     pub fn retry_after(self, retry: SpanMs) -> Self {
         Self { retry: Some(retry), ..self }
@@ -172,7 +172,7 @@ impl PluginRefusal {
         &self.detail
     }
 
-    /// When to ask again, if that is known.
+    /// The time after which to ask again, if that is known.
     pub fn retry(&self) -> Option<SpanMs> {
         self.retry
     }
@@ -183,7 +183,7 @@ impl PluginRefusal {
     }
 }
 
-/// How far a call came that gets no ID.
+/// The stage that a call reached that gets no ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stage {
     /// A plugin refused it before any ID was taken.
@@ -203,9 +203,9 @@ pub struct Failure<'a> {
     pub code: MintCode,
     /// The reason.
     pub detail: &'a str,
-    /// When to ask again, if that is known.
+    /// The time after which to ask again, if that is known.
     pub retry: Option<SpanMs>,
-    /// How far it came.
+    /// The stage that it reached.
     pub stage: Stage,
     /// The plugin that refused it, if one did.
     pub plugin: Option<&'a str>,

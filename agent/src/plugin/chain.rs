@@ -120,7 +120,7 @@ impl Chain {
         &self.name
     }
 
-    /// What the plugins are called, in their order.
+    /// The names of the plugins, in their order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.links.iter().map(|link| link.called.as_str())
     }

@@ -10,7 +10,7 @@ const EACH: Duration = Duration::from_secs(1);
 /// Lets one line through each second.
 #[derive(Debug, Default)]
 pub(super) struct Limiter {
-    /// When the next line may come, in milliseconds since the first line of all.
+    /// The time at which the next line may come, in milliseconds since the first line of all.
     next_ms: AtomicU64,
     left_out: AtomicU64,
 }

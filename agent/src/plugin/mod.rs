@@ -98,12 +98,12 @@ pub use stats::StatsSnapshot;
 
 use common::kind::Kind;
 
-/// What is put around minting; see the [module](self) for when its methods run.
+/// A plugin around minting; see the [module](self) for when its methods run.
 pub trait Plugin: Send + Sync {
-    /// What it is called in refusals and in the log. Asked once for each name that it is attached to.
+    /// The name that it has in refusals and in the log. Asked once for each name that it is attached to.
     fn name(&self) -> &str;
 
-    /// What it looks at of answers. Asked once for each name, by the name's kind.
+    /// The parts of answers that it looks at. Asked once for each name, by the name's kind.
     fn needs(&self, kind: Kind) -> Needs {
         let _ = kind;
         Needs::Count

@@ -8,11 +8,11 @@ use common::panics::caught;
 use common::rpc::mint::MintCode;
 use std::sync::Arc;
 
-/// What an application does with a refusal. It runs on the thread that serves the call, before the caller gets its answer; a
-/// panic in it is a line in the log.
+/// A handler that an application gives refusals to. It runs on the thread that serves the call, before the caller gets its answer; a panic in it is a
+/// line in the log.
 pub type RefusalHandler = Arc<dyn Fn(&Call<'_>, &Failure<'_>) + Send + Sync>;
 
-/// Where refusals are told. One for an agent; whoever refuses a call tells it once.
+/// The place where refusals are told. One for an agent; whoever refuses a call tells it once.
 pub struct Refusals {
     handler: ArcSwap<RefusalHandler>,
     panicked: Limiter,

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Plugins that applications may register.
 const REGISTERED_MAX: usize = 256;
-/// Where the plugins run that say no order: `stats` sees what all others refuse, `history` what all others let pass.
+/// The orders of plugins that say none: `stats` sees what all others refuse, `history` what all others let pass.
 const STATS_ORDER: i32 = 10;
 const QUOTA_ORDER: i32 = 20;
 const CUSTOM_ORDER: i32 = 50;
@@ -28,7 +28,7 @@ pub struct Attached<'a> {
     pub kind: Kind,
     /// The name.
     pub name: &'a GeneratorName,
-    /// What its definition says to the plugin.
+    /// The parameters in its definition.
     pub parameters: &'a Parameters,
 }
 
@@ -151,7 +151,7 @@ impl Plugins {
         Ok((order.unwrap_or(default), made))
     }
 
-    /// What `stats` says of each name that has it.
+    /// The counts of `stats` for each name that has it.
     pub fn stats(&self, now: BootMs) -> Vec<StatsSnapshot> {
         self.stats.snapshot(now)
     }
@@ -161,13 +161,13 @@ impl Plugins {
         self.stats.forget(kind, name);
     }
 
-    /// What writes history, if anything does.
+    /// The writer of history, if there is one.
     pub fn history(&self) -> Option<&Arc<History>> {
         self.history.as_ref()
     }
 }
 
-/// What stands for plugins that cannot be made.
+/// A stand-in for plugins that cannot be made.
 struct Missing(String);
 
 impl Plugin for Missing {

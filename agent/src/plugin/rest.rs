@@ -13,7 +13,7 @@ const EACH_MS: i64 = SECOND_MS;
 pub(crate) struct Rest {
     /// In a row.
     panics: AtomicU32,
-    /// Before which instant of the machine's time it is not asked.
+    /// The instant of the machine's time before which it is not asked.
     until: AtomicI64,
 }
 
@@ -24,7 +24,7 @@ impl Default for Rest {
 }
 
 impl Rest {
-    /// It panicked.
+    /// Notes that it panicked.
     pub(crate) fn panicked(&self) {
         self.panics.fetch_add(1, Ordering::Relaxed);
     }

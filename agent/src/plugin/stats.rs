@@ -59,7 +59,7 @@ impl Rate {
     }
 }
 
-/// What is counted of one name.
+/// The counts of one name.
 #[derive(Debug)]
 pub(super) struct Stats {
     calls: AtomicU64,
@@ -117,7 +117,7 @@ impl Plugin for Stats {
     }
 }
 
-/// What a name's `stats` says.
+/// The counts of a name's `stats` at an instant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StatsSnapshot {
     /// The kind.

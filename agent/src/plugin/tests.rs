@@ -11,7 +11,7 @@ use std::time::Duration;
 
 type Log = Arc<Mutex<Vec<String>>>;
 
-/// What a plugin of these tests does in one of its methods.
+/// The behaviour of a plugin of these tests in one of its methods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Does {
     Nothing,
@@ -171,7 +171,7 @@ fn a_plugin_that_only_panics_is_asked_once_a_second() {
     assert_eq!((refused, asked(&log)), (3_000, 3), "each second anew");
 }
 
-/// It works again.
+/// A plugin that panics at first and then works again.
 struct Recovers(AtomicU64);
 
 impl Plugin for Recovers {
@@ -194,7 +194,7 @@ fn a_plugin_that_works_again_serves_again() {
     assert!(first > 20 && passed[first..].iter().all(|passed| *passed), "{passed:?}");
 }
 
-/// What is thrown panics when it is dropped.
+/// The payload of a panic, which panics again when it is dropped.
 struct Bomb;
 
 impl Drop for Bomb {

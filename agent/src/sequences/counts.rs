@@ -29,7 +29,7 @@ pub struct Counts {
     pub(super) unwritten: AtomicU64,
 }
 
-/// How things stand.
+/// The state of sequences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SequenceView {
     /// The time that masters let sections be served without an answer, in milliseconds.

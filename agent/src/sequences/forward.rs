@@ -46,10 +46,10 @@ pub(super) struct Forwards {
     /// Locks by the agent's address, held while a connection is made, so that calls that lost one together make one.
     connecting: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
     made: AtomicU64,
-    /// Where other agents may be, as a master said last: any other address that one of them gives as its own is somebody else's.
+    /// The networks of other agents, as a master said last: any other address that one of them gives as its own is somebody else's.
     networks: Mutex<Vec<IpNet>>,
     said: Once,
-    /// What is passed on at once; one more call waits here.
+    /// The room for calls that are passed on at once; one more call waits here.
     room: Room,
     /// By the agent's address.
     shares: Mutex<BTreeMap<String, Arc<Room>>>,
@@ -131,11 +131,11 @@ pub(super) enum NotPassed {
     Full,
     /// Others serve all of these keys by now.
     Overtaken,
-    /// It was not reached, or its answer was lost.
+    /// The agent was not reached, or its answer was lost.
     Lost(String),
     /// The connection ended before an answer came.
     Closed(String),
-    /// It refused the whole call.
+    /// The agent refused the whole call.
     Refused(MintFailure),
 }
 

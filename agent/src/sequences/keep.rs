@@ -243,8 +243,7 @@ impl Sequences {
         handled.map(drop)
     }
 
-    /// What we were granted of sections that masters list for us no more, though they answer: if they know of fewer owners than that, both
-    /// have forgotten it.
+    /// The receipts of sections that masters list for us no more, though they answer: if they know of fewer owners than that, both have forgotten it.
     fn receipts(&self) -> Vec<ShownReceipt> {
         let now = self.clock.boot();
         let served = self.served.load();

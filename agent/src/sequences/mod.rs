@@ -62,7 +62,7 @@ const _: () = assert!(2 * BOUNDS_MAX * unload::FLOOR_LEN <= MEMORY_MIN as usize)
 /// Connections that callers have if nothing else is said.
 const CONNECTIONS_DEFAULT: usize = 4_096;
 
-/// What an agent is told about its sequences.
+/// The settings of an agent's sequences.
 #[derive(Clone, Debug)]
 pub struct SequenceSettings {
     /// The sets that we serve.
@@ -93,11 +93,11 @@ pub struct Sequences {
     address_looked_at: Once,
     clock: Clock,
     minter: Arc<Minter>,
-    /// Whom to ask about names; `None`: there are only those that the minter was given.
+    /// The catalog to ask about names; `None`: there are only those that the minter was given.
     names: Option<Arc<Catalog>>,
     durable: Durable,
     allocator: Mutex<Allocator>,
-    /// Where receipts of lost sections are looked for first.
+    /// The place from which receipts of lost sections are taken next.
     receipts_from: AtomicUsize,
     served: ArcSwap<BTreeMap<String, Arc<Name>>>,
     /// Memory of sections and keys, in bytes.
@@ -221,7 +221,7 @@ impl Sequences {
         }
     }
 
-    /// Whether what a caller says of its cluster is true now, and will be: this agent belongs to that one, or the caller says nothing.
+    /// Tells whether what a caller says of its cluster is true now, and will be: this agent belongs to that one, or the caller says nothing.
     #[cfg(feature = "server")]
     pub(crate) fn is_of(&self, cluster: Option<ClusterId>) -> bool {
         cluster.is_none() || cluster == self.minter.grants().membership().cluster
@@ -296,12 +296,12 @@ impl Sequences {
         });
     }
 
-    /// What happened since the start.
+    /// The counts since the start.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// How things stand.
+    /// The state of all sequences.
     pub fn view(&self) -> SequenceView {
         let now = self.clock.boot();
         let (lease, masters_answering) = {
@@ -321,7 +321,7 @@ impl Sequences {
         view
     }
 
-    /// How things stand with one name: its sections alone.
+    /// The state of one name: its sections alone.
     pub fn view_of(&self, name: &str) -> SequenceView {
         let mut view = SequenceView::default();
         if let Some(name) = self.served.load().get(name) {

@@ -116,7 +116,7 @@ impl Name {
         self.held.store(Arc::new(held.collect()));
     }
 
-    /// What masters list for us, ascending.
+    /// The ranges that masters list for us, ascending.
     #[inline]
     pub(super) fn held(&self) -> arc_swap::Guard<Arc<Vec<HeldRange>>> {
         self.held.load()
@@ -213,7 +213,7 @@ fn range_of(held: &[HeldRange], section: Section) -> Option<&HeldRange> {
     after.checked_sub(1).and_then(|at| held.get(at)).filter(|range| section.0 < range.to)
 }
 
-/// How we stand to a section, by what masters list.
+/// Our ownership of a section, by what masters list.
 #[inline]
 pub(super) fn ownership(held: &[HeldRange], section: Section, now: BootMs) -> Ownership {
     range_of(held, section).map_or(Ownership::NotOurs, |range| range.ownership(now))

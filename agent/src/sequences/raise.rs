@@ -40,7 +40,7 @@ pub(super) struct Raises {
     wanted: Notify,
     /// The master that answered the last question.
     last: Preferred,
-    /// What a master that answers did not grant. No more than there are sections: of each owner's time a section is asked about once.
+    /// The raises that a master that answers did not grant. No more than there are sections: of each owner's time a section is asked about once.
     left: Mutex<Vec<Wanted>>,
     left_over: Notify,
 }
@@ -89,7 +89,7 @@ impl Raises {
     }
 }
 
-/// Whose sections these are.
+/// The names whose sections these are.
 fn names_of(wanted: &[Wanted]) -> Vec<Arc<Name>> {
     let mut names: Vec<_> = wanted.iter().map(|one| Arc::clone(&one.name)).collect();
     names.sort_by_key(Arc::as_ptr);
@@ -118,7 +118,7 @@ impl Sequences {
         }
     }
 
-    /// What the sections in the queue want now, as many as fit one question, and how many were taken from it.
+    /// Gathers what the sections in the queue want now, as many as fit one question, and tells how many were taken from it.
     fn gather(&self) -> (Vec<Wanted>, usize) {
         let queued: Vec<_> = {
             let mut queue = lock(&self.raises.queue);

@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// A call for all routes of a name waits that long for those before it.
 const TURN: Duration = Duration::from_secs(5);
 
-/// What is known of a name.
+/// The routes of a name, as far as they are known.
 #[derive(Default)]
 pub(super) struct NameRoutes {
     table: RouteTable,
@@ -46,7 +46,7 @@ pub(super) struct NameRoutes {
     unserved: Option<Unserved>,
 }
 
-/// What asks for routes shares.
+/// The state that those who ask for routes share.
 pub(super) struct Asks {
     /// Told when there is something to ask.
     wanted: Notify,
@@ -94,7 +94,7 @@ impl NameRoutes {
         Ok(true)
     }
 
-    /// What is asked about next.
+    /// Takes the sections that are asked about next.
     fn take_wanted(&mut self) -> Vec<Section> {
         let after = self.wanted.range(self.next..).chain(self.wanted.range(..self.next));
         let new = after.copied().filter(|section| !self.asked.contains(section));
@@ -107,7 +107,7 @@ impl NameRoutes {
         some.into_iter().map(Section).collect()
     }
 
-    /// What another agent said when it was asked about these sections; `true` if something was new.
+    /// Learns what another agent said when it was asked about these sections; `true` if something was new.
     pub(super) fn learn(&mut self, asked: BTreeSet<Section>, routes: &[Route]) -> bool {
         self.table.learn(asked, routes, None)
     }
@@ -122,7 +122,7 @@ impl NameRoutes {
         self.unserved = Some(Unserved::TooManyOfName { max });
     }
 
-    /// What a master said.
+    /// Learns what a master said.
     fn learn_from_master(&mut self, routes: &[Route]) {
         for route in routes {
             self.table.learn_from_master(route);
@@ -232,7 +232,7 @@ impl Sequences {
         Some(reply)
     }
 
-    /// Who serves which sections of a name, from that one on, as a master says now.
+    /// Asks a master who serves which sections of a name, from that one on.
     ///
     /// # Errors
     /// [`Refusal::MastersUnavailable`], [`Refusal::Overloaded`], and what comes of asking for a name.

@@ -35,12 +35,12 @@ const HOPS_MAX: usize = 4;
 /// Routes in one answer at most; who needs more asks for all.
 pub(super) const ROUTES_TOLD_MAX: usize = 64;
 
-/// What a call says beside its keys.
+/// The parts of a call beside its keys.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Call {
     /// The highest `g` of the routes by which the caller chose this agent; `None`: it wants no routes.
     pub g: Option<Generation>,
-    /// What is to be done with keys that another agent serves.
+    /// The treatment of keys that another agent serves.
     pub passing: Passing,
     /// The caller; `None`: this process.
     pub(crate) from: Option<Holder>,
@@ -58,13 +58,13 @@ pub struct CallOutcome {
     pub routes: Vec<Route>,
 }
 
-/// What one look at a key comes to.
+/// The result of one look at a key.
 #[derive(Clone)]
 enum Lookup {
     Done(Outcome),
     /// Another agent serves it, as far as is known.
     Elsewhere(Other),
-    /// Something has to come first, in this many milliseconds or whenever.
+    /// Something has to come first, at this instant at the latest or whenever.
     Later(Option<BootMs>),
 }
 
@@ -82,7 +82,7 @@ struct Other {
 /// Keys of other agents, by until when those serve them, and under which `g`.
 type Elsewhere = BTreeMap<(Arc<ServedAt>, Option<BootMs>), (Generation, Vec<usize>)>;
 
-/// What looks at keys came to that have no outcome yet.
+/// The result of looks at keys that have no outcome yet.
 struct Unanswered {
     elsewhere: Elsewhere,
     /// The instant at which something will have changed.

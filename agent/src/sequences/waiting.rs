@@ -19,10 +19,10 @@ const _: () = assert!(BEYOND_PARTS + SERVED_PARTS + FORWARDED_PARTS < CONNECTION
 /// Keys of waiting calls, of each kind. A key takes some 40 bytes as long as its call waits: all of them together 80 MiB, of 128 MiB for frames
 /// and 256 MiB for bodies.
 const KEYS_MAX: usize = 1 << 20;
-/// What one name may have of all that, in hundredths.
+/// The part of it all that one name may have, in hundredths.
 const NAME_PERCENT: usize = 75;
 
-/// What a call waits for.
+/// The thing that a call waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WaitsFor {
     /// Bounds of sections that are served here.

@@ -15,12 +15,12 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// Bytes of a boot id at most, line end and all.
 const BOOT_ID_LEN_MAX: u64 = 64;
 
-/// How often, and after which pauses, a file is made anew that must be born later than another. The clock that a file
-/// system puts on its files ticks every 1 to 10 ms; one that was set back is not waited for.
+/// The number of tries to make a file that must be born later than another, and the pause between them. The clock that a file system puts on its
+/// files ticks every 1 to 10 ms; one that was set back is not waited for.
 const TICK_TRIES_MAX: u32 = 32;
 const TICK_PAUSE: Duration = Duration::from_millis(1);
 
-/// Which kind of file system a folder is on: the kernel's number for it (`linux/magic.h`).
+/// The kind of file system that a folder is on: the kernel's number for it (`linux/magic.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FileSystemKind(pub u32);
 
@@ -89,26 +89,26 @@ impl fmt::Display for FileSystemKind {
 pub struct FileSystem {
     /// Its kind.
     pub kind: FileSystemKind,
-    /// Which one of its kind.
+    /// Its identity among those of its kind.
     pub id: FileSystemId,
 }
 
-/// What a file looks like from outside.
+/// The metadata of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stat {
-    /// What tells it from all others.
+    /// The identity that tells it from all others.
     pub identity: Identity,
     /// The number of names that it has.
     pub links: u64,
-    /// What it is.
+    /// Its kind.
     pub kind: FileKind,
     /// Its length, in bytes.
     pub len: u64,
-    /// When it was made; `None` if the file system does not tell.
+    /// The instant at which it was made; `None` if the file system does not tell.
     pub born: Option<Born>,
 }
 
-/// What is at a path.
+/// The kind of thing at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FileKind {
     /// A file with bytes.
@@ -119,7 +119,7 @@ pub enum FileKind {
     Other,
 }
 
-/// What a file is opened for.
+/// The purpose for which a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
     /// Reading.
@@ -163,7 +163,7 @@ pub trait Disk: fmt::Debug + Send + Sync {
     fn unlink(&self, name: &OsStr) -> io::Result<()>;
     /// The file system that the folder is on.
     fn file_system(&self) -> io::Result<FileSystem>;
-    /// Which boot of the machine this is.
+    /// The kernel's random number of this boot of the machine.
     fn boot_id(&self) -> io::Result<BootId>;
     /// The kernel's number of the mount through which the folder is seen, which no other mount gets in this boot; `None` where the kernel
     /// gives numbers again (before 6.8), or nobody asks it.
@@ -218,7 +218,7 @@ impl From<&Metadata> for Stat {
     }
 }
 
-/// When it was made; a time before 1970 is a clock that nobody set, and says nothing.
+/// The instant at which a file was made; a time before 1970 is a clock that nobody set, and says nothing.
 fn born(meta: &Metadata) -> Option<Born> {
     let since = meta.created().ok()?.duration_since(UNIX_EPOCH).ok()?;
     Some(Born { s: i64::try_from(since.as_secs()).ok()?, ns: since.subsec_nanos() })

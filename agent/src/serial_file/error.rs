@@ -63,7 +63,7 @@ pub enum SerialFileError {
         path: PathBuf,
         /// Its owner.
         owner: u32,
-        /// As whom this process runs.
+        /// The user as which this process runs.
         me: u32,
     },
     /// Its bytes are not to be believed.
@@ -74,7 +74,7 @@ pub enum SerialFileError {
     Damaged {
         /// The path.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault that was found.
         reason: LayoutError,
     },
     /// `--num-blocks` out of range.
@@ -88,10 +88,10 @@ pub enum SerialFileError {
     NotLocal {
         /// The path.
         path: PathBuf,
-        /// What it is on.
+        /// The kind of file system that it is on.
         kind: FileSystemKind,
     },
-    /// It was replaced again and again while we tried to lock it.
+    /// The file was replaced again and again while we tried to lock it.
     #[error("{0} keeps being replaced while it is opened: stop the other process that writes it")]
     Restless(PathBuf),
     /// The kernel does not say which boot this is.
@@ -100,11 +100,11 @@ pub enum SerialFileError {
     /// The disk or its permissions.
     #[error("cannot {action} {path}: {source}; look after the disk and who may write there")]
     Io {
-        /// What was tried.
+        /// The action that was tried.
         action: &'static str,
-        /// On what.
+        /// The path that it was tried on.
         path: PathBuf,
-        /// What the operating system says.
+        /// The operating system's error.
         source: io::Error,
     },
     /// `--forget-clock` where there is nothing to forget.
@@ -117,7 +117,7 @@ pub enum SerialFileError {
     Write {
         /// The path.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: WriteError,
     },
 }
@@ -138,22 +138,22 @@ pub enum WriteError {
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action}: {source}")]
 pub struct StepError {
-    /// What was tried.
+    /// The action that was tried.
     pub action: Cow<'static, str>,
-    /// What the operating system says.
+    /// The operating system's error.
     pub source: io::Error,
 }
 
-/// How we know that someone else has the file.
+/// The sign that someone else has the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Taken {
-    /// It was deleted or moved away.
+    /// The file was deleted or moved away.
     Missing,
     /// Another file is in its place.
     Replaced,
-    /// It was touched: written, chmod, chown.
+    /// The file was touched: written, chmod, chown.
     Changed,
-    /// It got a second name.
+    /// The file got a second name.
     Linked,
 }
 

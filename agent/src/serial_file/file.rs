@@ -69,7 +69,7 @@ pub struct SerialFile<F = File> {
     held: Held<F>,
     /// A file that may have come into its place: a step from the rename on failed.
     unsettled: Option<Held<F>>,
-    /// What the last whole write made durable. Its header's session is this file's.
+    /// The contents that the last whole write made durable. Their header's session is this file's.
     acked: Contents,
     /// The number of writes that were tried; the next one counts on. No two files of one session have the same counter.
     tries: u64,
@@ -84,7 +84,7 @@ pub struct SerialFile<F = File> {
 pub(super) struct Held<F> {
     /// Never read; it holds the lock, and the inode's number.
     pub(super) file: F,
-    /// What it looked like when we last had to do with it.
+    /// The identity that it had when we last had to do with it.
     pub(super) identity: Identity,
     /// The write counter in it.
     pub(super) write_counter: u64,
@@ -103,12 +103,12 @@ impl<F> SerialFile<F> {
         Self { place, disk, machine, held, unsettled: None, acked, tries, lineage_due: false, taken: None }
     }
 
-    /// Where it is, its folder resolved.
+    /// The path of the file, its folder resolved.
     pub fn path(&self) -> &Path {
         &self.place.path
     }
 
-    /// Where it is, on which disk, and in which boot.
+    /// The place of the file, its disk, and the boot in which it was opened.
     pub(super) fn surroundings(&self) -> (Arc<Place>, Arc<dyn Disk<File = F>>, Machine) {
         (Arc::clone(&self.place), Arc::clone(&self.disk), self.machine)
     }

@@ -19,13 +19,13 @@ use common::time::{SpanMs, WallMs};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What lies no further ahead than this is waited for.
+/// The longest time ahead that is waited for.
 const AHEAD_MIN: SpanMs = SpanMs::seconds(5);
 
-/// What was forgotten.
+/// The outcome of forgetting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forgotten {
-    /// Up to when IDs of short ticks may have been minted.
+    /// The instant up to which IDs of short ticks may have been minted.
     pub mark: WallMs,
 }
 

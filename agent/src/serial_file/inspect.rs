@@ -23,15 +23,15 @@ use std::path::Path;
 /// (magic, session, a namespace's checksum) are hexadecimal text, with the most significant digit first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Inspection {
-    /// Where it is, its folder resolved.
+    /// The path of the file, its folder resolved.
     pub path: String,
     /// The length in bytes.
     pub length: usize,
-    /// What the file says once.
+    /// The header: what the file says once.
     pub header: HeaderView,
     /// The used blocks, in the order of the file.
     pub blocks: Vec<BlockView>,
-    /// What a start would make of it.
+    /// The outcome that a start would have with it.
     pub lineage: LineageView,
     /// The segments of plain numbers in its lineage, by name.
     pub segments: Vec<SegmentsView>,
@@ -44,7 +44,7 @@ pub struct Inspection {
 pub struct SegmentsView {
     /// The name.
     pub name: String,
-    /// How far the numbers of two places beside each other are from each other,
+    /// The difference between the numbers of two neighbouring places,
     pub increment: u64,
     /// and the number of place 0.
     pub offset: u64,
@@ -63,14 +63,14 @@ pub struct SegmentView {
     pub mark: u64,
 }
 
-/// What is written of sections.
+/// The record of sections.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SectionsView {
     /// `resumed` or `fresh`: whether a start at this moment would go on with them.
     pub start: &'static str,
     /// One word, if fresh.
     pub reason: Option<&'static str>,
-    /// As whom masters know the agent, 32 hexadecimal digits; if resumed.
+    /// The session as which masters know the agent, 32 hexadecimal digits; if resumed.
     pub session: Option<String>,
     /// They, if resumed.
     pub bounds: Vec<BoundView>,
@@ -79,7 +79,7 @@ pub struct SectionsView {
 /// A section.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BoundView {
-    /// Of which name.
+    /// The name.
     pub name: String,
     /// The first section.
     pub from: u32,
@@ -87,7 +87,7 @@ pub struct BoundView {
     pub to: u32,
     /// The number of the owner that the agent was; `null` if somebody else may have been it since.
     pub g: Option<u64>,
-    /// It gave no number above it.
+    /// The bound above which it gave no number.
     pub max_seq: u64,
 }
 
@@ -116,14 +116,14 @@ pub struct HeaderView {
 /// A used block of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BlockView {
-    /// Which block, from 0.
+    /// The number of the block, from 0.
     pub index: usize,
-    /// Where it begins, in bytes from the start of the file.
+    /// The place where it begins, in bytes from the start of the file.
     pub offset: usize,
     /// The generator's name; `long-` and 30 hexadecimal digits for one that the block has no room for, until it is
     /// [found](Inspection::name_blocks).
     pub name: String,
-    /// What it makes.
+    /// The kind of IDs that it makes.
     pub kind: Kind,
     /// True if its serial restarts at 0 with each new day.
     pub everyday_reset: bool,
@@ -143,7 +143,7 @@ pub struct BlockView {
     pub step: u32,
 }
 
-/// What a start would make of a file.
+/// The outcome that a start would have with a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LineageView {
     /// `resumed` or `fresh`: how a start at this moment would go on, under `--after-reboot fresh`, if nobody has the file.

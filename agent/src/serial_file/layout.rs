@@ -18,7 +18,7 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligne
 
 /// The layout's version, at offset 0.
 pub const VERSION: u32 = 1;
-/// What a serial file says at offset 8: the letters `UNIQFILE` in the order of the bytes.
+/// The number at offset 8 of a serial file: the letters `UNIQFILE` in the order of the bytes.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"UNIQFILE");
 /// Bytes of the header.
 pub const HEADER_LEN: usize = 72;
@@ -84,7 +84,7 @@ const _: () = {
     assert!(offset_of!(RawBlock, serial) == 56 && offset_of!(RawBlock, step) == 64);
 };
 
-/// What the file says once.
+/// The header: what the file says once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Header {
     /// The unbroken line of this file that its holder continues.
@@ -103,12 +103,12 @@ pub struct Header {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockName([u8; NAME_LEN]);
 
-/// What the file says about one generator.
+/// The part of a file about one generator.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Block {
     /// The generator's name.
     pub name: BlockName,
-    /// What it makes.
+    /// The kind of IDs that it makes.
     pub kind: Kind,
     /// True if its serial restarts at 0 with each new day.
     pub everyday_reset: bool,
@@ -131,7 +131,7 @@ pub struct Block {
 /// The whole file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Contents {
-    /// What it says once.
+    /// The header: what the file says once.
     pub header: Header,
     /// Its slots, used or not, within [`NUM_BLOCKS`]: as many as `--num-blocks` said when it was made, and those that names needed since.
     pub blocks: Vec<Option<Block>>,
@@ -178,9 +178,9 @@ pub enum LayoutError {
     /// A block says what no program of this version writes.
     #[error("its block {index} has an impossible {field}")]
     Block {
-        /// Which block, from 0.
+        /// The number of the block, from 0.
         index: usize,
-        /// What is wrong in it.
+        /// The part of it that is wrong.
         field: &'static str,
     },
 }
@@ -307,7 +307,7 @@ pub fn encode(contents: &Contents) -> Result<Vec<u8>, LayoutError> {
     Ok(bytes)
 }
 
-/// What the bytes of a file say.
+/// Decodes the bytes of a file.
 ///
 /// # Errors
 /// [`LayoutError`] with the first thing that is not as this program would have written it.

@@ -25,14 +25,14 @@ use std::str::FromStr;
 
 /// The lineage file's record.
 const KIND: Kind = Kind { name: *b"LINE", version: 5 };
-/// How much later than it was made a file to come may have been put in place, in seconds, by the file system's clock.
+/// The longest time after it was made at which a file to come may have been put in place, in seconds, by the file system's clock.
 /// Whoever moves it afterwards sets its ctime: a file that was moved away in the midst of the write that was to replace
 /// it is not believed when it is moved back later. A write so slow, killed before its end, costs a token.
 const PLACED_WITHIN_S: i64 = 10;
 /// The longest lineage file, in bytes; nothing beyond it is ever read.
 pub(super) const FILE_LEN_MAX: usize = envelope::HEADER_LEN + envelope::PAYLOAD_LEN_MAX;
 
-/// What the holder of the file holds besides its marks; durable in `<serial file>.lineage`.
+/// The holdings of the file's holder besides its marks; durable in `<serial file>.lineage`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Holdings {
     /// The cluster it belongs to, once known.
@@ -61,11 +61,11 @@ const _: () = assert!(NAMESPACES_MAX * SEGMENTS_LEN_MAX + OTHERS_LEN_MAX <= enve
 pub struct HeldSegments {
     /// The name's axis; of another one they say nothing.
     pub axis: Span,
-    /// How far the numbers of two places beside each other are from each other,
+    /// The difference between the numbers of two neighbouring places,
     pub increment: u64,
     /// and the number of place 0.
     pub offset: u64,
-    /// They.
+    /// The segments.
     pub record: Record,
 }
 
@@ -75,14 +75,14 @@ impl HeldSegments {
         Self { axis: definition.axis(), increment: definition.increment(), offset: definition.number(0), record }
     }
 
-    /// What they are worth by that definition: nothing, if it gives other numbers.
+    /// The record, if it is worth anything by that definition: `None` if that gives other numbers.
     pub fn of(&self, definition: &SegmentDefinition) -> Option<&Record> {
         let same = *self == Self::new(definition, self.record.clone());
         same.then_some(&self.record)
     }
 }
 
-/// What tells a file system from its snapshots, and from another one that gets its device number later.
+/// The identity that tells a file system from its snapshots, and from another one that gets its device number later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FileSystemId {
     /// The number that the file system has of itself (`f_fsid` of statfs). On btrfs and ZFS each snapshot has another.
@@ -103,14 +103,14 @@ impl FileSystemId {
     }
 }
 
-/// What a file is to the kernel. Two equal identities at two instants: the same file, untouched in between.
+/// The identity that a file has for the kernel. Two equal ones at two instants: the same file, untouched in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Identity {
     /// The device it is on.
     pub device: u64,
     /// Its number there.
     pub inode: u64,
-    /// When it was last changed in any way, in whole seconds since 1970.
+    /// The instant at which it was last changed in any way, in whole seconds since 1970.
     pub ctime_s: i64,
     /// The nanoseconds to add to those seconds, 0..=999,999,999.
     pub ctime_ns: i64,
@@ -123,8 +123,8 @@ impl Identity {
     }
 }
 
-/// When a file was made, by the file system's clock; nothing sets it later. Files made one after the other may share it:
-/// that clock ticks every few milliseconds.
+/// The instant at which a file was made, by the file system's clock; nothing sets it later. Files made one after the other may share it: that clock
+/// ticks every few milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Born {
     /// Whole seconds since 1970.
@@ -142,7 +142,7 @@ pub struct Next {
     pub device: u64,
     /// Its number there.
     pub inode: u64,
-    /// When it was made.
+    /// The instant at which it was made.
     pub born: Born,
     /// The write counter in it.
     pub write_counter: u64,
@@ -162,21 +162,21 @@ impl FromStr for BootId {
     }
 }
 
-/// What the last write of the serial file left behind.
+/// The trace that the last write of the serial file left behind.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Lineage {
-    /// What the file looked like.
+    /// The fingerprint of the file.
     pub seen: Fingerprint,
     /// The file that was about to take its place; it goes on just as well, in the same boot and session.
     pub next: Option<Next>,
-    /// What its holder held.
+    /// The holdings of its holder.
     pub holdings: Holdings,
 }
 
-/// What must be equal for a session to go on.
+/// The facts that must be equal for a session to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Fingerprint {
-    /// What the file is to the kernel.
+    /// The identity that the file has for the kernel.
     pub identity: Identity,
     /// The write counter in it.
     pub write_counter: u64,
@@ -194,9 +194,9 @@ pub struct Fingerprint {
 pub enum Found {
     /// There is none.
     Missing,
-    /// It is not to be believed.
+    /// The file is not to be believed.
     Damaged(EnvelopeError),
-    /// It is whole.
+    /// The file is whole.
     Whole(Lineage),
 }
 
@@ -220,7 +220,7 @@ impl Lineage {
     }
 }
 
-/// What a start makes of another boot id (`--after-reboot`).
+/// The effect of another boot id on a start (`--after-reboot`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AfterReboot {
@@ -323,7 +323,7 @@ impl fmt::Display for FreshReason {
     }
 }
 
-/// Whether a start continues the session of the file. Displays as `resumed` or `fresh (reason)`.
+/// The way in which a start goes on with the session of the file, or begins another. Displays as `resumed` or `fresh (reason)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StartKind {
     /// Nobody but us touched the file: same session, same tokens, on at the durable marks.

@@ -23,7 +23,7 @@ const FILE_LEN_MAX: usize = 128 << 20;
 pub struct KeptNames {
     /// The cluster that knows them by these definitions.
     pub cluster: Option<ClusterId>,
-    /// They.
+    /// The names.
     pub names: Vec<Registered>,
 }
 

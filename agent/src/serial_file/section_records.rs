@@ -34,16 +34,16 @@ pub(super) const PROOF_LEN_MAX: usize = 4_096;
 /// Bounds by name, and runs of masters.
 type Noted = (Vec<(GeneratorName, Vec<(Range<u32>, Bound)>)>, Vec<MasterRun>);
 
-/// What the last write of `.bounds` left behind.
+/// The proof that the last write of `.bounds` left behind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Proof {
     /// The agent's name: masters raise sections for the one that they were given to.
     pub(super) agent_id: AgentId,
     /// The session of the serial file beside it.
     pub(super) serial: SessionId,
-    /// As whom the masters know who serves the sections.
+    /// The session as which the masters know who serves the sections.
     pub(super) session: SessionId,
-    /// What the file is to the kernel.
+    /// The identity that the file has for the kernel.
     pub(super) identity: Identity,
     /// Its bytes,
     pub(super) len: u64,
@@ -130,9 +130,9 @@ impl Proof {
         envelope::decode(PROOF, bytes).map_err(damaged)
     }
 
-    /// Whether `.bounds`, as it is found, is what was written last, and nothing that somebody wrote after the same point is missing in it.
-    /// The proof of a moment cannot be had twice: whatever is put in place, written or touched later has another ctime, and a file system
-    /// that is put back as a whole was mounted anew, from a disk with another number.
+    /// Tells whether `.bounds`, as it is found, is what was written last, and nothing that somebody wrote after the same point is missing in it. The
+    /// proof of a moment cannot be had twice: whatever is put in place, written or touched later has another ctime, and a file system that is put
+    /// back as a whole was mounted anew, from a disk with another number.
     pub(super) fn judge(&self, now: &Self) -> Result<(), SectionsFreshReason> {
         if self.serial != now.serial {
             Err(SectionsFreshReason::Session)
@@ -181,7 +181,7 @@ pub(super) fn encode(session: SessionId, nth: u64, bounds: &Bounds) -> io::Resul
     Ok((bytes, at.saturating_sub(nth)))
 }
 
-/// What all records of a file say.
+/// Reads the bounds in all records of a file.
 pub(super) fn decode(session: SessionId, bytes: &[u8]) -> Result<Bounds, SectionsFreshReason> {
     let mut bounds = Bounds::default();
     let note = |(names, runs): Noted| {

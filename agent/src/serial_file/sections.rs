@@ -44,7 +44,7 @@ use std::sync::Arc;
 pub const BOUNDS_MAX: usize = 262_144;
 /// The longest `.bounds`, in bytes: twice as many bounds as there may be, each of a name of its own. Nothing beyond it is ever read.
 const FILE_LEN_MAX: usize = 64 << 20;
-/// It is not written anew before it has grown by this, in bytes.
+/// The growth in bytes before which the file is not written anew.
 const GROWTH_MIN: u64 = 1 << 20;
 /// After a write that failed nothing is tried for so long.
 const RETRY: SpanMs = SpanMs::seconds(5);
@@ -52,7 +52,7 @@ const RETRY: SpanMs = SpanMs::seconds(5);
 /// The way in which the session that serves sections goes on, or another begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SectionsStart {
-    /// It does.
+    /// The session goes on.
     Resumed,
     /// Another one begins.
     Fresh(SectionsFreshReason),
@@ -82,9 +82,9 @@ pub struct SectionFile<F = File> {
 
 #[derive(Debug)]
 enum State<F> {
-    /// What is in place is of a process before, or could not be removed.
+    /// The file in place is of a process before, or could not be removed.
     Unwritten,
-    /// It is ours.
+    /// The file in place is ours.
     Open(Open<F>),
     /// There is none.
     GivenUp(BootMs),
@@ -103,8 +103,8 @@ struct Open<F> {
 }
 
 impl<F> Opened<F> {
-    /// What the process before served of sections under this name, if that session goes on; else `new_session` (128 fresh random bits)
-    /// begins. Changes nothing on disk.
+    /// Reads the bounds of the sections that the process before served under this name, if that session goes on; else `new_session` (128 fresh random
+    /// bits) begins. Changes nothing on disk.
     pub fn sections(&self, agent_id: &AgentId, new_session: SessionId) -> (SectionFile<F>, SectionsStart) {
         let (place, disk, machine) = self.file.surroundings();
         let serial = self.contents.header.session;
@@ -123,7 +123,7 @@ impl<F> Opened<F> {
     }
 }
 
-/// What is written, if it is proved to be what was written last; under whichever name, if none is said, and then only to look at it.
+/// Reads the bounds, if they are proved to be what was written last; under whichever name, if none is said, and then only to look at them.
 pub(super) fn read<F>(
     disk: &dyn Disk<File = F>,
     place: &Place,
@@ -155,12 +155,12 @@ pub(super) fn read<F>(
 }
 
 impl<F> SectionFile<F> {
-    /// As whom masters know this agent when it serves sections.
+    /// The session as which masters know this agent when it serves sections.
     pub fn session(&self) -> SessionId {
         self.proof.session
     }
 
-    /// As whom the process may serve sections, by what `found` said; `spare` (128 fresh random bits) if masters deny the session before.
+    /// The session as which the process may serve sections, by what `found` said; `spare` (128 fresh random bits) if masters deny the one before.
     pub fn start(&self, found: &SectionsStart, spare: SessionId) -> Start {
         match found {
             SectionsStart::Resumed => Start::found(self.proof.session, self.bounds.clone(), spare),

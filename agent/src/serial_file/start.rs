@@ -25,14 +25,14 @@ use std::sync::Arc;
 /// holds the lock of the new one, so a second round normally ends with "in use".
 const ROUNDS_MAX: u32 = 8;
 
-/// What a start finds.
+/// A serial file as a start finds it.
 #[derive(Debug)]
 pub struct Opened<F = File> {
     /// The file, locked until this is dropped.
     pub file: SerialFile<F>,
-    /// What it says.
+    /// Its contents.
     pub contents: Contents,
-    /// What the session holds; empty if it is a new one.
+    /// The holdings of the session; empty if it is a new one.
     pub holdings: Holdings,
     /// The way in which the session goes on, or another begins.
     pub start: StartKind,
@@ -102,12 +102,12 @@ pub fn open_on<F>(
     Ok(Opened { file, contents, holdings, start, renew_first: false })
 }
 
-/// Where and when a file is looked at.
+/// The boot and the file system in which a file is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Machine {
-    /// In which boot.
+    /// The boot.
     pub(super) boot: BootId,
-    /// On which file system.
+    /// The file system.
     pub(super) file_system: FileSystemId,
 }
 

@@ -48,7 +48,7 @@ pub struct Renewal {
     pub attempt: u64,
 }
 
-/// What the shell is to do.
+/// A command to the shell.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Command {
     /// Say that we are alive.
@@ -61,14 +61,14 @@ pub enum Command {
         token_type: TokenType,
         /// The token.
         key: TokenKey,
-        /// Which grant of it.
+        /// The number of its grant.
         g: Generation,
         /// The number and the mark.
         renewal: Renewal,
     },
 }
 
-/// When to do it.
+/// The next command, or the time until which there is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Now.
@@ -77,7 +77,7 @@ pub enum Next {
     Wait(BootMs),
 }
 
-/// What happened.
+/// An event that the shell tells of.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// A master answered a heartbeat.
@@ -88,7 +88,7 @@ pub enum Event {
     Granted(Grant),
     /// The masters did not grant one.
     NotGranted {
-        /// Which type was asked for.
+        /// The type that was asked for.
         token_type: TokenType,
         /// True if only time will help.
         patient: bool,
@@ -97,7 +97,7 @@ pub enum Event {
     Renewed {
         /// The token.
         key: TokenKey,
-        /// Which grant of it.
+        /// The number of its grant.
         g: Generation,
         /// Its new end.
         until: WallMs,
@@ -108,14 +108,14 @@ pub enum Event {
     NotRenewed {
         /// The token.
         key: TokenKey,
-        /// Which grant of it.
+        /// The number of its grant.
         g: Generation,
     },
     /// A master declared a lease over: ended, denied, or another session's.
     Ended {
         /// The token.
         key: TokenKey,
-        /// Which grant of it.
+        /// The number of its grant.
         g: Generation,
     },
     /// A new connection to a master stands.
@@ -201,7 +201,7 @@ impl Holder {
         self
     }
 
-    /// What to do, and when. `dice` is a random number; it becomes the mark of a new renewal.
+    /// Gives the next command, or the time until which there is none. `dice` is a random number; it becomes the mark of a new renewal.
     pub fn next(&mut self, now: Now, dice: u64) -> Next {
         self.expire(now);
         let first = self.slots.iter().min_by_key(|(_, slot)| slot.due).map(|(t, slot)| (slot.due, *t));
@@ -331,7 +331,7 @@ impl Holder {
         }
     }
 
-    /// What is held is renewed within moments, and with that its receipts are shown.
+    /// Has what is held renewed within moments, and with that its receipts shown.
     fn show_soon(&mut self, now: Now, dice: u64) {
         for slot in self.slots.values_mut() {
             if let Phase::Held { .. } = &slot.phase {

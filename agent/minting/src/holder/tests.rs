@@ -36,7 +36,7 @@ fn next(holder: &mut Holder, ms: i64) -> Next {
     holder.next(at(ms), MIDDLE)
 }
 
-/// What it does at `ms` apart from heartbeats, which are answered.
+/// The command of a holder at `ms` apart from heartbeats, which are answered.
 fn does(holder: &mut Holder, ms: i64) -> Option<Command> {
     loop {
         match next(holder, ms) {

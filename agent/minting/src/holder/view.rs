@@ -31,7 +31,7 @@ impl LeaseView {
         }
     }
 
-    /// What may be used whether the change from `before` to `self` becomes durable or not.
+    /// The lease as it may be used whether the change from `before` to `self` becomes durable or not.
     fn if_it_fails(&self, before: Option<&Self>) -> Self {
         match (before, self) {
             (Some(Self::Held(old)), Self::Held(new)) if old.key == new.key && old.g == new.g => {
@@ -58,7 +58,7 @@ pub fn suspend(leases: &mut Leases) {
     }
 }
 
-/// What may be used of `after` before it is durable: what is lost counts at once, what is gained does not yet.
+/// The leases of `after` as they may be used before it is durable: what is lost counts at once, what is gained does not yet.
 pub fn usable_before_durable(before: &Leases, after: &Leases) -> Leases {
     after.iter().map(|(t, view)| (*t, view.if_it_fails(before.get(t)))).collect()
 }
@@ -91,7 +91,7 @@ pub enum Confirmation {
     Refused,
 }
 
-/// What the masters made of the leases that a resumed session `kept`. A lease that is new tells nothing: they grant it to each copy.
+/// The masters' word on the leases that a resumed session `kept`. A lease that is new tells nothing: they grant it to each copy.
 pub fn confirmation(leases: &Leases, kept: &[(TokenKey, Generation)]) -> Confirmation {
     let is_kept = |grant: &Grant| kept.contains(&(grant.key, grant.g));
     let mut waits = false;

@@ -14,13 +14,13 @@ use wire::ranges::{KeepReply, SECTION_LEASE_MAX_S};
 pub const LEASE_MIN: SpanMs = SpanMs(100);
 /// and the longest.
 pub const LEASE_MAX: SpanMs = SpanMs::seconds(SECTION_LEASE_MAX_S as i64);
-/// What is reckoned with before a master has said how long it is.
+/// The length of a lease that is reckoned with before a master has said it.
 const LEASE_DEFAULT: SpanMs = SpanMs::seconds(5);
 /// A lease is kept so many times before it would end.
 const KEEPS_A_LEASE: i64 = 3;
 /// Of a lease, in hundredths, that a new owner waits: clocks differ in their rates by a hundredth at most, each of the two.
 const WAIT_PERCENT: i64 = 103;
-/// By how much a master's clock may go faster than ours, in thousandths: each of the two is wrong by a hundredth at most.
+/// The part by which a master's clock may go faster than ours, in thousandths: each of the two is wrong by a hundredth at most.
 const FASTER_MAX: i64 = 21;
 /// Both readings are cut to whole milliseconds.
 const CUT: SpanMs = SpanMs(2);
@@ -35,7 +35,7 @@ pub struct Kept {
     pub sent: BootMs,
     /// The instant at which the answer had come.
     pub received: BootMs,
-    /// What it says.
+    /// The answer.
     pub reply: KeepReply,
 }
 
@@ -53,7 +53,7 @@ pub enum NotKept {
     StoodStill(i64),
 }
 
-/// What a master's last answer said of its clock.
+/// A reading of a master's clock, from its last answer.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
     /// The master's clock,
@@ -65,7 +65,7 @@ struct Reading {
 /// One master, at one address.
 #[derive(Clone, Copy, Debug)]
 struct MasterState {
-    /// What it said last.
+    /// The length of a lease that it said last.
     lease: Option<SpanMs>,
     next: BootMs,
     /// True if it answered last.
@@ -120,18 +120,18 @@ pub struct Listed {
     pub runs: Vec<MasterRun>,
 }
 
-/// What masters list for this session.
+/// A record of the sections that masters list for this session.
 #[derive(Clone, Debug)]
 pub struct Allocator {
     links: Vec<MasterState>,
     names: BTreeMap<GeneratorName, Held>,
     /// The bounds of before the process was started, as long as they may be gone on with.
     former: Arc<Bounds>,
-    /// Until when it was looked for sections that are listed no more; `None`: never yet.
+    /// The instant at which sections that are listed no more were last looked for; `None`: never yet.
     looked: Option<BootMs>,
     /// The runs that were given then.
     runs: Vec<MasterRun>,
-    /// Since when masters answer, without a pause of a lease,
+    /// The instant since which masters answer, without a pause of a lease,
     answered: BootMs,
     /// and when one did last,
     heard: Option<BootMs>,
@@ -178,12 +178,12 @@ impl Allocator {
         SpanMs(self.lease().0.saturating_mul(WAIT_PERCENT) / 100 + 1)
     }
 
-    /// When that master is to be asked next.
+    /// The instant at which that master is to be asked next.
     pub fn next_keep(&self, at: usize) -> Option<BootMs> {
         self.links.get(at).map(|link| link.next)
     }
 
-    /// When anything is to be done next.
+    /// The instant at which anything is to be done next.
     pub fn next_deadline(&self) -> Option<BootMs> {
         self.links.iter().map(|link| link.next).min()
     }

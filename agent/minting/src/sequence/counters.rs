@@ -37,7 +37,7 @@ impl Counters {
         Self { base, keys, width, store: Store::Few(BTreeMap::new()) }
     }
 
-    /// Where keys are that were not asked for.
+    /// The number at which keys are that were not asked for.
     pub const fn base(&self) -> u64 {
         self.base
     }

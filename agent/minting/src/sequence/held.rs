@@ -31,21 +31,21 @@ pub struct Tenure {
     pub since: BootMs,
 }
 
-/// How we stand to a section.
+/// Our ownership of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ownership {
-    /// It is somebody else's, or nobody's.
+    /// The section is somebody else's, or nobody's.
     NotOurs,
-    /// It is ours, and served from this instant on.
+    /// The section is ours, and served from this instant on.
     From(BootMs),
     /// Ours under this number until our lease ended.
     Over(Generation),
-    /// It is served.
+    /// The section is served.
     Served(Tenure),
 }
 
 impl HeldRange {
-    /// How we stand to its sections.
+    /// Our ownership of its sections.
     #[inline]
     pub fn ownership(&self, now: BootMs) -> Ownership {
         if now >= self.until {
@@ -153,7 +153,7 @@ impl Held {
         self.ranges.values_mut().for_each(|range| range.until = range.until.min(now));
     }
 
-    /// How we stand to a section.
+    /// Our ownership of a section.
     pub fn ownership(&self, section: Section, now: BootMs) -> Ownership {
         let range = self.ranges.range(..=section.0).next_back().map(|(_, range)| range);
         range.filter(|range| section.0 < range.to).map_or(Ownership::NotOurs, |range| range.ownership(now))

@@ -11,21 +11,21 @@ use ids::parameters::SessionId;
 use ids::sequence::Section;
 use std::sync::Arc;
 
-/// As whom masters know a process that serves sections.
+/// The session as which masters know a process that serves sections.
 #[derive(Clone, Debug)]
 pub struct Life {
     session: SessionId,
     former: Arc<Bounds>,
 }
 
-/// What a start has found.
+/// The session that a start has found, if any, and a fresh one.
 #[derive(Clone, Debug)]
 pub struct Start {
     former: Option<Life>,
     fresh: SessionId,
 }
 
-/// As whom a process serves sections.
+/// The session as which a process serves sections.
 #[derive(Clone, Debug)]
 pub enum Decision {
     /// No master has said anything of its leases yet. It asks for no section.
@@ -47,7 +47,7 @@ impl Life {
         self.session
     }
 
-    /// How far processes before gave numbers as this session.
+    /// The bounds up to which processes before gave numbers as this session.
     pub const fn former(&self) -> &Arc<Bounds> {
         &self.former
     }
@@ -69,7 +69,7 @@ impl Start {
         Self { former: None, fresh }
     }
 
-    /// As whom the process serves, by what masters made of the leases that it found.
+    /// Decides as which session the process serves, by what masters made of the leases that it found.
     pub fn decide(&self, confirmation: Confirmation) -> Decision {
         match (&self.former, confirmation) {
             (None, _) => Decision::Serves(Life::fresh(self.fresh)),

@@ -14,19 +14,19 @@ use wire::ranges::{HeldSections, KeepReply, RaiseTo, Raised, RaisedSections};
 
 const LEASE_MS: u32 = 1_000;
 const SECTION: Section = Section(0);
-/// What the next owner waits.
+/// The time that the next owner waits, in milliseconds.
 const WAIT_MS: i64 = 1_031;
 /// The rates of the two clocks, in ten thousandths: as far from each other as they may be.
 const RATES: [i64; 2] = [9_900, 10_100];
 
-/// What is left out or done wrongly.
+/// A step that is left out or done wrongly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bent {
     /// A lease counts from when the answer was received.
     LeaseFromReceipt,
     /// The next owner serves at once.
     NoWait,
-    /// What is over is served on.
+    /// A section whose span is over is served on.
     ServesPastTheSpan,
     /// The answer to a raise counts whichever owner asked.
     RaiseOfAnyOwner,
@@ -40,7 +40,7 @@ enum Bent {
     ForgottenWholly,
 }
 
-/// What one master lists the section for.
+/// The owner for whom one master lists the section.
 #[derive(Clone, Copy, Debug)]
 struct Listed {
     g: u64,

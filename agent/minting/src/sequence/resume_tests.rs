@@ -46,17 +46,17 @@ struct Agent {
     former: Bounds,
     /// An answer that is not used yet, and whether it is written down.
     answer: Option<(Tenure, Raised, bool)>,
-    /// What it asked, to come again late.
+    /// The raises that it asked for, to come again late.
     asked: Vec<Raise>,
 }
 
-/// What a world can do without, to be shown what for it is there.
+/// A part that a world can do without, to show what it is there for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Without {
     Nothing,
     /// Numbers are given from an answer that is not written down.
     Writing,
-    /// What is written says which sections go on, and not how far they were.
+    /// The file says which sections go on, and not how far they were.
     TheNumber,
     /// A section goes on under whichever `g` it is listed.
     TheOwner,
@@ -340,7 +340,7 @@ const SERVED: [Deed; 10] = [
     Deed::Use(0),
     Deed::Give(0),
 ];
-/// It is killed; the first master is away, and the other one has not heard of the raise. Two raises there: it has to learn how far it was.
+/// A kill; the first master is away, and the other one has not heard of the raise. Two raises there: the agent has to learn how far it was.
 const GOES_ON: [Deed; 12] = [
     Deed::UpOrDown(0),
     Deed::Restart(0),

@@ -21,10 +21,10 @@ const HOUR: SpanMs = SpanMs(HOUR_MS);
 /// A section that has had more than this part of that is not forgotten before the hour is over.
 const REMEMBERED_PART: u64 = 8;
 
-/// Where the call for a higher bound is.
+/// The state of the call for a higher bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Asking {
-    /// Nowhere.
+    /// Not wanted.
     Not,
     /// Wanted.
     Wanted(RaiseTo),
@@ -50,9 +50,9 @@ pub enum Taken {
 /// The outcome of a master's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RaiseOutcome {
-    /// It counts.
+    /// The answer counts.
     Used,
-    /// It is not used, because it is not written down; the section may ask again after a while.
+    /// The answer is not used, because it is not written down; the section may ask again after a while.
     Unwritten,
     /// Another master may answer otherwise. Whoever asks no other one calls [`SectionState::failed`].
     AskAnother,
@@ -103,7 +103,7 @@ impl SectionState {
         self.tenure.g
     }
 
-    /// In which unbroken time it is loaded, or will be.
+    /// The unbroken time in which it is loaded, or will be.
     pub const fn tenure(&self) -> Tenure {
         self.tenure
     }
@@ -118,7 +118,7 @@ impl SectionState {
         self.loaded
     }
 
-    /// When it was asked for last.
+    /// The instant at which it was asked for last.
     pub const fn used(&self) -> BootMs {
         self.used
     }
@@ -261,7 +261,7 @@ impl SectionState {
         matches!(self.asking, Asking::Wanted(_))
     }
 
-    /// What a master is to be asked now; it counts as asked from then on.
+    /// Gives the raise to ask a master for now; it counts as asked from then on.
     pub fn want(&mut self, now: BootMs) -> Option<RaiseTo> {
         let Asking::Wanted(to) = self.asking else { return None };
         if now < self.not_before {

@@ -43,7 +43,7 @@ enum Twin {
     CountsApart,
 }
 
-/// What befalls the agent.
+/// An event that befalls the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Deed {
     Ask(usize),

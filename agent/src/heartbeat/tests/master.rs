@@ -3,7 +3,7 @@
 use super::*;
 use common::rpc::lease::NAMESPACES_PAGE_MAX;
 
-/// What a master says, and what it was asked.
+/// The answers of a master, and the questions that it was asked.
 pub(crate) struct Records {
     pub(super) parameters: ClusterParameters,
     pub(super) grant: Result<u32, Said>,
@@ -24,7 +24,7 @@ pub(crate) struct Records {
     pub(super) closing: bool,
     pub(super) denied: Vec<(TokenKey, Generation)>,
     pub(super) id: MasterId,
-    /// What its calendar shows more than ours.
+    /// The lead of its calendar over ours.
     pub(super) ahead: SpanMs,
     pub(crate) heartbeats: u32,
     /// Segments asked for, what is said instead of granting one, the next place, and how many are granted at most.

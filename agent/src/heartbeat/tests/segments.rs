@@ -303,7 +303,7 @@ async fn names_that_go_on_after_a_restart_share_writes_too() {
     assert!(writes <= NAMES as u64 / 4, "{writes} writes");
 }
 
-/// What is in use of a name ends with it, also for who holds its generator.
+/// The segment that a name uses ends with it, also for who holds its generator.
 #[tokio::test]
 async fn a_name_that_was_retired_gives_no_more() {
     let (kit, master) = (Kit::in_memory(), Master::new(Ok(1)));

@@ -8,7 +8,7 @@ use std::io::{self, BufRead, BufReader, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// What was looked at.
+/// The files and lines that were looked at.
 #[derive(Debug, Default)]
 pub struct Searched {
     /// Files that were read to their end.

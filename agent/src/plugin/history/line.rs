@@ -25,7 +25,7 @@ const RADIXES: [u32; 2] = [10, 36];
 /// Digits of a counter at most: those of 36^12 fit 64 bits, and so do those of 10^19.
 const DIGITS_MAX: usize = 12;
 
-/// How the IDs of a line follow each other.
+/// The form in which the IDs of a line follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// As numbers.
@@ -46,17 +46,17 @@ pub enum Form {
 /// A line: a range that left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// When, in RFC 3339.
+    /// The time at which their call came, in RFC 3339.
     pub time: String,
-    /// Of which kind.
+    /// Their kind.
     pub kind: String,
-    /// By which name.
+    /// The name by which they were minted.
     pub name: String,
-    /// To whom.
+    /// The caller.
     pub caller: String,
-    /// How many.
+    /// The number of IDs.
     pub count: u64,
-    /// Which are among them.
+    /// The form in which they follow each other.
     pub form: Form,
     /// The first ID.
     pub first: String,
@@ -64,7 +64,7 @@ pub struct Line {
     pub last: String,
 }
 
-/// What a number of digits says; `None` if one of them is no digit, or they are too many.
+/// The value of a number of digits; `None` if one of them is no digit, or they are none or too many.
 fn value(text: &str, radix: u32) -> Option<u64> {
     let digit = |byte: u8| char::from(byte).to_digit(radix).filter(|_| !byte.is_ascii_lowercase());
     if text.is_empty() || text.len() > DIGITS_MAX {
@@ -104,7 +104,7 @@ impl Line {
         }
     }
 
-    /// Whether a number between the two is as far from them as all of the line are: of plain numbers with an increment not each one is.
+    /// Tells whether a number between the two lies as far from them as one of the line does: of plain numbers with an increment not each one does.
     fn is_in_step(&self, first: u128, id: u128, last: u128) -> bool {
         let steps = u128::from(self.count.saturating_sub(1));
         let step = (last - first).checked_div(steps).unwrap_or(1).max(1);
@@ -238,7 +238,7 @@ impl<'a> Writer<'a> {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Full;
 
-/// How many of the first texts count up, at least 1, and how.
+/// Counts the first texts that count up, at least 1, and tells in which form they do.
 fn counted(texts: &[String]) -> (usize, Form) {
     let ([first, second, ..], one) = (texts, (1, Form::One)) else { return (1, Form::One) };
     let differ = |a: &str, b: &str| a.len() == b.len() && a.is_ascii() && b.is_ascii();

@@ -52,7 +52,7 @@ const RETRY_EACH: Duration = Duration::from_millis(500);
 /// Characters of the disk's reason that callers see.
 const REASON_LEN_MAX: usize = 128;
 
-/// Where history is kept, and how much.
+/// The folder in which history is kept, and how much is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistorySettings {
     /// The folder, of this agent alone.
@@ -73,7 +73,7 @@ pub enum HistoryError {
     /// A setting is out of range.
     #[error("{what} of history is a number from {from} to {to}")]
     Setting {
-        /// Which one.
+        /// The setting.
         what: &'static str,
         /// The least,
         from: u64,
@@ -83,11 +83,11 @@ pub enum HistoryError {
     /// The disk's reason.
     #[error("cannot {action} of history in {folder}: {source}")]
     Io {
-        /// What was tried.
+        /// The action that was tried.
         action: &'static str,
-        /// Where.
+        /// The folder.
         folder: PathBuf,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
     /// There is no thread.
@@ -130,7 +130,7 @@ pub(crate) const SERIES: &[Series<History>] = &[
     counter("uniq_history_dropped_lines_total", "Lines of history that were not written.", History::dropped),
 ];
 
-/// What writes history. Dropped, it writes what waits, as [`end`](Self::end) does.
+/// The writer of history. Dropped, it writes what waits, as [`end`](Self::end) does.
 #[derive(Debug)]
 pub struct History {
     shared: Arc<Shared>,
@@ -307,7 +307,7 @@ fn wait(shared: &Shared, failed: &io::Error) -> bool {
     }
 }
 
-/// What one name has of it.
+/// The plugin that writes the history of one name.
 #[derive(Debug)]
 pub(super) struct Recorder {
     history: Arc<History>,

@@ -48,19 +48,19 @@ pub(crate) struct State {
     pub(crate) routes: usize,
     /// The first one grants no more than this alone.
     pub(crate) alone_up_to: Option<u64>,
-    /// What the first one did not grant for that.
+    /// The count of raises that the first one did not grant for that.
     pub(crate) left_to_both: usize,
     /// The second one never answers about bounds.
     pub(crate) mute: bool,
     /// Questions that the second one did not answer, for which nobody waits any more.
     pub(crate) given_up: usize,
-    /// How long each takes for an answer to a keep; `None`: it refuses everything.
+    /// The time that each takes for an answer to a keep; `None`: it refuses everything.
     pub(crate) answers: [Option<Duration>; 2],
     /// The number of sections that each lists in one answer.
     pub(crate) page: usize,
-    /// To whom sections without an owner are given; by default to whoever came first.
+    /// The place of the session to which sections without an owner are given; by default of whoever came first.
     pub(crate) heir: usize,
-    /// What they say of sections that nobody serves.
+    /// The reason that they give for sections that nobody serves.
     pub(crate) unserved: Option<Unserved>,
 }
 

@@ -209,7 +209,7 @@ async fn an_agent_gives_nothing_to_callers_of_another_cluster() {
     assert_eq!(agent.next(7).await, Ok(3), "nothing was given");
 }
 
-/// It takes calls and answers none, as a process that stands still does.
+/// The other agent takes calls and answers none, as a process that stands still does.
 #[tokio::test]
 async fn an_agent_that_hangs_takes_no_place_of_calls_to_others() {
     let masters = masters(3_000);

@@ -7,7 +7,7 @@ use crate::serial_file::{SectionsFreshReason, SectionsStart};
 use common::parameters::{AgentId, ClusterId, SessionId};
 
 const LEASE_MS: u32 = 1_500;
-/// What a new owner waits.
+/// The time that a new owner waits.
 const WAIT: Duration = Duration::from_millis(1_546);
 
 fn name_of_agent() -> AgentId {

@@ -1,8 +1,8 @@
 use super::write::WRITE_STEPS;
 use super::*;
 
-/// What a start finds after its predecessor died at the step with this name and number, of a write that raises the mark
-/// from 1000 to 2000 and the holdings from 1 to 2.
+/// The state that a start finds after its predecessor died at the step with this name and number, of a write that raises the mark from 1000 to 2000
+/// and the holdings from 1 to 2.
 fn expected(steps: &[&str]) -> (StartKind, u64, u64) {
     let done = |name| steps[..steps.len() - 1].iter().filter(|step| **step == name).count();
     match done("rename") {
@@ -225,7 +225,7 @@ fn restored() -> Home {
     home
 }
 
-/// What it holds but for sessions that it gives up.
+/// The holdings but for sessions that it gives up.
 fn held(opened: &Opened) -> Holdings {
     Holdings { former: Vec::new(), ..opened.holdings.clone() }
 }

@@ -32,31 +32,31 @@ const FIRST: SessionId = SessionId(0x1111);
 const SECOND: SessionId = SessionId(0x2222);
 const THIRD: SessionId = SessionId(0x3333);
 
-/// What happens at the chosen step.
+/// A fault at the chosen step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
-    /// It is not done (a write: only by half), and reported so.
+    /// The step is not done (a write: only by half), and reported so.
     Fails,
-    /// It is done, and yet reported as failed.
+    /// The step is done, and yet reported as failed.
     DoneButFails,
     /// The process dies at it: it is not done (a write: only by half), and nothing after it.
     Dies,
 }
 
-/// What to do, and what was done.
+/// The plan of a disk, and a trace of what was done.
 #[derive(Default)]
 struct Plan {
-    /// At which step, counted from 1 since it was armed.
+    /// The number of the step, counted from 1 since it was armed.
     at: usize,
     fault: Option<Fault>,
     dead: bool,
     trace: Vec<&'static str>,
     boot: Option<BootId>,
-    /// What the folder is said to be on.
+    /// The kind of file system that the folder is said to be on.
     kind: Option<FileSystemKind>,
-    /// And which one.
+    /// The number of that file system.
     fsid: Option<u64>,
-    /// What others do meanwhile.
+    /// The deed of others meanwhile.
     meanwhile: Option<Meanwhile>,
 }
 
@@ -243,7 +243,7 @@ impl Home {
         opened
     }
 
-    /// What is in the folder, sorted.
+    /// The names in the folder, sorted.
     fn names(&self) -> Vec<String> {
         let mut names: Vec<_> = fs::read_dir(self.folder.path())
             .unwrap()
@@ -269,7 +269,7 @@ fn block(serial: u64) -> Block {
     }
 }
 
-/// What is held after the `rseq`-th renewal.
+/// The holdings after the `rseq`-th renewal.
 fn holdings(rseq: u64) -> Holdings {
     let grant = Grant {
         token_type: TokenType::Uint2,

@@ -107,7 +107,7 @@ fn a_start_goes_on_with_what_was_written_last() {
     }
 }
 
-/// What was noted counts, whatever step the process dies at; or another session begins, which has nothing of the former.
+/// Bounds that were noted count, whatever step the process dies at; or another session begins, which has nothing of the former.
 #[test]
 fn a_process_that_dies_at_any_step_goes_on_with_all_it_was_promised_or_not_at_all() {
     for (adds, steps) in [(false, 10), (true, 7)] {

@@ -9,7 +9,7 @@ fn refused(home: &Home) -> String {
     error
 }
 
-/// How a start after `change` goes on, the last acknowledged write having been 1000 serials.
+/// Starts after `change`, the last acknowledged write having been 1000 serials, and tells how the session goes on.
 fn start_after(change: impl FnOnce(&Home)) -> StartKind {
     let home = Home::new();
     drop(home.started());
