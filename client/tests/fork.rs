@@ -8,7 +8,7 @@ use source::{Mood, Source};
 use tokio::runtime::{Builder, Runtime};
 use uniq_client::{Client, Error, Prefetch, Settings};
 
-/// What the child says with its exit status.
+/// The exit status of a child that was refused.
 const REFUSED: i32 = 42;
 const GIVEN: i32 = 1;
 

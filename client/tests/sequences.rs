@@ -22,7 +22,7 @@ struct World {
     /// By sections: which agent, and its `g`.
     owners: BTreeMap<u32, (usize, u64)>,
     counters: BTreeMap<u32, u64>,
-    /// What each agent was asked: slots.
+    /// Slots that each agent was asked for.
     asked: Vec<Vec<u32>>,
     down: Option<usize>,
     ended: Option<u32>,
@@ -33,7 +33,7 @@ struct World {
     moving: Duration,
     /// A route that the first agent adds to its answers, instead of those that there are.
     invented: Option<Value>,
-    /// What an agent refuses every call with.
+    /// The code with which an agent refuses every call.
     refuses: BTreeMap<usize, &'static str>,
 }
 

@@ -56,7 +56,7 @@ fn sections(from: u32, to: u32, session: u128, max_seq: u64) -> SectionRecord {
     SectionRecord { range, g: Generation(1), owner, max_seq }
 }
 
-/// What lets its agent serve sections.
+/// The lease that lets its agent serve sections.
 fn lease(session: u128) -> Write {
     let agent_id = section(0, session, 0).owner.agent_id;
     let value = TokenValue(u32::try_from(session).unwrap());

@@ -134,7 +134,7 @@ fn the_audit_is_a_chain_that_is_read_and_verified() {
     assert_eq!(audit.newest(None, 1).unwrap().0[0].entry.subject, "token 4");
 }
 
-/// What the programs do with a store, whatever keeps it.
+/// Does what the programs do with a store, whatever keeps it.
 fn serves_the_programs<S: Store>(place: &S::Location) {
     assert!(S::vacant(place).is_ok() && matches!(S::open(place), Err(StoreError::Missing(_))));
     let mut draft = S::draft(place).unwrap();
@@ -334,7 +334,7 @@ fn proven(dir: &Path) -> Result<(), Unproven> {
     DiskStore::open(dir).unwrap().1.proven
 }
 
-/// What `cp -a` makes of a folder: the bytes, the modes, the times.
+/// Copies a folder as `cp -a` does: the bytes, the modes, the times.
 fn copy(from: &Path, to: &Path) {
     let done = std::process::Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap();
     assert!(done.success());

@@ -81,7 +81,7 @@ impl Driver {
         Ok(browser)
     }
 
-    /// What the browser noted since it was last asked: `browser` (its console) or `performance` (its network).
+    /// Takes what the browser noted since it was last asked: `browser` (its console) or `performance` (its network).
     ///
     /// # Errors
     /// If the driver does not say.

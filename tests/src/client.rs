@@ -13,7 +13,7 @@ use std::time::Duration;
 /// The password of the first admin of every cluster that tests start. Nothing in it has to be escaped in a form.
 pub const ADMIN_PASSWORD: &str = "open-sesame-for-tests";
 
-/// How long an answer may take before the client gives up.
+/// The longest time that an answer may take before the client gives up.
 pub const ANSWER_MAX: Duration = Duration::from_secs(60);
 
 /// A kind that need not be registered: every agent has a generator `default` of each.
@@ -66,7 +66,7 @@ impl Media {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Text, Self::Json, Self::Packed];
 
-    /// What to ask for it with, and what the answer calls it.
+    /// The media type to ask for it with, which the answer says, too.
     pub fn mime(self) -> &'static str {
         match self {
             Self::Text => "text/plain",
@@ -83,9 +83,9 @@ pub struct Answer {
     pub status: u16,
     /// The headers.
     pub headers: HeaderMap,
-    /// What came of the body.
+    /// The body, as far as it came.
     pub body: Vec<u8>,
-    /// Whether all of it came.
+    /// True if all of it came.
     pub whole: bool,
 }
 

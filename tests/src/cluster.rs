@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long anything that must come to pass is waited for: far longer than it takes, for machines with much to do.
+/// The time that anything that must come to pass is waited for: far longer than it takes, for machines with much to do.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(25);
 /// Lines of each log that a failed test prints.
@@ -25,9 +25,9 @@ pub struct Master {
     pub daemon: Daemon,
     /// 1 or 2.
     pub id: u8,
-    /// Where agents ask.
+    /// The address at which agents ask.
     pub agent_listen: SocketAddr,
-    /// Where the other master delivers.
+    /// The address at which the other master delivers.
     pub peer_listen: SocketAddr,
     /// Its store.
     pub data_dir: PathBuf,
@@ -39,7 +39,7 @@ pub struct Agent {
     pub daemon: Daemon,
     /// Its name.
     pub agent_id: String,
-    /// Where it serves RPC.
+    /// The address at which it serves RPC.
     pub rpc_listen: SocketAddr,
     /// Its own folder, with nothing in it but the serial file and its lineage.
     pub dir: PathBuf,
@@ -84,18 +84,18 @@ pub struct HeldLease {
     pub token_type: String,
     /// The token as text.
     pub token: String,
-    /// Which grant of it.
+    /// The number of the grant.
     pub g: u64,
     /// The end, as it was written.
     pub until: String,
 }
 
-/// What an agent's `/status` says, as far as tests compare it.
+/// The status of an agent by its `/status`, as far as tests compare it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentStatus {
     /// The session, as it was written.
     pub session: String,
-    /// Whether the start continued an older session.
+    /// True if the start continued an older session.
     pub resumed: bool,
     /// If it did not: why.
     pub fresh_because: Option<String>,
@@ -309,7 +309,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Where an agent answers, with a path.
+    /// The URL at which an agent answers, with a path.
     ///
     /// # Errors
     /// If there is no such agent.
@@ -338,7 +338,7 @@ impl Cluster {
         self.client.get(&self.agent_url(nth, path)?).await
     }
 
-    /// What an agent says of itself.
+    /// Asks an agent what it says of itself.
     ///
     /// # Errors
     /// If it does not answer, or not as the contract says.
@@ -403,7 +403,7 @@ impl Cluster {
         rows.as_array().cloned().with_context(|| format!("{}: not a list: {rows}", answer.status))
     }
 
-    /// What a master says of itself to operators.
+    /// Asks a master what it says of itself to operators.
     ///
     /// # Errors
     /// If it does not answer as agreed.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 
-/// How long it rests between two questions.
+/// The time that it rests between two questions.
 const REST: Duration = Duration::from_millis(20);
 /// Refusals that are told.
 const TOLD_MAX: usize = 5;
@@ -27,12 +27,12 @@ struct Seen {
     lost: Vec<String>,
 }
 
-/// How it was served.
+/// The service that it got.
 #[derive(Clone, Copy, Debug)]
 pub struct Served {
     /// IDs it got: one for each question.
     pub ids: usize,
-    /// What half of the answers took at most,
+    /// The time that half of the answers took at most,
     pub p50: Duration,
     /// and 99 of 100.
     pub p99: Duration,

@@ -16,11 +16,11 @@ use common::token::{TokenKey, TokenType};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// How long one call may take.
+/// The longest time that one call may take.
 pub const CALL_MAX: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Who asks.
+/// The one who asks.
 #[derive(Clone, Debug)]
 pub struct Lessee {
     /// The name.

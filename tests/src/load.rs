@@ -16,16 +16,16 @@ use tokio::task::JoinSet;
 const SIZES: &[usize] = &[1, 1, 7, 1_000, 4_000, 10_000];
 /// The same where a test runs so long that every ID received would not find room: as many requests, smaller batches.
 const SIZES_LONG: &[usize] = &[1, 1, 7, 100, 100, 400];
-/// How long a client that got no IDs waits before it asks again.
+/// The time that a client that got no IDs waits before it asks again.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What the clients were told, beside IDs: how often each error code came, or `no connection`, or `broken off`.
+/// Counts of what the clients were told, beside IDs: by error code, or `no connection`, or `broken off`.
 pub type Troubles = BTreeMap<String, u64>;
 
-/// How hard clients work.
+/// The pace at which clients work.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// How long each rests after each answer.
+    /// The time that each rests after each answer.
     pub rest: Duration,
     sizes: &'static [usize],
 }

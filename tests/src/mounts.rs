@@ -68,7 +68,7 @@ pub fn pretend_boot(id: u128, dir: &Path) -> Result<()> {
     run("mount", [OsStr::new("--bind"), file.as_os_str(), OsStr::new(BOOT_ID)]).map(drop)
 }
 
-/// What an image can be.
+/// The kind of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Ext4. It flushes a file when it is renamed over another, asked or not.
@@ -122,7 +122,7 @@ impl Image {
         Ok(image)
     }
 
-    /// Where it is mounted.
+    /// The folder at which it is mounted.
     pub fn folder(&self) -> &Path {
         &self.at
     }

@@ -25,7 +25,7 @@ pub enum Ids {
 }
 
 impl Ids {
-    /// How many there are.
+    /// The number of IDs.
     pub fn len(&self) -> usize {
         match self {
             Self::Uniq64(ids) => ids.len(),
@@ -34,18 +34,18 @@ impl Ids {
         }
     }
 
-    /// Whether there is none.
+    /// Tells whether there is none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Where and when IDs were received.
+/// The place and the time at which IDs were received.
 #[derive(Clone, Debug)]
 pub struct Receipt {
-    /// Who gave them, and to what request.
+    /// The one who gave them, and to what request.
     pub source: String,
-    /// How long after the oracle's beginning.
+    /// The time since the oracle's beginning.
     pub at: Duration,
 }
 
@@ -76,12 +76,12 @@ impl fmt::Display for Duplicate {
     }
 }
 
-/// What the oracle says.
+/// The findings of the oracle.
 #[derive(Clone, Debug, Default)]
 pub struct Verdict {
-    /// How many IDs each namespace gave.
+    /// The number of IDs that each namespace gave.
     pub counts: BTreeMap<String, usize>,
-    /// How many of them had come before.
+    /// The number of those that had come before.
     pub duplicates: usize,
     /// The first of those, at most [`DUPLICATES_NAMED`].
     pub named: Vec<Duplicate>,
@@ -163,7 +163,7 @@ impl Oracle {
         }
     }
 
-    /// How many IDs came so far.
+    /// The number of IDs that came so far.
     pub fn total(&self) -> usize {
         self.lock().total
     }

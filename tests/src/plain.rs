@@ -14,7 +14,7 @@ use tokio::time::MissedTickBehavior;
 
 /// Numbers asked for at once.
 const SIZES: &[u32] = &[1, 1, 10, 100, 1_000, 10_000];
-/// How long a client that got none waits before it asks again.
+/// The time that a client that got none waits before it asks again.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Every number of every name that any client received, as runs of numbers that follow on each other.
@@ -24,7 +24,7 @@ pub struct Numbers {
     total: AtomicU64,
 }
 
-/// What the oracle found.
+/// The findings of the oracle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// Numbers received.
@@ -51,7 +51,7 @@ impl Numbers {
         self.total.fetch_add(numbers.len() as u64, Relaxed);
     }
 
-    /// How many there are.
+    /// The number of all of them.
     pub fn total(&self) -> u64 {
         self.total.load(Relaxed)
     }
@@ -164,7 +164,7 @@ impl Load {
         load
     }
 
-    /// What clients were told beside numbers so far, by code.
+    /// Counts of what clients were told beside numbers so far, by code.
     pub fn troubles(&self) -> BTreeMap<String, u64> {
         self.troubles.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

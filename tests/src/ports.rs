@@ -12,7 +12,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 pub const BLOCK: u16 = 40;
 /// The first port of the first block: above what services are known by, below what the kernel gives out itself.
 pub const FIRST: u16 = 11_000;
-/// How many blocks there are, all below port 32768.
+/// The number of blocks, all below port 32768.
 pub const BLOCKS: u16 = 540;
 const _: () = assert!((FIRST as u32) + (BLOCK as u32) * (BLOCKS as u32) < 32_768);
 

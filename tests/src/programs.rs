@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// The environment variable that names the folder with both programs.
 pub const BIN_DIR: &str = "UNIQ_BIN_DIR";
-/// How long a process may take to end by itself before a test gives up on it.
+/// The longest time that a process may take to end by itself before a test gives up on it.
 pub const END_MAX: Duration = Duration::from_secs(60);
 /// A relative [`BIN_DIR`] is taken from here: a test runs in the folder of its crate, whoever starts it seldom does.
 const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
@@ -145,14 +145,14 @@ pub fn run(program: &Path, args: &[&str], dir: &Path) -> Result<Ended> {
     })
 }
 
-/// How a program ended.
+/// The end of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
     /// Its exit status; `None` if a signal ended it.
     pub status: Option<i32>,
-    /// What it wrote to stdout.
+    /// The text that it wrote to stdout.
     pub out: String,
-    /// What it wrote to stderr.
+    /// The text that it wrote to stderr.
     pub err: String,
 }
 
@@ -161,11 +161,11 @@ pub struct Ended {
 /// It stays in the process group of the test: whoever ends that group (a terminal, a test runner at its time limit)
 /// ends the servers with it, even when the test is given no chance to clean up.
 pub struct Daemon {
-    /// What the test calls it.
+    /// The name by which the test calls it.
     pub name: String,
-    /// Where it serves HTTP.
+    /// The address at which it serves HTTP.
     pub http: SocketAddr,
-    /// What it is started with; a change counts from the next start on.
+    /// Arguments that it is started with; a change counts from the next start on.
     pub args: Vec<String>,
     program: PathBuf,
     log: PathBuf,
@@ -262,12 +262,12 @@ impl Daemon {
         self.child.as_ref().map(Child::id)
     }
 
-    /// Whether it runs.
+    /// Tells whether it runs.
     pub fn running(&mut self) -> bool {
         matches!(self.child.as_mut().map(Child::try_wait), Some(Ok(None)))
     }
 
-    /// How it ended, if it did so by itself.
+    /// The status with which it ended, if it did so by itself.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.as_mut()?.try_wait().ok()?
     }

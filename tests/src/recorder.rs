@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 
 /// The most bytes that are remembered; what comes later is passed on only.
 pub const BYTES_MAX: usize = 64 << 20;
-/// How long a replayed frame's answer may take.
+/// The longest time that a replayed frame's answer may take.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 
 type Frames = Arc<Mutex<Vec<Vec<u8>>>>;
@@ -42,7 +42,7 @@ impl Recorder {
         Ok(Self { frames, task })
     }
 
-    /// What was sent so far, each frame with its length in front.
+    /// The frames that were sent so far, each with its length in front.
     pub fn frames(&self) -> Vec<Vec<u8>> {
         self.frames.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

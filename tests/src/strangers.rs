@@ -17,15 +17,15 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 
-/// How long a caller tries to connect, and to be rid of its bytes.
+/// The longest time that a caller tries to connect, and to be rid of its bytes.
 const TRY: Duration = Duration::from_secs(1);
-/// How long one waits for an answer that need not come.
+/// The time that one waits for an answer that need not come.
 const LISTEN: Duration = Duration::from_millis(20);
 /// Between two callers of one kind.
 const REST: Duration = Duration::from_millis(25);
 /// Callers in a wave of a flood.
 const WAVE: usize = 20;
-/// How long callers that read nothing stay.
+/// The time that callers that read nothing stay.
 const UNREAD: Duration = Duration::from_secs(12);
 /// The deadline of their calls, in seconds and nanoseconds.
 const UNREAD_DEADLINE: (u64, u32) = (60, 0);
@@ -35,10 +35,10 @@ const UNREAD_CALLS: u64 = 50;
 const SLOW: Duration = Duration::from_millis(400);
 /// Garbage in one piece, in bytes.
 const GARBAGE_MAX: usize = 4_096;
-/// Where callers come from that a whitelist of 127.0.0.1 alone refuses.
+/// The address of callers that a whitelist of 127.0.0.1 alone refuses.
 pub const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
-/// What a port speaks.
+/// The protocol of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Speaks {
     /// An agent's HTTP.
@@ -56,9 +56,9 @@ pub enum Speaks {
 /// A port.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Where it is.
+    /// The address.
     pub at: SocketAddr,
-    /// What it speaks.
+    /// The protocol that it speaks.
     pub speaks: Speaks,
     /// Silent connections that are held.
     pub held: usize,

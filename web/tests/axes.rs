@@ -164,8 +164,8 @@ async fn an_axis_is_raised_by_an_operator_to_the_last_digit() {
     assert!(accounts.done.lock().unwrap().is_empty());
 }
 
-/// What agents show and the masters do not know stops a name: it is said on its row and in the overview, with both ways on, and an operator
-/// says that it is not true by the place that is named.
+/// Places that agents show and the masters do not know stop a name: they are pointed out on its row and in the overview, with both ways on,
+/// and an operator says that they are not true by the place that is named.
 #[tokio::test]
 async fn what_agents_show_of_an_axis_is_pointed_out_and_dismissed_by_an_operator() {
     let (sample, accounts, router) = console(Role::Operator);

@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
-/// What of `web::CONNECTIONS_MAX` is served everything.
+/// The connections of `web::CONNECTIONS_MAX` that are served everything.
 const CONNECTIONS_MAX: usize = 256;
 
 async fn ask(address: SocketAddr, path: &str) -> TcpStream {

@@ -6,7 +6,7 @@
 
 use ids::encoding::{Encoding, EncodingSource, Secret};
 
-/// Where a snowflake of November 2026 is.
+/// A snowflake of November 2026.
 const FIRST: u64 = 2_121_000_000_000_000_000;
 
 fn count() -> u64 {

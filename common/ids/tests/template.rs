@@ -147,7 +147,7 @@ proptest! {
         let _ = explain(&id, &Known { names: &[&named(&template)], ..Known::NONE });
     }
 
-    /// What is read writes the same text again, so nothing but an ID's own text is taken.
+    /// A text that is read is written the same again, so nothing but an ID's own text is taken.
     #[test]
     fn what_is_read_is_written_the_same(template in template(), day in 0..=DAY_LAST, place: prop::sample::Index, with in "[ -~]") {
         let (parts, _) = caller(&template, "aZ09bY18");

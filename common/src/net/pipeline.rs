@@ -70,11 +70,11 @@ pub trait Protocol {
 /// The outcome for the request at the beginning of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// It had so many bytes and is answered.
+    /// The request had so many bytes and is answered.
     Answered(usize),
-    /// It has so many bytes and waits for something.
+    /// The request has so many bytes and waits for something.
     Waits(usize),
-    /// It is there in part.
+    /// The request is there in part.
     Partial,
     /// The protocol does not answer it.
     HandOn,
@@ -85,7 +85,7 @@ pub struct Pipeline<'a, IO> {
     io: IO,
     place: &'a Place,
     input: Vec<u8>,
-    /// Where the first request begins that is not answered yet.
+    /// The offset of the first request that is not answered yet.
     begin: usize,
     /// Answers that are not sent yet.
     pub out: Vec<u8>,

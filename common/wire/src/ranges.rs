@@ -42,7 +42,7 @@ pub struct SegmentRequest {
     pub name: GeneratorName,
     /// The number of places; fewer may come, at least 1. With 0 it only shows `seen`, and is answered with an empty span.
     pub wanted: u32,
-    /// How far the session was ever granted places of this axis. A master that knows less has forgotten something.
+    /// The end of the places of this axis that the session was ever granted. A master that knows less has forgotten something.
     pub seen: Shown,
 }
 
@@ -56,7 +56,7 @@ pub struct SegmentGrant {
 }
 
 impl SegmentGrant {
-    /// What its holder has seen of the axis with it.
+    /// Gives what its holder has seen of the axis with it.
     pub const fn seen(&self) -> Shown {
         Shown { to: self.span.to, proof: self.proof }
     }
@@ -83,13 +83,13 @@ pub struct KeepRequest {
     pub used: u64,
     /// Calls for keys a second, lately.
     pub per_second: u32,
-    /// It is about to stop, or may give nothing: it wants no further sections.
+    /// True if it is about to stop, or may give nothing: it wants no further sections.
     pub leaves: bool,
     /// Only sections after this one are asked for: the last of an answer after which there are more. `None`: from the first on.
     pub after: Option<SectionKey>,
     /// Only of these is asked, at most [`KEPT_ONLY_MAX`]: calls wait for them. None: all.
     pub only: Vec<SectionRange>,
-    /// What it was granted of sections that no master lists for it any more, at most [`RECEIPTS_MAX`].
+    /// Receipts of sections that it was granted and that no master lists for it any more, at most [`RECEIPTS_MAX`].
     pub receipts: Vec<ShownReceipt>,
 }
 
@@ -118,13 +118,13 @@ pub const ADDRESS_LEN_MAX: usize = 261;
 /// An allocator as one master has heard of it, for the other one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SeenAllocator {
-    /// What it last said.
+    /// The last call that it made.
     pub said: KeepRequest,
     /// The time since then, in milliseconds.
     pub silent_ms: u32,
 }
 
-/// What an allocator serves.
+/// The sections that an allocator serves.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct KeepReply {
     /// The time that an allocator serves after it sent the call that was answered so, in milliseconds of its own clock
@@ -135,8 +135,8 @@ pub struct KeepReply {
     pub run: MasterRun,
     /// The clock of the answering master, which shows an allocator that its own stood still.
     pub boot: BootMs,
-    /// What the answering master lists for it, ascending by name and section, at most [`KEEP_RANGES_MAX`]. Each is kept by the call that
-    /// is answered with it.
+    /// Sections that the answering master lists for it, ascending by name and section, at most [`KEEP_RANGES_MAX`]. Each is kept by the
+    /// call that is answered with it.
     pub sections: Vec<HeldSections>,
     /// True if there are more after the last one.
     pub more: bool,
@@ -164,7 +164,7 @@ pub struct RaiseRequest {
     pub session: SessionId,
     /// The cluster it belongs to.
     pub cluster: Option<ClusterId>,
-    /// What is wanted, at most [`RAISES_MAX`].
+    /// The raises that are wanted, at most [`RAISES_MAX`].
     pub raises: Vec<Raise>,
 }
 
@@ -218,7 +218,7 @@ impl RaisedSections {
     }
 }
 
-/// How far a bound is to be raised.
+/// The target to which a bound is to be raised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RaiseTo {
     /// By a step from where it is: the caller loads the section, and does not know the bound.
@@ -294,16 +294,16 @@ pub struct RoutesRequest {
     pub all_from: Option<Section>,
 }
 
-/// Who serves what.
+/// The routes to those who serve sections.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RoutesReply {
     /// Ascending. A section that is not among them is served by nobody at the moment.
     pub routes: Vec<Route>,
-    /// Where to go on, if there are more.
+    /// The section to go on with, if there are more.
     pub next: Option<Section>,
     /// The reason why sections that were asked about can be given to nobody, if one of them cannot.
     pub unserved: Option<Unserved>,
-    /// Where agents are: whoever may ask for leases. None connects to an address elsewhere, whatever another one says of itself.
+    /// Networks in which agents are: whoever may ask for leases. None connects to an address elsewhere, whatever another one says of itself.
     pub networks: Vec<IpNet>,
 }
 
@@ -384,7 +384,7 @@ pub enum NotMoved {
         /// The set of the name.
         set: GeneratorName,
     },
-    /// It is being moved already.
+    /// The section is being moved already.
     #[error("this section is on its way to agent '{to}' already: wait until it is there, a few seconds")]
     UnderWay {
         /// To whom.
@@ -399,13 +399,13 @@ pub enum NotMoved {
         /// The name.
         agent_id: AgentId,
     },
-    /// It has not kept its sections lately.
+    /// The agent has not kept its sections lately.
     #[error("agent '{agent_id}' is silent at both masters: start it, or take another one")]
     Silent {
         /// The agent.
         agent_id: AgentId,
     },
-    /// It holds no lease.
+    /// The agent holds no lease.
     #[error(
         "agent '{agent_id}' holds no lease, or an operator ended it: sections go to agents that hold one; take another one"
     )]
@@ -413,7 +413,7 @@ pub enum NotMoved {
         /// The agent.
         agent_id: AgentId,
     },
-    /// It serves other sets.
+    /// The agent serves other sets.
     #[error(
         "agent '{agent_id}' does not serve the set '{set}' of this name: start it with --sets {set}, or take another one"
     )]
@@ -423,7 +423,7 @@ pub enum NotMoved {
         /// The set of the name.
         set: GeneratorName,
     },
-    /// It stops, or an operator drains it.
+    /// The agent stops, or an operator drains it.
     #[error(
         "agent '{agent_id}' gives its sections away: it is stopping, or being drained; let it serve again, or choose another one"
     )]

@@ -405,7 +405,7 @@ fn shown(args: &Args) -> Vec<FlagRow> {
     flags.into_iter().chain(test_clock).map(|(flag, value)| FlagRow { flag, value }).collect()
 }
 
-/// Where agents, the other master and operators are served.
+/// Opens the ports at which agents, the other master and operators are served.
 async fn ports(args: &Args, tls: &Tls, id: MasterId, console: &Handle) -> anyhow::Result<[Listener; 3]> {
     let agents = tls.port(bind(args.agent_listen, "--agent-listen").await?, Admits::Agents)?;
     let peers = tls.port(bind(args.peer_listen, "--peer-listen").await?, Admits::Master(id.other()))?;

@@ -145,7 +145,7 @@ pub(super) enum Command {
         #[arg(key)]
         name: Option<String>,
     },
-    /// What an agent's session has, asked of master 1.
+    /// Lists what an agent's session has, asked of master 1.
     List {
         agent: String,
         #[arg(key)]
@@ -235,7 +235,7 @@ pub(super) enum Command {
         #[arg(key, optional)]
         at: At,
     },
-    /// How far axes are granted, and what each master may still grant of them.
+    /// Shows how far axes are granted, and what each master may still grant of them.
     Axes,
     /// An agent is to give IDs by a namespace.
     Use {
@@ -292,7 +292,7 @@ pub(super) enum Command {
         #[arg(key, optional)]
         at: At,
     },
-    /// What a master's flag allows beside loopback, from its next start on.
+    /// Sets what a master's flag allows beside loopback, from its next start on.
     AllowByFlag { network: String, at: At },
     /// An admin makes a viewer.
     AddViewer {
@@ -396,7 +396,7 @@ pub(super) enum Command {
         #[arg(key, optional)]
         at: At,
     },
-    /// What both know of sections.
+    /// Shows what both know of sections.
     Sections,
     /// The settings both know.
     Settings,
@@ -413,7 +413,7 @@ pub(super) enum Command {
     },
     /// Shows what both say of themselves.
     Condition,
-    /// What both know.
+    /// Shows what both know.
     Table,
     /// Shows greetings, heartbeats and the exchange of tables too, and what `pair` does.
     Verbose,

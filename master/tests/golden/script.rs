@@ -32,7 +32,7 @@ pub(super) struct Master {
     id: MasterId,
     pub(super) store: MemoryStore,
     pub(super) ledger: Option<Ledger>,
-    /// What its calendar differs from the script's.
+    /// The difference of its calendar from the script's.
     pub(super) skew: SpanMs,
     pub(super) backup: Option<MemoryStore>,
 }
@@ -72,7 +72,7 @@ const TOKEN: [u8; 32] = [7; 32];
 pub(super) type Fail = Box<dyn Error>;
 
 impl Script {
-    /// What an agent shows that was granted numbers of a name up to there: with the proof, if somebody was.
+    /// Gives what an agent shows that was granted numbers of a name up to there: with the proof, if somebody was.
     pub(super) fn shown(&self, name: &str, to: u64) -> Shown {
         let of_name = self.segments.get(name).into_iter().flatten();
         let granted = of_name.map(SegmentGrant::seen).find(|seen| seen.to == to);
@@ -377,7 +377,7 @@ impl Script {
         Ok(out)
     }
 
-    /// What becomes of so many new agents that ask from one address, counted by the answer.
+    /// Lets so many new agents ask from one address, and counts what becomes of them by the answer.
     pub(super) fn flood(
         &mut self,
         count: u32,

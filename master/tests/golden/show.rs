@@ -98,7 +98,7 @@ pub(crate) fn show_floor(floor: Floor) -> String {
     )
 }
 
-/// What keeps a replacement from granting; nothing if nothing does.
+/// Shows what keeps a replacement from granting; nothing if nothing does.
 fn show_caution(caution: &Caution) -> String {
     let quiet = caution.quiet.then(|| "quiet".to_owned());
     let frozen = caution.reverted.then(|| "frozen".to_owned());

@@ -27,7 +27,7 @@ pub(super) struct Allocator {
     pub session: SessionId,
     /// Grows with each start of its process: answers to an earlier one reach nobody.
     pub life: u64,
-    /// How fast its clock is, in thousandths of the true rate.
+    /// The rate of its clock, in thousandths of the true rate.
     pub rate: i64,
     pub holds: BTreeMap<u32, Hold>,
     /// Durable: how far it may have given, and under which number.

@@ -21,7 +21,7 @@ use master::store::Store as _;
 use master::store::memory::MemoryStore;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is left out or done wrongly.
+/// The rule that is left out or done wrongly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bent {
     NoWait,
@@ -35,7 +35,7 @@ pub(super) enum Bent {
     CursorNotDurable,
 }
 
-/// What a run goes through.
+/// The events and conditions of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub put_back: bool,
@@ -575,7 +575,7 @@ impl World {
         Ok(())
     }
 
-    /// Whether the other master of the pair has met it in its present start, and so knows all that is forgotten if this one is put back.
+    /// Tells whether the other master of the pair has met it in its present start, and so knows all that is forgotten if this one is put back.
     /// Of two that are put back before they meet nobody knows what both have forgotten.
     fn is_known_elsewhere(&self, at: usize) -> bool {
         let others = self.nodes.iter().enumerate().filter(|(other, node)| *other != at && !node.over);

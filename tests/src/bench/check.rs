@@ -1,6 +1,6 @@
 //! Whether an ID came twice, for millions of them a second: neighbours are kept as one range.
 
-/// How the IDs stand in an answer.
+/// The form of the IDs in an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Form {
     /// Decimal numbers, one a line.
@@ -29,12 +29,12 @@ impl Seen {
         }
     }
 
-    /// How many came.
+    /// The number of IDs that came.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// How many of them had come before.
+    /// Counts those of them that had come before.
     pub fn duplicates(mut self) -> u64 {
         self.ranges.sort_unstable();
         let mut duplicates = 0u128;

@@ -7,14 +7,14 @@ use futures::stream::{FuturesUnordered, StreamExt as _};
 use std::time::{Duration, Instant};
 use uniq_client::{Client, Settings};
 
-/// What to ask for.
+/// The calls to make.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Agents, as the client takes them: `tarpc://HOST:PORT` or `http://HOST:PORT`.
     pub agents: Vec<String>,
     /// The sequence.
     pub name: String,
-    /// Where ranges of keys begin.
+    /// First keys of the ranges.
     pub first_keys: Vec<u32>,
     /// Keys in all, taken from the ranges in turn.
     pub keys: u32,

@@ -19,24 +19,24 @@ const ROUND: &str = "{round}";
 /// IDs in a batch.
 pub const BATCH: usize = 10_000;
 
-/// How thoroughly to measure.
+/// The extent of the measurement.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// How often everything has its turn.
+    /// The number of turns that everything has.
     pub rounds: usize,
-    /// How long each turn is, in milliseconds.
+    /// The length of each turn, in milliseconds.
     pub turn_ms: u64,
-    /// Where the report is written, if it is.
+    /// The file to which the report is written, if it is.
     pub report: Option<PathBuf>,
-    /// What `cargo bench -p uniq-agent --bench peers` printed, to be part of the report.
+    /// The file with what `cargo bench -p uniq-agent --bench peers` printed, to be part of the report.
     pub in_process: Option<PathBuf>,
 }
 
-/// What one contender did in one scenario, round by round.
+/// The measurements of one contender in one scenario, round by round.
 pub struct Lane {
     /// The contender.
     pub name: &'static str,
-    /// What it measured.
+    /// Figures of its runs.
     pub runs: Vec<Figures>,
     load: Load,
 }

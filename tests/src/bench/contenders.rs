@@ -12,15 +12,15 @@ use std::time::{Duration, Instant};
 pub const SERVER_CORE: &str = "0";
 /// See [`SERVER_CORE`].
 pub const GENERATOR_CORE: &str = "1";
-/// How long a server may take to listen.
+/// The longest time that a server may take to listen.
 const START_MAX: Duration = Duration::from_secs(30);
-/// Where Debian keeps PostgreSQL's programs, one folder for each version.
+/// The folder in which Debian keeps PostgreSQL's programs, one folder for each version.
 const POSTGRES: &str = "/usr/lib/postgresql";
 
 /// A running server. Dropping it ends it.
 pub struct Server {
     child: Option<Child>,
-    /// Where it listens.
+    /// The address at which it listens.
     pub address: SocketAddr,
     /// Its process.
     pub pid: u32,

@@ -15,7 +15,7 @@ const BLOCK: u64 = 1_024;
 /// Numbers of one run: some milliseconds' worth.
 const RUN: u64 = 1 << 20;
 
-/// What gives numbers.
+/// A source of numbers.
 struct Contender<'a> {
     name: &'static str,
     give: Box<dyn Fn(u64) -> Result<()> + Sync + 'a>,
@@ -89,7 +89,7 @@ fn contenders<'a>(counter: &'a AtomicU64, shared: &'a Shared) -> Vec<Contender<'
 /// A contender's name, and what a number takes in each round, in nanoseconds of the processor: with one thread, and with two.
 pub type Measured = (&'static str, [Vec<f64>; 2]);
 
-/// What each contender takes for a number, in so many rounds.
+/// Measures what each contender takes for a number, in so many rounds.
 ///
 /// # Errors
 /// If there are no numbers.

@@ -59,7 +59,7 @@ pub struct Spread {
 /// One run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
-    /// How long was measured, in seconds.
+    /// The time that was measured, in seconds.
     pub seconds: f64,
     /// Good answers.
     pub requests: u64,

@@ -21,20 +21,20 @@ use std::time::{Duration, Instant};
 
 /// Bytes that are read at once.
 const READ_LEN: usize = 256 << 10;
-/// How long no answer at all may come before the run is given up.
+/// The longest time without any answer before the run is given up.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
-/// How long one look for events waits in a closed loop.
+/// The time that one look for events waits in a closed loop.
 const LOOK: Duration = Duration::from_millis(100);
 const EVENTS: usize = 1_024;
 
-/// What to do.
+/// The load to make.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Where the server listens.
+    /// The address at which the server listens.
     pub target: SocketAddr,
     /// The Unix socket at which it is asked instead.
     pub unix: Option<PathBuf>,
-    /// What it speaks.
+    /// The protocol that it speaks.
     pub protocol: Protocol,
     /// Requests, which are sent in turn, over all connections.
     pub requests: Vec<Vec<u8>>,
@@ -50,11 +50,11 @@ pub struct Plan {
     pub warmup: Duration,
     /// Time that is measured.
     pub duration: Duration,
-    /// How the IDs that are checked are written; `None`: they are not looked at.
+    /// The form of the IDs that are checked; `None`: they are not looked at.
     pub check: Option<Form>,
     /// The server's process, to measure its processor time.
     pub pid: Option<u32>,
-    /// Whether to show a bar while it runs.
+    /// True to show a bar while it runs.
     pub progress: bool,
 }
 
@@ -82,19 +82,19 @@ fn connect(plan: &Plan) -> Result<Box<dyn Stream>> {
 struct Connection {
     stream: Box<dyn Stream>,
     replies: Replies,
-    /// Which of the requests it sends.
+    /// The number of the request that it sends.
     sends: usize,
     /// Bytes of the requests at hand that are written.
     written: usize,
     /// Answers that have not come yet.
     waiting: usize,
-    /// When the requests at hand were sent, or due.
+    /// The instant at which the requests at hand were sent, or due.
     began: u64,
 }
 
 struct Run {
     plan: Plan,
-    /// What a connection sends at once, in turn.
+    /// Bytes that a connection sends at once, in turn.
     requests: Vec<Vec<u8>>,
     next: usize,
     /// Every good answer, if it is to be kept.

@@ -23,7 +23,7 @@ use tarpc::server::{BaseChannel, Channel as _};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// What every bare server says.
+/// The answer of every bare server.
 const HELLO: &[u8] = b"Hello, World!";
 /// Connections of the echo.
 const CONNECTIONS_MAX: usize = 1_024;

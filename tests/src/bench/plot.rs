@@ -44,9 +44,9 @@ const STRETCHES: usize = 640;
 
 /// Latencies over time.
 pub struct Curve<'a> {
-    /// Whose they are.
+    /// The title, which names whose they are.
     pub title: &'a str,
-    /// When, and how long it took, both in nanoseconds.
+    /// The instant of each, and how long it took, both in nanoseconds.
     pub points: &'a [(u64, u64)],
     /// A latency to draw a line at, in microseconds, with its name.
     pub line: (&'a str, f64),

@@ -37,16 +37,16 @@ const NEW_AT: u32 = 1_000_000;
 /// Lanes that ask for new keys, each for other ones.
 const NEW_LANES: u32 = 6;
 
-/// How thoroughly to measure.
+/// The extent of the measurement.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// How often everything has its turn.
+    /// The number of turns that everything has.
     pub rounds: usize,
-    /// How long each turn is, in milliseconds.
+    /// The length of each turn, in milliseconds.
     pub turn_ms: u64,
     /// Keys that nobody used before in each round.
     pub new_keys: u32,
-    /// How long each steady load is.
+    /// The length of each steady load.
     pub steady: Duration,
     /// The page in which the part on segments and sequences is put anew, if it is.
     pub report: Option<PathBuf>,
@@ -70,7 +70,7 @@ struct Group {
     lanes: Vec<Lane>,
 }
 
-/// What is compared: ours, and what it stands beside.
+/// Loads that are compared: ours, and what it stands beside.
 const PAIRS: &[(&str, &str)] = &[
     ("segment_one", "uniq64_one"),
     ("segment_pipelined", "uniq64_pipelined"),
@@ -93,7 +93,7 @@ const PAIRS: &[(&str, &str)] = &[
     ("new_many", "incr_always_new_many"),
 ];
 
-/// Where the load goes.
+/// The servers to which the load goes.
 struct Targets {
     agent: (SocketAddr, u32),
     /// `tarpc://` addresses and processes of both agents.

@@ -136,7 +136,7 @@ pub fn write(path: &Path, scenarios: &[Scenario], machine: &str, in_process: Opt
     Ok(std::fs::write(path, text)?)
 }
 
-/// Where the part on segments and sequences begins, which is the last one of the page and measured by itself.
+/// The beginning of the part on segments and sequences, which is the last one of the page and measured by itself.
 pub const RANGES: &str = "\n## Segments and sequences\n";
 
 /// Puts that part anew.

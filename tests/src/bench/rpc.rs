@@ -10,10 +10,10 @@ use futures::stream::{FuturesUnordered, StreamExt as _};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// How long a call may take.
+/// The longest time that a call may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What to call.
+/// The method to call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Call {
     /// `uniq64` of `MintService`.
@@ -22,12 +22,12 @@ pub enum Call {
     Echo,
 }
 
-/// What to do.
+/// The calls to make.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Where the server listens.
+    /// The address at which the server listens.
     pub target: SocketAddr,
-    /// What to call.
+    /// The method to call.
     pub call: Call,
     /// IDs asked for in a call.
     pub n: u32,

@@ -5,7 +5,7 @@ use super::check::{Form, Reader, Seen};
 /// Heads that are longer are not answers.
 const HEAD_LEN_MAX: usize = 64 << 10;
 
-/// What a connection speaks.
+/// The protocol of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// HTTP/1.1, answers with `Content-Length`.
@@ -37,10 +37,10 @@ pub fn resp_request(command: &str) -> Vec<u8> {
     request.into_bytes()
 }
 
-/// What came of an answer.
+/// The kind of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// What was asked for.
+    /// The answer that was asked for.
     Good,
     /// A refusal with that status, 0 for one that has none.
     Refused(u16),

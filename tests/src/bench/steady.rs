@@ -19,9 +19,9 @@ const STEP: u32 = 500;
 const NAME: &str = "bench-steady";
 const WARMUP: Duration = Duration::from_millis(500);
 
-/// What one agent's callers noticed, round by round.
+/// The answers that one agent's callers saw, round by round.
 pub struct Noticed {
-    /// Which agent.
+    /// The name of the agent.
     pub title: &'static str,
     /// The rounds.
     pub runs: Vec<Figures>,

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// Between two looks whether a program that was started anew serves.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// What is compared, and how thoroughly.
+/// The programs to compare, and the extent of the measurement.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The folder with the older programs.
@@ -32,13 +32,13 @@ pub struct Plan {
     pub new: PathBuf,
     /// The executables of `cargo bench -p uniq-agent --bench peers`, older and newer; minting in process is left out without.
     pub in_process: Option<(PathBuf, PathBuf)>,
-    /// How often everything has its turn.
+    /// The number of turns that everything has.
     pub rounds: usize,
-    /// How long each turn is, in milliseconds.
+    /// The length of each turn, in milliseconds.
     pub turn_ms: u64,
 }
 
-/// Where a kept cluster's agent is.
+/// The addresses and the process of a kept cluster's agent.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Kept {
     http: SocketAddr,
@@ -46,7 +46,7 @@ struct Kept {
     pid: u32,
 }
 
-/// How long programs of a kept cluster took from their start to their service, in milliseconds.
+/// Times that programs of a kept cluster took from their start to their service, in milliseconds.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Restarted {
     /// An agent with both masters there, to its first ID.
@@ -283,7 +283,7 @@ fn in_process(bench: &Path) -> Result<BTreeMap<String, f64>> {
     Ok(found)
 }
 
-/// What the rounds gave: shown as their median, and in brackets between what the middle half of them lies.
+/// The values that the rounds gave: shown as their median, and in brackets between what the middle half of them lies.
 pub struct Spread(pub Vec<f64>);
 
 impl fmt::Display for Spread {

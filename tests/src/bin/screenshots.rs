@@ -13,7 +13,7 @@ use tests::browser::{Driver, log_in, page_has};
 use tests::client::ADMIN_PASSWORD;
 use tests::cluster::Cluster;
 
-/// How long the agents mint before the first picture, so that their lines have a shape.
+/// The time that the agents mint before the first picture, so that their lines have a shape.
 const WARM_UP: Duration = Duration::from_secs(75);
 const QUALITY: u32 = 80;
 const WIDE: (u32, u32) = (1360, 900);
@@ -120,7 +120,7 @@ async fn pictures(cluster: &mut Cluster, driver: &Driver, browser: &Browser, arg
     shot("master-lost", "/", WIDE).await
 }
 
-/// What an installation has after a while: names, people, keys, and an agent that was ended.
+/// Furnishes an installation as it is after a while: names, people, keys, and an agent that was ended.
 async fn furnish(cluster: &mut Cluster, browser: &Browser) -> Result<()> {
     let mut wanted = vec![
         (

@@ -9,7 +9,7 @@ use tests::cluster::{Cluster, until};
 use tests::keyed::Keys;
 use tests::keyed::bulk::Bulk;
 
-/// How long the first number of each key may take to come.
+/// The longest time that the first number of each key may take to come.
 const LOAD_MAX: Duration = Duration::from_secs(300);
 
 /// Masters and agents of their own on loopback, and clients that ask for every key again and again, 10,000 to a call. Set

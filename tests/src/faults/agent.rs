@@ -35,11 +35,11 @@ const PAST_MARK: SpanMs = SpanMs::seconds(3);
 /// Past the half of that second.
 const PAST_HALF: SpanMs = SpanMs(600);
 const LEASE: SpanMs = SpanMs(7 * DAY_MS);
-/// When the lease is renewed at the latest.
+/// The rest of a lease with which it is renewed at the latest.
 const SHORT: SpanMs = SpanMs(3 * DAY_MS);
 /// The masters grant a value again after this.
 const REST: SpanMs = SpanMs(40 * DAY_MS);
-/// What is told when something does not hold.
+/// The number of steps that are told when something does not hold.
 const HISTORY: usize = 24;
 /// IDs of a small request.
 const FEW: u32 = 10;
@@ -53,7 +53,7 @@ enum NextStart {
     Resumes,
     /// The session goes on: the lineage names the file as the one to come.
     ResumesAsNext,
-    /// It does not, for this reason.
+    /// The session does not go on, for this reason.
     Fresh(&'static str),
 }
 
@@ -64,11 +64,11 @@ pub struct Agent {
     disk: Arc<FaultyDisk>,
     lie: Option<Lie>,
     minter: Option<Arc<Minter>>,
-    /// Where its IDs go.
+    /// The ledger of its IDs.
     pub ledger: Arc<Ledger>,
     name: String,
     next_start: NextStart,
-    /// Whether the write under way has named its file in a lineage.
+    /// True if the write under way has named its file in a lineage.
     announced: bool,
     sessions: u128,
     /// The session of the file in place.
@@ -77,7 +77,7 @@ pub struct Agent {
     /// The calendar, as far as it has come.
     time: WallMs,
     tokens: Tokens,
-    /// How far any life of this file has come with numbers and with strings: in which hour or day, and up to which
+    /// The places that any life of this file has come to with numbers and with strings: in which hour or day, and up to which
     /// serial. Strings begin anew each day.
     next: [(u32, u64); 2],
     /// No millisecond from here on was handed out as Uniq96.
@@ -85,7 +85,7 @@ pub struct Agent {
     caller: CallerParts,
     /// Sentences that do not hold.
     pub violations: Vec<String>,
-    /// What was done last, for who has to find out why one does not.
+    /// Descriptions of what was done last, for who has to find out why one does not.
     history: VecDeque<String>,
     /// Numbers below this one were durable when the operation began.
     bound: u64,
@@ -155,12 +155,12 @@ impl Agent {
         &self.disk
     }
 
-    /// Whether it is at work.
+    /// Tells whether it is at work.
     pub fn lives(&self) -> bool {
         self.minter.is_some()
     }
 
-    /// What the minter tells of its readiness.
+    /// The readiness that the minter tells.
     pub fn ready(&self) -> Option<Result<(), MintCode>> {
         self.minter.as_ref().map(|minter| minter.ready().map_err(|refusal| refusal.code()))
     }
@@ -222,7 +222,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Which start comes next; `None` if there is no file.
+    /// The start that comes next; `None` if there is no file.
     pub fn next_start(&self) -> Option<Op> {
         match self.next_start {
             NextStart::NoFile => None,
@@ -231,7 +231,7 @@ impl Agent {
         }
     }
 
-    /// Which of them is needed before anything else: a cluster, a lease, a longer one.
+    /// The operation that is needed before anything else, if one is: a cluster, a lease, a longer one.
     pub fn needs(&self) -> Option<Op> {
         let minter = self.minter.as_ref()?;
         if minter.grants().membership().cluster.is_none() {
@@ -386,7 +386,7 @@ impl Agent {
         }
     }
 
-    /// What the agent's heartbeat does when a master tells its time, which is that of the machine.
+    /// Does what the agent's heartbeat does when a master tells its time, which is that of the machine.
     fn set_time(&self, time: WallMs) {
         let Some(minter) = &self.minter else { return };
         let now = Now { wall: time, boot: minter.time().clock().boot() };
@@ -493,7 +493,7 @@ impl Agent {
         minter.set_leases(leases, 0)
     }
 
-    /// What was gained by a write that failed is not used.
+    /// Checks that what was gained by a write that failed is not used.
     fn check_gain(&mut self, minter: &Minter, before: &Leases, refusal: &Refusal) {
         let until = |view: Option<&LeaseView>| match view {
             Some(LeaseView::Held(grant)) => Some(grant.until),

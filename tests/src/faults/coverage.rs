@@ -8,7 +8,7 @@ use std::fmt;
 /// A call of an operation: which, and the how manieth.
 type Step = (Op, usize, String);
 
-/// What has struck so far.
+/// The faults that have struck so far.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
     struck: BTreeMap<Step, BTreeMap<Fault, u64>>,
@@ -30,12 +30,12 @@ impl Coverage {
         }
     }
 
-    /// How many times a process was killed.
+    /// The number of times that a process was killed.
     pub fn kills(&self) -> u64 {
         self.count(Fault::kills)
     }
 
-    /// How many times a call failed and the process lived on.
+    /// The number of times that a call failed and the process lived on.
     pub fn errors(&self) -> u64 {
         self.count(|fault| !fault.kills())
     }
@@ -49,7 +49,7 @@ impl Coverage {
         self.struck.len()
     }
 
-    /// How many calls of an operation were struck by faults of this sort: the numbers of the calls.
+    /// The numbers of those calls of an operation that were struck by faults of this sort.
     pub fn calls_of(&self, op: Op, which: impl Fn(Fault) -> bool) -> BTreeSet<usize> {
         let hit = |faults: &BTreeMap<Fault, u64>| faults.keys().any(|fault| which(*fault));
         self.struck.iter().filter(|((of, ..), faults)| *of == op && hit(faults)).map(|((_, nth, _), _)| *nth).collect()

@@ -11,7 +11,7 @@ use std::os::fd::{AsRawFd as _, RawFd};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What happens at a call.
+/// A fault at a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
     /// The process dies, and the call is not done.
@@ -34,12 +34,12 @@ impl Fault {
     /// All that a process survives.
     pub const ERRORS: [Self; 3] = [Self::NoSpace, Self::Io, Self::DoneButIo];
 
-    /// Whether the process dies of it.
+    /// Tells whether the process dies of it.
     pub fn kills(self) -> bool {
         Self::KILLS.contains(&self)
     }
 
-    /// Whether it can happen to a call of that name.
+    /// Tells whether it can happen to a call of that name.
     pub fn fits(self, call: &str) -> bool {
         match self {
             Self::DiesWithin => call == "write",
@@ -70,7 +70,7 @@ impl fmt::Display for Call {
 /// A fault that has come to pass.
 #[derive(Clone, Debug)]
 pub struct Struck {
-    /// What happened.
+    /// The fault.
     pub fault: Fault,
     /// At the how manieth call of the operation, from 1 on.
     pub nth: usize,
@@ -106,7 +106,7 @@ struct State {
     dead: bool,
     /// The files of this process by their descriptors.
     files: BTreeMap<RawFd, String>,
-    /// What this process has written.
+    /// The names that this process has written, with what is behind them.
     now: Names,
     /// The same when the folder was last flushed.
     kept: Names,
@@ -156,17 +156,17 @@ impl FaultyDisk {
         self.state().calls.clone()
     }
 
-    /// What struck in the operation.
+    /// The fault that struck in the operation.
     pub fn struck(&self) -> Option<Struck> {
         self.state().struck.clone()
     }
 
-    /// Whether the process is dead.
+    /// Tells whether the process is dead.
     pub fn dead(&self) -> bool {
         self.state().dead
     }
 
-    /// What the serial file says that this process has written and flushed last, its name included: what a power cut
+    /// The contents of the serial file that this process has written and flushed last, its name included: what a power cut
     /// would leave.
     pub fn flushed(&self) -> Option<Contents> {
         let state = self.state();
@@ -182,7 +182,7 @@ impl FaultyDisk {
         self.state().files.get(&file.as_raw_fd()).cloned().unwrap_or_default()
     }
 
-    /// Whether the operation is a start: it alone asks for the boot.
+    /// Tells whether the operation is a start: it alone asks for the boot.
     fn starts(&self) -> bool {
         self.state().calls.iter().any(|(call, _)| call.name == "boot_id")
     }

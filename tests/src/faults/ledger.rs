@@ -63,12 +63,12 @@ impl Ledger {
         }
     }
 
-    /// How many IDs there were.
+    /// The number of IDs.
     pub fn ids(&self) -> u64 {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner).ids
     }
 
-    /// How many came twice, and which were the first of them.
+    /// The number of those that came twice, and the first of them.
     pub fn verdict(&self) -> (u64, Vec<String>) {
         let sample = self.sample.verdict();
         let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);

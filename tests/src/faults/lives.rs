@@ -241,7 +241,7 @@ impl Agent {
         self.lives() || op == Op::Format
     }
 
-    /// What people do to a folder and to a clock while nobody is running.
+    /// Does what people do to a folder and to a clock while nobody is running.
     fn between_lives(&mut self, rng: &mut Rng) -> Result<()> {
         self.drop_dead();
         if self.next_start().is_some() {

@@ -2,7 +2,7 @@
 
 use common::rpc::mint::MintCode;
 
-/// What an agent does with its file.
+/// An operation of an agent on its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Op {
     /// `--format`.
@@ -58,23 +58,23 @@ impl Op {
         Self::End,
     ];
 
-    /// Whether it makes a new file.
+    /// Tells whether it makes a new file.
     pub fn is_format(self) -> bool {
         matches!(self, Self::Format | Self::FormatAgain)
     }
 
-    /// Whether it is a request for IDs.
+    /// Tells whether it is a request for IDs.
     pub fn mints(self) -> bool {
         matches!(self, Self::Hour | Self::More | Self::Reserve | Self::Day | Self::Mark | Self::Extend)
     }
 
-    /// Whether the caller gets its IDs although this fails: it is done beside the request.
+    /// Tells whether the caller gets its IDs although this fails: it is done beside the request.
     pub fn is_in_background(self) -> bool {
         matches!(self, Self::Reserve | Self::Extend)
     }
 }
 
-/// How an operation ended.
+/// The end of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// As it should.

@@ -27,13 +27,13 @@ pub enum Action {
     Step { who: usize },
     /// The same, and the disk fails: it does nothing or, `done`, it does it and yet says that it failed.
     Fault { who: usize, done: bool },
-    /// It mints one of the serials that it may mint.
+    /// The process mints one of the serials that it may mint.
     Mint { who: usize },
-    /// It begins to write; the number says which of the writes that it may begin.
+    /// The process begins to write; the number says which of the writes that it may begin.
     Write { who: usize, which: usize },
-    /// It stops cleanly.
+    /// The process stops cleanly.
     Stop { who: usize },
-    /// It is killed.
+    /// The process is killed.
     Kill { who: usize },
     /// Someone else does something.
     Deed(Deed),
@@ -42,7 +42,7 @@ pub enum Action {
 /// A serial file, and everything that may befall it within the bounds.
 #[derive(Clone, Debug)]
 pub struct Files {
-    /// How far it goes.
+    /// The bounds within which it goes.
     pub bounds: Bounds,
 }
 

@@ -10,7 +10,7 @@ const SLOTS_OF_A_KIND: u8 = 15;
 /// All files are on one device: the other folder, too, may be a copy on the same one.
 const DEVICE: u64 = 1;
 
-/// What a file says; many states share it.
+/// The bytes of a file; many states share them.
 pub(super) type Data = Shared<Vec<u8>>;
 
 /// The names that matter.
@@ -18,7 +18,7 @@ pub(super) type Data = Shared<Vec<u8>>;
 pub(super) enum Name {
     File,
     Lineage,
-    /// Where an operator moves or links the serial file to.
+    /// The place that an operator moves or links the serial file to.
     Away,
     FileNew,
     FileFormat,
@@ -48,7 +48,7 @@ impl Name {
     }
 }
 
-/// How much of a file a power cut leaves.
+/// The part of a file that a power cut leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Flushed {
     Yes,
@@ -71,9 +71,9 @@ pub(super) struct Inode {
 /// A folder with its files.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Folder {
-    /// Which boot of which machine.
+    /// The boot, and by it the machine.
     pub(super) boot: u8,
-    /// Which file system: 0 the first one, another number a snapshot of it.
+    /// The file system: 0 the first one, another number a snapshot of it.
     pub(super) volume: u8,
     /// By number, ascending.
     inodes: Vec<(u8, Inode)>,
@@ -185,12 +185,12 @@ impl Folder {
         });
     }
 
-    /// How many different folders a power cut may leave.
+    /// Counts the different folders that a power cut may leave.
     pub(super) fn cuts(&self) -> u32 {
         self.cut_names().map(|after| PARTS.pow(after.torn().count() as u32)).sum()
     }
 
-    /// What the `choice`th power cut leaves; the machine starts again as `boot`.
+    /// Gives what the `choice`th power cut leaves; the machine starts again as `boot`.
     pub(super) fn cut(&self, mut choice: u32, boot: u8) -> Option<Self> {
         for mut after in self.cut_names() {
             let cuts = PARTS.pow(after.torn().count() as u32);

@@ -12,7 +12,7 @@ use common::parameters::SessionId;
 /// A session that no other start drew.
 const SESSION: u8 = 200;
 
-/// Whether all is well after `world`; looked at in every `bounds.heal_every`th state, by its hash.
+/// Tells whether all is well after `world`; looked at in every `bounds.heal_every`th state, by its hash.
 pub(super) fn sampled(model: &Files, world: &World) -> bool {
     let every = model.bounds.heal_every;
     every == 0

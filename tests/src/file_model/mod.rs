@@ -38,7 +38,7 @@ pub use files::{Action, DISJOINT, Files, GOES_ON, ROOM};
 pub use operator::{Deed, Trouble};
 pub use world::World;
 
-/// How far a model goes.
+/// The bounds of a model.
 #[derive(Clone, Debug)]
 pub struct Bounds {
     /// Processes at once, 1 or 2.
@@ -49,23 +49,23 @@ pub struct Bounds {
     pub writes: u8,
     /// Things that go wrong, or that an operator does.
     pub troubles: u8,
-    /// Which.
+    /// The kinds of those.
     pub trouble: &'static [Trouble],
-    /// Whether a start may be told `--after-reboot resume`.
+    /// True if a start may be told `--after-reboot resume`.
     pub resume: bool,
     /// Days, at most 2.
     pub days: u32,
-    /// Whether serials restart with each day.
+    /// True if serials restart with each day.
     pub everyday_reset: bool,
     /// No mark goes beyond this, at most 8.
     pub serials: u64,
     /// Renewals that a process writes down.
     pub renewals: u64,
-    /// What the clock shows more before each thing an operator does.
+    /// The time by which the clock goes on before each thing an operator does.
     pub operator_pause: u16,
     /// In one state out of this many it is tried whether a process can start and mint; 0: in none.
     pub heal_every: u64,
-    /// What is taken away.
+    /// Mechanisms that are taken away.
     pub twins: Vec<Twin>,
 }
 
@@ -75,7 +75,7 @@ impl Bounds {
     }
 }
 
-/// What is taken away: a model that could not find the duplicate there would prove nothing where it finds none. The
+/// A mechanism that is taken away: a model that could not find the duplicate there would prove nothing where it finds none. The
 /// product's code stays as it is; the disk lies to it, or what it says is ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Twin {
@@ -83,7 +83,7 @@ pub enum Twin {
     NamesNotFlushed,
     /// The fsync of a file does nothing.
     FilesNotFlushed,
-    /// What a write allows is minted before the write is through.
+    /// Serials that a write allows are minted before the write is through.
     MintsBeforeDurable,
     /// A write that failed is taken for one that did not.
     FailedWriteCounts,

@@ -20,7 +20,7 @@ pub enum Trouble {
     Touch,
     /// The file is moved away, or back.
     Move,
-    /// It gets a second name, or loses it.
+    /// The file gets a second name, or loses it.
     Link,
     /// Either file is removed.
     Remove,
@@ -103,7 +103,7 @@ pub(super) fn deeds(model: &Files, world: &World) -> Vec<Deed> {
     all
 }
 
-/// What comes of it.
+/// Gives the world that comes of it.
 pub(super) fn act(model: &Files, mut world: World, deed: Deed) -> Option<World> {
     world.clock += model.bounds.operator_pause;
     world.troubles += 1;

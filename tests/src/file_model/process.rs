@@ -37,7 +37,7 @@ pub(super) enum What {
     Stop,
 }
 
-/// What a process is doing.
+/// The work of a process.
 #[derive(Clone, Debug, Hash)]
 pub(super) enum Doing {
     Formatting { session: u8 },
@@ -53,7 +53,7 @@ pub(super) struct Process {
     /// The folder of its file.
     pub(super) at: u8,
     pub(super) doing: Doing,
-    /// What the disk has answered since it began with this.
+    /// Answers of the disk since it began with this.
     pub(super) log: Vec<Reply>,
 }
 
@@ -90,7 +90,7 @@ impl Process {
         }
     }
 
-    /// What it may mint without another write: session, day, serials.
+    /// The serials that it may mint without another write, with their session and day.
     pub(super) fn usable(&self) -> Option<(SessionId, u32, std::ops::Range<u64>)> {
         if matches!(self.doing, Doing::Writing { what: What::Stop, .. }) {
             return None;
@@ -192,7 +192,7 @@ fn rules(bounds: &Bounds) -> Rules {
     Rules { capacity: CAPACITY, buckets_per_day: 1, everyday_reset: bounds.everyday_reset }
 }
 
-/// What an opened file is minted from.
+/// Begins to mint from an opened file.
 pub(super) fn minting(opened: Opened<Handle>, bounds: &Bounds) -> Doing {
     let Opened { file, contents, holdings, .. } = opened;
     let block = contents.blocks.iter().flatten().find(|block| block.kind == Kind::String);
@@ -242,7 +242,7 @@ impl Live {
     }
 }
 
-/// Whether two processes know the same.
+/// Compares what two processes know.
 impl PartialEq for Process {
     fn eq(&self, other: &Self) -> bool {
         hash_of(self) == hash_of(other)

@@ -16,18 +16,18 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
-/// What the disk does at a step.
+/// The behaviour of the disk at a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fault {
     /// All that it should.
     None,
-    /// It does nothing (a write: only half), and says so.
+    /// The disk does nothing (a write: only half), and says so.
     Fails,
-    /// It does it, and yet says that it failed.
+    /// The disk does it, and yet says that it failed.
     DoneButFails,
 }
 
-/// What the disk has answered.
+/// An answer of the disk.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Reply {
     Done,
@@ -48,11 +48,11 @@ pub(super) struct Run {
     pub(super) clock: u16,
     /// The answers so far.
     pub(super) log: Vec<Reply>,
-    /// Whether the process wants to go on after this step.
+    /// True if the process wants to go on after this step.
     pub(super) suspended: bool,
-    /// Whether there were more files than the model's disk holds.
+    /// True if there were more files than the model's disk holds.
     pub(super) full: bool,
-    /// Whether the fault could not happen at this step, or is another one's.
+    /// True if the fault could not happen at this step, or is another one's.
     pub(super) pointless: bool,
     answered: usize,
     /// Steps that it may do; the last one with the fault.
@@ -179,7 +179,7 @@ pub(super) fn disk() -> Arc<dyn Disk<File = Handle>> {
     Arc::clone(&*DISK) as Arc<dyn Disk<File = Handle>>
 }
 
-/// Where the file is. The folder is never looked at.
+/// The place of the file. The folder is never looked at.
 pub(super) fn place() -> Arc<Place> {
     static PLACE: LazyLock<Option<Arc<Place>>> = LazyLock::new(|| Place::resolve(Path::new("/F")).ok().map(Arc::new));
     match &*PLACE {
@@ -188,7 +188,7 @@ pub(super) fn place() -> Arc<Place> {
     }
 }
 
-/// What the product's answers look like, from the log's.
+/// Turns an answer of the log into one of the product's.
 fn run<T>(
     half: impl FnOnce(&mut Run),
     whole: impl FnOnce(&mut Run) -> Reply,

@@ -34,7 +34,7 @@ impl Minted {
     }
 }
 
-/// What an operator keeps elsewhere.
+/// The files that an operator keeps elsewhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Kept {
     pub(super) file: Option<Data>,
@@ -49,7 +49,7 @@ pub struct World {
     pub(super) processes: [Option<Shared<Process>>; 2],
     pub(super) kept: Kept,
     pub(super) minted: Minted,
-    /// What the file systems take for the time.
+    /// The time by the file systems.
     pub(super) clock: u16,
     /// Boots of any machine so far.
     pub(super) boots: u8,
@@ -93,7 +93,7 @@ impl World {
         }
     }
 
-    /// What no two processes may both mint, and what was not minted before, is all that any may mint.
+    /// Tells whether no two processes may both mint one serial, and none may mint what was minted before.
     pub(super) fn disjoint(&self) -> bool {
         let usable: Vec<_> = self.processes.iter().flatten().filter_map(|process| process.usable()).collect();
         let old = |(session, day, serials): &(SessionId, u32, std::ops::Range<u64>)| {

@@ -14,12 +14,12 @@ use tokio::task::JoinSet;
 
 /// Keys of a call: what agents take at most.
 pub const KEYS_PER_CALL: u32 = 10_000;
-/// How long a client that got nothing waits before it asks again.
+/// The time that a client that got nothing waits before it asks again.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Bytes of a number.
 const NUMBER_LEN: usize = 8;
 
-/// What all clients have seen.
+/// The numbers and refusals that all clients have seen.
 #[derive(Debug, Default)]
 struct Seen {
     numbers: AtomicU64,
@@ -31,7 +31,7 @@ struct Seen {
     worst: Mutex<Option<String>>,
 }
 
-/// How a client asks.
+/// The way in which a client asks.
 #[derive(Clone)]
 enum Way {
     /// Any agent, which passes on what others serve.
@@ -47,7 +47,7 @@ pub struct Bulk {
     tasks: JoinSet<()>,
 }
 
-/// What they found.
+/// The findings of all clients.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// Numbers received.
@@ -56,7 +56,7 @@ pub struct Verdict {
     pub disorder: u64,
     /// Keys that got no number in a call that others got one in.
     pub refused: u64,
-    /// What calls met that gave nothing.
+    /// Troubles of calls that gave nothing.
     pub troubles: Troubles,
     /// The first number that was not greater, in words.
     pub first: Option<String>,
@@ -81,12 +81,12 @@ impl Bulk {
         bulk
     }
 
-    /// How often every key has been asked for at least, and was answered.
+    /// The number of times that every key has been asked for at least, and was answered.
     pub fn rounds(&self) -> u64 {
         self.seen.rounds.iter().map(|rounds| rounds.load(SeqCst)).min().unwrap_or(0)
     }
 
-    /// What was found so far.
+    /// The findings so far.
     pub fn verdict(&self) -> Verdict {
         let seen = &self.seen;
         Verdict {
@@ -176,7 +176,7 @@ impl Way {
 /// The keys of a call.
 struct Asked {
     slots: Vec<Slot>,
-    /// What is sent of them where they are texts.
+    /// The lines that are sent of them where they are texts.
     lines: Option<Vec<u8>>,
 }
 
@@ -228,7 +228,7 @@ impl One {
 }
 
 impl Seen {
-    /// Whether every key got a number.
+    /// Takes in the numbers of keys; tells whether every key got one.
     fn take(&self, slots: &[Slot], last: &mut [u64], numbers: &[u64]) -> bool {
         let (mut given, mut refused) = (0, 0);
         for ((slot, last), number) in slots.iter().zip(last).zip(numbers) {

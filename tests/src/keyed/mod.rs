@@ -17,19 +17,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Keys that there can be.
 const SLOTS: u64 = 1 << 32;
 
-/// What clients met that was no number, by its code, and how often.
+/// Counts of what clients met that was no number, by its code.
 pub type Troubles = BTreeMap<String, u64>;
 
 /// Keys in use, evenly over the sections of a name.
 #[derive(Clone, Copy, Debug)]
 pub struct Keys {
-    /// How many there are.
+    /// The number of keys.
     pub count: u32,
     /// Sections that they lie in.
     pub sections: u32,
     /// Keys that a section could have.
     pub per_section: u32,
-    /// Whether keys are texts, which come to lie anywhere, instead of numbers.
+    /// True if keys are texts, which come to lie anywhere, instead of numbers.
     pub text: bool,
 }
 

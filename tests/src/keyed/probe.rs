@@ -9,17 +9,17 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-/// How long a client waits between two calls for one key.
+/// The time that a client waits between two calls for one key.
 const PAUSE: Duration = Duration::from_millis(100);
 /// The same after a call that gave none.
 const PAUSE_REFUSED: Duration = Duration::from_millis(20);
 
-/// What is known of one key.
+/// The knowledge of one key.
 #[derive(Debug, Default)]
 struct Key {
     /// The greatest number that anybody has received.
     greatest: AtomicU64,
-    /// When it came, in milliseconds since all began.
+    /// The time at which it came, in milliseconds since all began.
     at: AtomicU64,
     /// The longest time between two numbers since it was last asked for.
     gap: AtomicU64,
@@ -41,7 +41,7 @@ struct Seen {
     worst: Mutex<Option<String>>,
 }
 
-/// What happened to the keys since this was last asked.
+/// The events of the keys since this was last asked.
 #[derive(Clone, Debug)]
 pub struct Since {
     /// The longest time between two numbers of one key, in milliseconds, by key; ascending.
@@ -50,7 +50,7 @@ pub struct Since {
     pub troubles: Troubles,
 }
 
-/// What was found in all.
+/// The findings in all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// Numbers received.
@@ -101,13 +101,13 @@ impl Probes {
         probes
     }
 
-    /// Which keys gave no number since an instant.
+    /// Counts the keys that gave no number since an instant.
     pub fn silent_since(&self, instant: Instant) -> usize {
         let since = self.seen.ms_of(instant);
         self.seen.keys.iter().filter(|key| key.at.load(SeqCst) <= since).count()
     }
 
-    /// What happened since this was last asked, in which every gap that lasts on counts, too.
+    /// Gives what happened since this was last asked, in which every gap that lasts on counts, too.
     pub fn since(&self) -> Since {
         let now = self.seen.ms_of(Instant::now());
         let gap = |key: &Key| key.gap.swap(0, SeqCst).max(now.saturating_sub(key.at.load(SeqCst)));

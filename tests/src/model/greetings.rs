@@ -20,9 +20,9 @@ pub const GREETINGS_MAX: usize = 8;
 pub(super) struct Met {
     /// The one that made the connection, and the one that it leads to.
     pub(super) nodes: [Shared<Node>; 2],
-    /// Whether each has taken in a greeting of the other.
+    /// True for each that has taken in a greeting of the other.
     pub(super) greeted: [bool; 2],
-    /// Whether all was said that there was to say.
+    /// True if all was said that there was to say.
     pub(super) complete: bool,
 }
 
@@ -38,7 +38,7 @@ impl<'a> Side<'a> {
         Self { before, ledger: before.known().opened(before.serving, wall), writes: Vec::new(), greeted: false }
     }
 
-    /// What it says to `event`; `by_answer`: on the connection by which it was asked.
+    /// Gives what it says to `event`; `by_answer`: on the connection by which it was asked.
     fn step(&mut self, wall: WallMs, event: Event, by_answer: bool) -> Vec<PeerFrame> {
         let mut fx = Effects::default();
         self.ledger.step(Now { wall, boot: STEP }, event, &mut fx);

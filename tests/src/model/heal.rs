@@ -38,13 +38,13 @@ pub(crate) struct Pair {
     pub(crate) own_read: bool,
 }
 
-/// Whether `world` heals; looked at in every `bounds.heal_every`th state, by its hash.
+/// Tells whether `world` heals; looked at in every `bounds.heal_every`th state, by its hash.
 pub(super) fn sampled(model: &Masters, world: &World) -> bool {
     let every = model.bounds.heal_every;
     every == 0 || !hash_of(world).is_multiple_of(every) || heals(model, world)
 }
 
-/// Whether `world` heals.
+/// Tells whether `world` heals.
 pub(super) fn heals(model: &Masters, world: &World) -> bool {
     let mut disks: Vec<Disk> = world.current().filter_map(|at| world.node(at)).map(|node| node.disk.clone()).collect();
     // What an operator does after a revert that was shown.

@@ -38,7 +38,7 @@ fn inert(world: &World, messages: &[Shared<PeerFrame>], frame: &PeerFrame) -> bo
     of_name(frame.from.other()).all(|to| inert_at(to, &from, messages, frame))
 }
 
-/// Whether it changes nothing at `to`, whoever of `from` has sent it.
+/// Tells whether it changes nothing at `to`, whoever of `from` has sent it.
 fn inert_at(to: &Node, from: &[&Node], messages: &[Shared<PeerFrame>], frame: &PeerFrame) -> bool {
     if frame.is_between_others(to.disk.lives.present(), to.disk.lives.peer) {
         // Who is over never greets again. Who still lives in it may, or is asked to.

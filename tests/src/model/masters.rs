@@ -46,7 +46,7 @@ pub const WHAT_HOLDS: [&str; 6] = [DISJOINT, SOUND, BOTH_KNOW, COVERED, HEALS, A
 /// Two masters, their replacements, and everything that may befall them within the bounds.
 #[derive(Clone, Debug)]
 pub struct Masters {
-    /// How far it goes.
+    /// The bounds within which it goes.
     pub bounds: Bounds,
     pub(super) parameters: ClusterParameters,
     /// The outcomes of steps, by master, instant and event;
@@ -180,7 +180,7 @@ impl Masters {
         Some(world)
     }
 
-    /// What comes of it, whatever the other master and the messages are like.
+    /// Gives what comes of it, whatever the other master and the messages are like.
     fn outcome(&self, node: &Node, wall: WallMs, mut event: Event) -> Option<Outcome> {
         let known = twins::before(self, node.known(), &mut event);
         let own_event = event.clone();
@@ -267,7 +267,7 @@ impl Masters {
         Some(world)
     }
 
-    /// Who may connect to whom.
+    /// Adds, as actions, who may connect to whom.
     fn greetings(&self, world: &World, at: usize, node: &Node, actions: &mut Vec<Action>) {
         if self.bounds.greetings.is_none() {
             return;
@@ -343,7 +343,7 @@ impl Masters {
         Some(after)
     }
 
-    /// Whether `at` may be answered its table by `from`: always where greetings are left out.
+    /// Tells whether `at` may be answered its table by `from`: always where greetings are left out.
     fn exchanges(&self, world: &World, at: usize, node: &Node, from: usize) -> bool {
         match world.link {
             Link::All => true,
@@ -636,7 +636,7 @@ pub(super) fn agent(session: SessionId) -> Option<AgentId> {
     format!("a{}", session.0).parse().ok()
 }
 
-/// Whether an agent could still be told of this record.
+/// Tells whether an agent could still be told of this record.
 pub(super) fn open(state: LeaseState) -> bool {
     state != LeaseState::Closed
 }

@@ -74,39 +74,39 @@ pub(crate) fn stays_proven(compared: bool) -> bool {
     !compared || then.stayed(&now)
 }
 
-/// How far a model goes.
+/// The bounds of a model.
 #[derive(Clone, Debug)]
 pub struct Bounds {
     /// Token values: the first is at home with master 2, the second with master 1.
     pub values: u16,
     /// Sessions that ask, each of an agent of its own.
     pub sessions: u8,
-    /// How often a value is granted.
+    /// The number of times that a value is granted.
     pub generations: u64,
-    /// How long a grant or a renewal reaches, in days.
+    /// The time that a grant or a renewal reaches, in days.
     pub lease_days: u8,
-    /// What a calendar may say at any step: noon of these days.
+    /// Days, noon of which a calendar may say at any step.
     pub days: &'static [i64],
-    /// What it may say when the other master's permit arrives; empty where nobody is replaced.
+    /// Days, noon of which it may say when the other master's permit arrives; empty where nobody is replaced.
     pub heartbeat_days: &'static [i64],
     /// Until noon of which day each master lets the other go on alone at the beginning.
     pub permit_until_day: i64,
-    /// Which master is declared lost, one after the other, while it lives on.
+    /// The masters that are declared lost, one after the other, while they live on.
     pub lost: &'static [MasterId],
-    /// Whose disk is put back, once, to any state it was in, without the other one noticing it by the number of changes.
+    /// The master whose disk is put back, once, to any state it was in, without the other one noticing it by the number of changes.
     pub put_back: Option<MasterId>,
     /// Tells whether that disk is a survivor's, and put back, once its replacement has joined, to any state in which it awaited that: within one
     /// boot, so that it looks untouched.
     pub awaiting: bool,
-    /// Whether both disks are put back, once, to any state they were in together.
+    /// True if both disks are put back, once, to any state they were in together.
     pub revert: bool,
     /// A master whose folder may be copied once, and the copy started beside it. The copy hears the messages that are for the
     /// master of its name, and agents ask it. Where greetings are no part of the state, it exchanges no tables.
     pub copied: Option<MasterId>,
-    /// Whether greetings are part of the state: those of a copy, of its original and of the other master, which then may restart
-    /// so often, and those of a replaced master to the survivor.
+    /// The number of restarts, if greetings are part of the state: those of a copy, of its original and of the other master, and those of
+    /// a replaced master to the survivor.
     pub greetings: Option<u8>,
-    /// Whether agents give back.
+    /// True if agents give back.
     pub release: bool,
     /// Frames in flight.
     pub messages_max: usize,
@@ -116,6 +116,6 @@ pub struct Bounds {
     pub keep_inert_messages: bool,
     /// In one state out of this many it is tried whether all heals; 0: in none.
     pub heal_every: u64,
-    /// What is taken away.
+    /// Mechanisms that are taken away.
     pub twins: Vec<Twin>,
 }

@@ -16,7 +16,7 @@ use master::lease::{Event, PeerObservations, Write};
 use master::replication::rules;
 use std::collections::BTreeMap;
 
-/// What is taken away.
+/// A mechanism that is taken away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Twin {
     /// The seed, taken literally: a master that is not a value's home proposes it too, and both confirm.
@@ -53,7 +53,7 @@ pub enum Twin {
     PrepForgotten,
     /// A master serves everything before it has read the other's table.
     ServeBeforeSync,
-    /// What is ending is renewed.
+    /// A lease that is ending is renewed.
     RenewAfterClose,
     /// A master that is asked to end a lease does not look how far it renewed it itself.
     CloseIgnoresUntil,
@@ -65,13 +65,13 @@ pub enum Twin {
     NoReceipts,
     /// At the meeting after a start without proven lineage nothing is lifted.
     NoLift,
-    /// What a master that may have forgotten a confirmation is handed does not say what was proposed to it.
+    /// A master that may have forgotten a confirmation is not told what was proposed to it.
     ProposalsKeptBack,
     /// A copy of a store does not know that it may be one.
     CopyTrusted,
-    /// It knows, and promises nothing, but consents to what the other master asks.
+    /// A copy knows it, and promises nothing, but consents to what the other master asks.
     CopyConsents,
-    /// What any life of the other master says is believed, whichever greeted last, and whomever it is meant for.
+    /// Any life of the other master is believed, whichever greeted last, and whomever its words are meant for.
     AnyLifeBelieved,
     /// A master says more on a new connection before its greeting there was answered, as it may.
     SpeaksUnanswered,
@@ -184,7 +184,7 @@ pub(super) fn after(model: &Masters, node: &Node, known: &Disk, stepped: &mut St
     stepped.known = node.knowing(&stepped.writes);
 }
 
-/// Whether a crash loses what this event wrote, although it was answered.
+/// Tells whether a crash loses what this event wrote, although it was answered.
 pub(super) fn not_durable(model: &Masters, event: &Event) -> bool {
     match event {
         Event::Rent { .. } => model.has(Twin::RenewalsNotDurable),
@@ -228,7 +228,7 @@ pub(super) fn after_join(model: &Masters, before: &Disk, after: &mut Disk) {
     }
 }
 
-/// What is given back becomes free at both.
+/// Frees at both what is given back, with [`Twin::DenyFrees`].
 pub(super) fn after_release(model: &Masters, mut world: World, key: TokenKey) -> World {
     if model.has(Twin::DenyFrees) {
         for at in 0..world.nodes.len() {
@@ -293,7 +293,7 @@ pub(super) fn confirm_anywhere(model: &Masters, world: &World, at: usize, frame:
     Some(world)
 }
 
-/// What happens by itself where a mechanism is missing.
+/// Does what happens by itself where a mechanism is missing.
 pub(super) fn act(mut world: World, at: usize, twin: Twin) -> Option<World> {
     let node = world.node(at)?.clone();
     let next = match twin {

@@ -10,7 +10,7 @@ use common::token::TokenKey;
 use master::lease::receipt::receipt;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What an agent was told, by value, grant and session: the rectangle as far as it was ever lengthened.
+/// Promises to agents, by value, grant and session: the rectangle as far as it was ever lengthened.
 pub(super) type Promises = BTreeMap<(TokenKey, Generation, SessionId), Span>;
 
 /// From here to there, the second instant excluded.
@@ -20,7 +20,7 @@ pub(super) struct Span {
     pub(super) until: WallMs,
 }
 
-/// How far a replacement has come.
+/// The progress of a replacement.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Joining {
     /// Nobody is being replaced.
@@ -33,7 +33,7 @@ pub(super) enum Joining {
     Cut { survivor: usize, begun: Begun, records: Vec<(TokenKey, Lease)> },
 }
 
-/// Where the connection of a master leads, the other of which was copied.
+/// The nodes to which the connection of a master leads, the other of which was copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Link {
     /// To all of that name: greetings are left out.
@@ -55,15 +55,15 @@ pub struct World {
     pub(super) joining: Joining,
     /// Copies of disks of one moment, to be put back.
     pub(super) kept: Vec<(usize, Shared<Disk>)>,
-    /// What was promised when both were put back, and was not shown since.
+    /// Promises that there were when both were put back, and that were not shown since.
     pub(super) unshown: Shared<BTreeSet<(TokenKey, Generation, SessionId)>>,
-    /// Whether both were.
+    /// True if both were put back.
     pub(super) reverted: bool,
-    /// Whether it was.
+    /// True if the disk that may be put back was.
     pub(super) put_back: bool,
     /// Replacements that were begun.
     pub(super) replaced: usize,
-    /// Where the connection of the master that was not copied leads.
+    /// The nodes to which the connection of the master that was not copied leads.
     pub(super) link: Link,
     /// To whom messages in flight were sent, where that matters.
     pub(super) sent_to: Shared<BTreeMap<u64, BTreeSet<usize>>>,
@@ -163,7 +163,7 @@ impl World {
         None
     }
 
-    /// What its holder can show of a promise.
+    /// The receipt by which its holder can show a promise.
     pub(super) fn receipt(&self, promise: (TokenKey, Generation, SessionId)) -> Option<Receipt> {
         let span = self.promises.get(&promise)?;
         let (key, g, session) = promise;
@@ -243,7 +243,7 @@ impl World {
         }
     }
 
-    /// Whether messages in flight may come to `at`.
+    /// Tells whether messages in flight may come to `at`.
     pub(super) fn reaches(&self, at: usize, messages: u64) -> bool {
         self.sent_to.get(&messages).is_none_or(|to| to.contains(&at))
     }

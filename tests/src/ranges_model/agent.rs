@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// `--sequence-lease`, in milliseconds.
 pub(super) const LEASE: i64 = 200;
-/// What the product's next owner waits, as [`Allocator`] says.
+/// The time that the product's next owner waits, as [`Allocator`] says.
 const WAIT: i64 = LEASE * 103 / 100 + 1;
 const NOW: BootMs = BootMs(0);
 /// After the pause that follows a raise that failed: when it is asked again matters to nobody.
@@ -32,7 +32,7 @@ pub(super) struct Served {
     g: u64,
     since: i64,
     until: i64,
-    /// How often a span of this owner began after another one had ended.
+    /// The number of times that a span of this owner began after another one had ended.
     again: u8,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Served {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Listed {
     g: u64,
-    /// How long ago its question was sent.
+    /// The time since its question was sent.
     age: i64,
 }
 
@@ -48,29 +48,29 @@ pub(super) struct Listed {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Agent {
     pub(super) session: u8,
-    /// How many milliseconds its clock says pass in a hundred.
+    /// The milliseconds that pass by its clock in a hundred.
     rate: i64,
     served: Option<Served>,
     pub(super) section: Option<SectionState>,
     listed: Option<Listed>,
-    /// What is wanted of a master, and in which tenure.
+    /// The raise that is wanted of a master, and in which tenure.
     pub(super) wants: Option<(Tenure, RaiseTo)>,
     /// A master's answer to that, on its way.
     raised: Option<(Tenure, Result<Raised, NotRaised>)>,
-    /// What is written down of the section, if it may start again.
+    /// The bound that is written down of the section, if it may start again.
     noted: Option<Bound>,
-    /// What was, when it started.
+    /// The bound that was written down when it started.
     former: Option<Bound>,
 }
 
-/// What an agent goes by.
+/// The rules that an agent goes by.
 pub(super) struct Rules<'a> {
     pub(super) name: &'a GeneratorName,
     pub(super) section: Section,
     pub(super) definition: &'a SequenceDefinition,
-    /// Whether it looks at its clock at all: that none is given twice must not need it.
+    /// True if it looks at no clock at all: that none is given twice must not need it.
     pub(super) any_clock: bool,
-    /// Whether it may start again, and so writes down how far it was raised.
+    /// True if it may start again, and so writes down how far it was raised.
     pub(super) notes: bool,
     /// Tells whether it shows what it was granted: that tells masters something only after both were put back.
     pub(super) shows: bool,
@@ -202,7 +202,7 @@ impl Agent {
         self.forget_old_answers(rules);
     }
 
-    /// How it stands to the section now, by the product's own word.
+    /// The tenure in which it serves the section now, by the product's own word.
     fn ownership(&self, rules: &Rules<'_>) -> Option<Tenure> {
         let Served { g, since, until, again } = self.served?;
         // Which of them it is, wherever now is.
@@ -310,12 +310,12 @@ impl Agent {
         Self { noted, former: noted, ..Self::new(session, self.rate) }
     }
 
-    /// How often a span of its present owner began after another one had ended.
+    /// The number of times that a span of its present owner began after another one had ended.
     pub(super) fn again(&self) -> u8 {
         self.served.map_or(0, |served| served.again)
     }
 
-    /// Whether it gave `number`, which is the highest so far, as an owner after another one.
+    /// Tells whether it gave `number`, which is the highest so far, as an owner after another one.
     pub(super) fn gave_after_another(&self, number: u64) -> bool {
         let Some(mut section) = self.section.clone() else { return false };
         let gave = section.current(KEY, NOW) == Some(number) && !section.is_empty();
@@ -324,12 +324,12 @@ impl Agent {
 }
 
 impl Served {
-    /// When it began; long ago, if it has.
+    /// The time at which it began; long ago, if it has.
     fn began(&self) -> i64 {
         if self.since == 0 { -WAIT } else { self.since }
     }
 
-    /// What is over is over.
+    /// Makes all that is over alike.
     fn plain(self, rules: &Rules<'_>) -> Self {
         let (since, until) = if rules.any_clock { (0, 0) } else { (self.since.max(0), self.until.max(0)) };
         Self { since, until, ..self }

@@ -21,7 +21,7 @@ pub(super) type Disk = node::Disk<Ranges>;
 pub(super) type Node = node::Node<Ranges>;
 pub(super) type Stepped = node::Stepped<Ranges>;
 
-/// How long leases are; nothing here looks at it.
+/// The length of leases, in days; nothing here looks at it.
 const LEASE_DAYS: u8 = 7;
 /// Until when a master lets the other one go on alone: for ever, as nothing of axes and sections ends with it.
 const PERMITTED: WallMs = WallMs(10_000 * DAY_MS);
@@ -188,12 +188,12 @@ impl Part for Ranges {
 }
 
 impl Ranges {
-    /// Whether a name that is known stands for a sequence.
+    /// Tells whether a name that is known stands for a sequence.
     pub(super) fn has_sequences(&self) -> bool {
         self.settings.values().filter_map(|it| it.value.namespace()).any(|it| it.sequences().is_some())
     }
 
-    /// How the axis stands here; `None` before anything of it was granted.
+    /// The axis as it stands here; `None` before anything of it was granted.
     pub(super) fn axis(&self) -> Option<common::segment::Axis> {
         self.settings.values().find_map(|setting| match &setting.value {
             SettingValue::Axis(axis) => Some(**axis),
@@ -201,7 +201,7 @@ impl Ranges {
         })
     }
 
-    /// What the present run may still grant.
+    /// Spans that the present run may still grant.
     pub(super) fn spans(&self) -> impl Iterator<Item = Span> {
         let own = self.cursors.values().filter(|(run, _)| Some(*run) == self.run);
         own.flat_map(|(_, spans)| spans.iter().copied())

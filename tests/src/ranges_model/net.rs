@@ -9,7 +9,7 @@ use common::setting::Change;
 /// Answers to answers; there are none after so many.
 const ANSWERS_MAX: u8 = 4;
 
-/// What comes of a message at a master: its next state, and what it says.
+/// The outcome of a message at a master: its next state, and what it says.
 pub(super) type Delivered = (Shared<Node>, Vec<Shared<PeerFrame>>);
 
 /// Adds a message, in the order of their hashes.
@@ -19,12 +19,12 @@ pub(super) fn post(messages: &mut Vec<Shared<PeerFrame>>, frame: Shared<PeerFram
     }
 }
 
-/// Whether `to` is who the message is for, as far as name and pairing go.
+/// Tells whether `to` is who the message is for, as far as name and pairing go.
 pub(super) fn is_for(to: &Node, frame: &PeerFrame) -> bool {
     to.disk.id() == frame.from.other() && to.disk.identity.epoch == frame.epoch
 }
 
-/// Whether a message changes nothing at any master, now or later.
+/// Tells whether a message changes nothing at any master, now or later.
 pub(super) fn is_inert(
     nodes: &[Shared<Node>],
     frame: &Shared<PeerFrame>,
@@ -53,7 +53,7 @@ pub(super) fn is_inert(
     })
 }
 
-/// Whether a message is of something that `to` has not heard of yet. It may be left aside now, and not later.
+/// Tells whether a message is of something that `to` has not heard of yet. It may be left aside now, and not later.
 fn speaks_of_more(to: &Disk, message: &PeerMessage) -> bool {
     match message {
         PeerMessage::AskSetting { change: Change::Extend { granted, .. }, .. } => {

@@ -21,35 +21,35 @@ use std::sync::Arc;
 /// The hash of every join token.
 const TOKEN: [u8; 32] = [7; 32];
 
-/// What may befall the masters.
+/// Events that may befall the masters.
 #[derive(Clone, Debug)]
 pub struct Befalls {
     /// Starts that prove their store, of either master.
     pub restarts: u8,
     /// Starts that cannot, though nothing was put back.
     pub reboots: u8,
-    /// Whose disk is put back, once, to any state it was in.
+    /// The master whose disk is put back, once, to any state it was in.
     pub put_back: Option<MasterId>,
     /// Both disks are put back, once, to any state before a section moved, if it was raised by no more than this above the lower of the two.
     pub revert: Option<u64>,
     /// Tells whether the quiet time after that lasts until all owners have shown what they hold; else it may end before.
     pub shown: bool,
-    /// Which master is declared lost, one after the other.
+    /// The masters that are declared lost, one after the other.
     pub lost: &'static [MasterId],
-    /// Whether the lost one is dead by then; otherwise it lives on.
+    /// True if the lost one is dead by then; otherwise it lives on.
     pub dead: bool,
     /// Messages in flight.
     pub messages_max: usize,
     /// Messages are kept even if they can change nothing any more.
     pub keep_inert: bool,
-    /// What is taken away.
+    /// Mechanisms that are taken away.
     pub twins: Vec<Twin>,
 }
 
 /// Something that can befall the masters. They are counted: 0 and 1 are the first two, 2 and on their replacements.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Deed {
-    /// What was not confirmed is said again.
+    /// A master says again what was not confirmed.
     Beat { at: usize },
     /// A message arrives.
     Deliver { at: usize, id: u64, frame: Arc<PeerFrame> },
@@ -95,7 +95,7 @@ impl fmt::Debug for Deed {
     }
 }
 
-/// How far a replacement has come.
+/// The progress of a replacement.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Joining {
     No,
@@ -127,7 +127,7 @@ pub(super) struct Pair {
     pub(super) broken: Option<String>,
 }
 
-/// What came of a step of one master.
+/// The outcome of a step of one master.
 #[derive(Debug)]
 pub(super) struct Outcome {
     next: Shared<Node>,
@@ -178,7 +178,7 @@ impl Masters {
         }
     }
 
-    /// What comes of the event that `of` stands for.
+    /// The outcome of the event that `of` stands for.
     fn outcome(&self, node: &Shared<Node>, of: u64, event: impl FnOnce() -> Option<Heard>) -> Option<Arc<Outcome>> {
         self.outcomes.of(hash_of(&(node.id(), of)), || {
             let (before, event) = event()?;
@@ -326,7 +326,7 @@ impl Masters {
         Some(pair)
     }
 
-    /// What may befall the masters.
+    /// Adds what may befall the masters.
     pub(super) fn deeds(&self, pair: &Pair, unshown: bool, deeds: &mut Vec<Deed>) {
         for (at, node) in pair.living() {
             deeds.push(Deed::Beat { at });
@@ -377,7 +377,7 @@ impl Masters {
         }
     }
 
-    /// What comes of it.
+    /// Gives the pair that comes of it.
     pub(super) fn befall(&self, mut pair: Pair, deed: Deed) -> Option<Pair> {
         match deed {
             Deed::Beat { at } => {

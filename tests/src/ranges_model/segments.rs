@@ -15,7 +15,7 @@ use std::fmt;
 
 /// No place of the axis is granted twice.
 pub const ONCE: &str = "I12: every place is granted once";
-/// What different runs may still grant is disjoint, granted to nobody yet, and below what is granted of the axis.
+/// Places that different runs may still grant are disjoint, granted to nobody yet, and below what is granted of the axis.
 pub const EXTENTS: &str = "I11: extents of different runs are disjoint, and below `granted`";
 /// Each master's own invariants, and those of one step.
 pub const SOUND: &str = "I13, and what must hold inside one master";
@@ -24,14 +24,14 @@ const BOTH: &str = "both masters have granted";
 /// All is granted.
 const ALL: &str = "every place of the axis is granted";
 
-/// How far the model goes.
+/// The bounds of the model.
 #[derive(Clone, Debug)]
 pub struct AxisBounds {
     /// Places of the axis, 62 at most.
     pub places: u64,
-    /// How many places each session wants at a time.
+    /// Places that each session wants at a time.
     pub wanted: &'static [u32],
-    /// What befalls the masters.
+    /// Events that befall the masters.
     pub befalls: Befalls,
 }
 
@@ -59,13 +59,13 @@ pub struct AxisWorld {
     pair: Pair,
     /// Places that somebody was granted, whether he heard of it or not: a bit for each.
     granted: u64,
-    /// Which of the masters have granted something: a bit for each.
+    /// The masters that have granted something: a bit for each.
     granters: u8,
     twice: bool,
 }
 
 impl AxisWorld {
-    /// It without the messages in flight.
+    /// Leaves out the messages in flight.
     #[must_use]
     pub fn without_messages(mut self) -> Self {
         self.pair.forget_messages();
@@ -76,7 +76,7 @@ impl AxisWorld {
 /// Two masters with an axis, and all that may befall them within the bounds.
 #[derive(Clone, Debug)]
 pub struct Axes {
-    /// How far it goes.
+    /// The bounds within which it goes.
     pub bounds: AxisBounds,
     name: GeneratorName,
     masters: Masters,
@@ -122,12 +122,12 @@ fn places(span: Span) -> u64 {
     (span.from..span.to).fold(0, |bits, place| bits | 1 << place)
 }
 
-/// How far the axis is granted, as somebody knows it.
+/// The end of what is granted of the axis, as somebody knows it.
 fn granted(disk: &Disk) -> u64 {
     disk.axis().map_or(1, |axis| axis.granted)
 }
 
-/// Why a step of one master must not lead from `before` to `after`.
+/// Gives the reason why a step of one master must not lead from `before` to `after`, if there is one.
 pub(super) fn goes_back(before: &Disk, after: &Disk) -> Option<String> {
     if granted(after) < granted(before) {
         return Some("I11: what is granted of the axis has shrunk".to_owned());

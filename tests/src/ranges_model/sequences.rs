@@ -36,22 +36,22 @@ const RAISED: &str = "the master that is not the home has raised";
 const SLOW: i64 = 99;
 const FAST: i64 = 101;
 
-/// How far the model goes.
+/// The bounds of the model.
 #[derive(Clone, Debug)]
 pub struct SectionBounds {
-    /// Which master the section is at home with.
+    /// The master that the section is at home with.
     pub home: MasterId,
-    /// How often it is given to somebody.
+    /// The number of times that it is given to somebody.
     pub owners: u64,
-    /// How far it is raised.
+    /// The number up to which it is raised.
     pub numbers: u64,
-    /// Whether an agent asks again after the answer to a raise was lost; otherwise it waits for ever, or until it is another owner.
+    /// True if an agent asks again after the answer to a raise was lost; otherwise it waits for ever, or until it is another owner.
     pub lost_raises: bool,
     /// Agents look at no clock, and only uniqueness has to hold.
     pub any_clock: bool,
     /// The master that a replaced one was lives on and lists sections: the order is not kept for whoever reaches it alone.
     pub ordered: bool,
-    /// How often a span of one owner begins after another one has ended.
+    /// The number of times that a span of one owner begins after another one has ended.
     pub spans: u8,
     /// Starts of agents as the same session, which go on with what they wrote down.
     pub again: u8,
@@ -62,7 +62,7 @@ pub struct SectionBounds {
     pub heals: bool,
     /// Tells whether the section is given to anybody after both disks were put back.
     pub given_again: bool,
-    /// What befalls the masters.
+    /// Events that befall the masters.
     pub befalls: Befalls,
 }
 
@@ -122,7 +122,7 @@ pub struct SectionWorld {
 }
 
 impl SectionWorld {
-    /// It without the messages in flight.
+    /// Leaves out the messages in flight.
     #[must_use]
     pub fn without_messages(mut self) -> Self {
         self.pair.forget_messages();
@@ -133,7 +133,7 @@ impl SectionWorld {
 /// Two masters with a section, its agents, and all that may befall them within the bounds.
 #[derive(Clone, Debug)]
 pub struct Sections {
-    /// How far it goes.
+    /// The bounds within which it goes.
     pub bounds: SectionBounds,
     pub(super) key: SectionKey,
     definition: SequenceDefinition,

@@ -7,10 +7,10 @@ use common::sequence::SectionRecord;
 use common::setting::{SettingKey, SettingValue};
 use master::lease::{Event, Write};
 
-/// How far one master raises a section alone, in these models.
+/// The distance that one master raises a section alone, in these models.
 pub const ALLOWANCE: u64 = 2;
 
-/// What is taken away.
+/// A mechanism that is taken away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Twin {
     /// A segment is granted before it is durable what is left.
@@ -27,7 +27,7 @@ pub enum Twin {
     PrepForgotten,
     /// A survivor goes on to extend and raise by itself after the snapshot for the replacement is cut.
     GoesOnAfterCut,
-    /// What a master that may have forgotten a confirmation is handed does not say what was proposed to it.
+    /// A master that may have forgotten a confirmation is not told what was proposed to it.
     ProposalsKeptBack,
     /// The home lists a section for its owner while another one is proposed.
     ListedDuringPrep,
@@ -175,7 +175,7 @@ fn use_before_confirmed(known: &Disk, stepped: &mut Stepped) {
     stepped.writes.extend(more);
 }
 
-/// Whether a crash loses this write of a step, although it was answered.
+/// Tells whether a crash loses this write of a step, although it was answered.
 pub(super) fn lost(has: &impl Fn(Twin) -> bool, event: &Event, write: &Write) -> bool {
     match (event, write) {
         (Event::Segment { .. }, Write::Cursor { .. }) => has(Twin::CursorNotDurable),

@@ -101,7 +101,7 @@ impl World {
         }
     }
 
-    /// When a master starts.
+    /// Bends the start of a master.
     pub(super) fn bend_start(&mut self, m: usize) {
         if self.has(Mutation::ServeBeforeSync) {
             self.reopen(m, Vec::new(), true);
@@ -336,7 +336,7 @@ impl World {
         }
     }
 
-    /// What of a commit reaches the disk.
+    /// Gives what of a commit reaches the disk.
     pub(super) fn bend_writes(&self, m: usize, writes: &[Write]) -> Vec<Write> {
         let before = &self.masters[m].mirror;
         let renewal = |key: &TokenKey, lease: &Lease| {
@@ -430,7 +430,7 @@ impl World {
         }
     }
 
-    /// What the survivor writes when its peer is declared lost.
+    /// Gives what the survivor writes when its peer is declared lost.
     pub(super) fn bend_peer_lost(&self, mut loaded: Loaded, epoch: EpochId, token: TokenHash) -> Vec<Write> {
         let closing: BTreeMap<TokenKey, WallMs> = loaded
             .leases

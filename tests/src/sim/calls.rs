@@ -11,7 +11,7 @@ use common::rpc::lease::{HeartbeatReply, HeartbeatRequest, Refusal, Rent, RentRe
 use common::time::Now;
 use master::lease::Reply;
 
-/// How long a call may take.
+/// The longest time that a call may take.
 const CALL_TIMEOUT: i64 = 5_000;
 
 impl World {
@@ -95,7 +95,7 @@ impl World {
         }
     }
 
-    /// Who answers at an address: for some agents there is nobody but a former master that lives on.
+    /// Finds who answers at an address: for some agents there is nobody but a former master that lives on.
     pub(super) fn address(&self, turn: usize, far_side: bool) -> usize {
         let zombie = |m: &usize| !self.current.contains(m) && self.masters[*m].ledger.is_some();
         let zombie = (0..self.masters.len()).rev().find(zombie).filter(|_| far_side);

@@ -29,7 +29,7 @@ const NAMES: usize = 8;
 pub type SerialFile = agent::serial_file::SerialFile<Open>;
 /// The bounds of sections beside it.
 pub type SectionFile = agent::serial_file::SectionFile<Open>;
-/// What a start found.
+/// The outcome of a start.
 pub type Opened = agent::serial_file::Opened<Open>;
 
 /// At which step of a write something happens.
@@ -51,7 +51,7 @@ impl Point {
     }
 }
 
-/// What happens there.
+/// The event at that step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mishap {
     /// The disk says no; `done`: although it did as it was told.
@@ -67,25 +67,25 @@ pub enum Mishap {
     PowerCut,
 }
 
-/// Why a process is no more.
+/// The reason why a process is no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// It ended itself: someone else has the file, or it cannot be opened.
+    /// The process ended itself: someone else has the file, or it cannot be opened.
     Taken,
-    /// It died.
+    /// The process died.
     Died,
     /// And the machine's boot with it.
     PowerCut,
 }
 
-/// What will happen at the next writes.
+/// The mishap of the next writes.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Where.
+    /// The step at which it happens.
     pub point: Point,
-    /// What.
+    /// The event.
     pub mishap: Mishap,
-    /// How often.
+    /// The number of times that it happens.
     pub times: u32,
 }
 
@@ -124,7 +124,7 @@ impl Name {
     }
 }
 
-/// Where the serial file is on each of these disks.
+/// The place of the serial file on each of these disks.
 fn place() -> &'static Arc<Place> {
     static PLACE: OnceLock<Arc<Place>> = OnceLock::new();
     PLACE.get_or_init(|| Arc::new(Place::new(PathBuf::from("/disk"), OsStr::new("F"))))
@@ -166,7 +166,7 @@ pub(super) struct Files {
     /// All files that are there or open.
     made: Vec<Weak<Mutex<Node>>>,
     plan: Option<Plan>,
-    /// What is still to happen in the write under way.
+    /// The plan that is still to happen in the write under way.
     due: Option<Plan>,
     /// The process that works here is no more.
     ended: Option<Failure>,
@@ -338,7 +338,7 @@ impl Folder {
         self.bytes(Name::Lineage)
     }
 
-    /// What happens at the next writes.
+    /// Sets what happens at the next writes.
     pub fn plan(&self, plan: Option<Plan>) {
         self.files().plan = plan;
     }
@@ -390,12 +390,12 @@ impl Folder {
         }
     }
 
-    /// What the power leaves.
+    /// Keeps what a power cut leaves.
     pub fn cut(&self, rng: &mut Rng) {
         self.files().cut(rng);
     }
 
-    /// Whether nobody else had his hands on the file that a process holds.
+    /// Tells whether nobody else had his hands on the file that a process holds.
     pub fn is_untouched(&self) -> bool {
         !self.files().touched
     }
@@ -453,15 +453,15 @@ impl Folder {
     }
 }
 
-/// What a start goes by.
+/// The circumstances of a start.
 pub struct Start {
     /// The boot's number.
     pub boot: u64,
-    /// What it makes of another boot.
+    /// The rule by which it goes after another boot.
     pub rule: AfterReboot,
     /// The session of a fresh start.
     pub session: SessionId,
-    /// What is left out.
+    /// Rules that are left out.
     pub mutations: Mutations,
 }
 
@@ -599,7 +599,7 @@ impl Disk for Medium {
         self.call(|files| Ok(files.boot))
     }
 
-    /// It stays mounted for as long as a boot lasts.
+    /// Gives a mount that stays for as long as a boot lasts.
     fn mount(&self) -> io::Result<Option<u64>> {
         Ok(Some(MOUNT))
     }

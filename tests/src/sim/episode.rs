@@ -18,9 +18,9 @@ use master::lease::{Event as LedgerEvent, Write};
 use master::section::SectionTable;
 use std::collections::BTreeMap;
 
-/// How long one lasts.
+/// The shortest and the longest time that one lasts.
 const SPAN: (i64, i64) = (15_000, 150_000);
-/// How much longer it lasts where a master is about to be replaced.
+/// The further time that it lasts where a master is about to be replaced.
 const LONGER: i64 = 60_000;
 /// The last one, in which nothing goes wrong: long enough for owners that are gone to be noticed, and for new ones to wait.
 const LAST: i64 = 90_000;
@@ -38,7 +38,7 @@ const ASKED: (i64, i64) = (30, 600);
 const SUDDEN: (i64, i64) = (500, 30_000);
 /// Numbers that one question wants at most.
 const BATCH_MAX: i64 = 40;
-/// How long a question waits.
+/// The time that a question waits.
 const PATIENCE: i64 = LEASE * 3 / 2;
 /// Sections that clients ask for, and keys of each.
 pub const SECTIONS: [u32; 3] = [0, 1, 100];
@@ -47,22 +47,22 @@ const KEYS: u32 = 2;
 /// that are stopped.
 const EXCUSED: i64 = 12 * LEASE;
 
-/// How long both masters are down for it.
+/// The longest time that both masters are down for it.
 const DOWN_MAX: i64 = 2 * LEASE;
 /// After both disks were put back: long enough for two masters to meet, and for all agents to show what they were granted.
 const CALM: i64 = 3 * 60_000;
 
-/// What a master's store holds of sections.
+/// Sections that a master's store holds.
 pub struct StoredSections {
     master: usize,
     records: Vec<(SectionRecord, u64)>,
     preps: Vec<SectionRecord>,
 }
 
-/// What must hold of the numbers of keys.
+/// The history of the numbers of keys, by which is checked what must hold of them.
 #[derive(Default)]
 pub struct Sequences {
-    /// How far a master's disk held bounds.
+    /// The greatest bound of each section that a master's disk held.
     durable: BTreeMap<Section, u64>,
     /// The newest record of each section that any master had.
     newest: BTreeMap<Section, SectionRecord>,
@@ -70,7 +70,7 @@ pub struct Sequences {
     given: BTreeMap<(Section, u32), BTreeMap<u64, u64>>,
     /// The greatest of each.
     greatest: BTreeMap<(Section, u32), u64>,
-    /// When each section was served last.
+    /// The instant at which each section was served last.
     served: BTreeMap<Section, i64>,
     /// Numbers.
     pub numbers: u64,

@@ -34,7 +34,7 @@ const MINUTE_MS: i64 = 60_000;
 const MONTHS_MS: i64 = 150 * DAY_MS;
 /// Long enough for two masters to meet, and for all agents to show what they hold.
 const CALM: i64 = 5 * MINUTE_MS;
-/// Where floods come from: no agent of ours is there.
+/// The first of the hosts that floods come from: no agent of ours is there.
 const FLOOD_HOSTS: usize = 1 << 16;
 
 impl World {
@@ -164,7 +164,7 @@ impl World {
         }
     }
 
-    /// What goes wrong at a master's step.
+    /// Springs a trap at a master's step.
     pub(super) fn spring(&mut self, m: usize, trap: Trap) {
         let other = self.current[slot(self.masters[m].id.other())];
         self.tell(|| format!("at a step of master {m}: {trap:?}"));
@@ -208,7 +208,7 @@ impl World {
         self.replacements < self.swarm.replacements_max && self.replaceable(lost)
     }
 
-    /// Whether the next lost master lives on.
+    /// Decides whether the next lost master lives on.
     pub(super) fn zombie_comes(&mut self) -> bool {
         self.former_masters() < ZOMBIES_MAX && self.rng.chance(0.5)
     }
@@ -290,7 +290,7 @@ impl World {
         true
     }
 
-    /// How many that are not of the pair run: copies, and those that were replaced.
+    /// Counts the running masters that are not of the pair: copies, and those that were replaced.
     fn former_masters(&self) -> usize {
         (0..self.masters.len()).filter(|m| !self.current.contains(m) && self.masters[*m].ledger.is_some()).count()
     }

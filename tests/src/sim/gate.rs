@@ -7,7 +7,7 @@ use super::{Setup, run};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// What is expected when a mechanism is left out.
+/// The expected outcome when a mechanism is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
     /// A seed finds it.
@@ -23,13 +23,13 @@ pub enum Expected {
 /// The seed that finds it.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// It.
+    /// The seed.
     pub seed: u64,
-    /// What does not hold.
+    /// The rule that does not hold.
     pub what: String,
 }
 
-/// What is expected without `mutation`.
+/// The expected outcome without `mutation`.
 pub fn expected(mutation: Mutation) -> Expected {
     match mutation {
         Mutation::PrepsNotBumped
@@ -104,7 +104,7 @@ pub fn expected(mutation: Mutation) -> Expected {
     }
 }
 
-/// Where the search for a mechanism begins: for those that few seeds show, at one that is known to, so that not all before
+/// The seed at which the search for a mechanism begins: for those that few seeds show, one that is known to, so that not all before
 /// it are tried each time. It goes on from there as from anywhere, for a change of the simulation moves them.
 fn known(mutation: Mutation) -> u64 {
     match mutation {
@@ -193,7 +193,7 @@ pub fn hunt(
     found.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether it came as expected, and the line that says so.
+/// Tells whether it came as expected, and gives the line that says so.
 pub fn judge(mutation: Mutation, from: Option<u64>, seeds: u64, days: i64, threads: usize) -> (bool, String) {
     let expected = expected(mutation);
     let theme = match expected {

@@ -143,7 +143,7 @@ impl World {
         host.proc.as_ref().is_some_and(|proc| proc.holds(host.os(self.t)))
     }
 
-    /// What a master knows of each value at home there: days to the end of its lease, and what keeps it.
+    /// Describes what a master knows of each value at home there: days to the end of its lease, and what keeps it.
     fn describe_values(&self, m: usize) -> Option<String> {
         let ledger = self.masters[m].ledger.as_ref()?;
         let mut values = Vec::new();

@@ -39,15 +39,15 @@ pub struct Host {
     pub folder: Folder,
     /// Earlier states of it.
     pub backups: Vec<Folder>,
-    /// How wrong its calendar is.
+    /// The error of its calendar, in milliseconds.
     pub wall_off: i64,
-    /// When it was booted.
+    /// The instant at which it was booted.
     pub booted_at: i64,
-    /// Which boot that was.
+    /// The number of that boot.
     pub boot: u64,
-    /// How fast its own clock is for sequences, in thousandths.
+    /// The rate of its own clock for sequences, in thousandths.
     pub rate: i64,
-    /// It stands still until then.
+    /// The instant until which it stands still.
     pub paused_until: i64,
     /// For how long its own clock stood still with it, but for the last time.
     pub stood: i64,
@@ -56,14 +56,14 @@ pub struct Host {
     /// Until when it may serve what is somebody else's by now, as it stood still with its clock: until a master answers what it asked
     /// since whose clock it can compare, and else until its spans end.
     pub behind_until: i64,
-    /// How far bounds of sections were durable when it stood still last.
+    /// Bounds of sections that were durable when it stood still last.
     pub bounds_then: BTreeMap<Section, u64>,
     /// The sections that it served when both disks were put back while it stood still: as far as these bounds, and for that time, nobody can
     /// tell it of owners since.
     pub excused_to: BTreeMap<Section, (Tenure, u64)>,
     /// The starts of masters whose clocks it can compare, and since when.
     pub heard: BTreeMap<usize, (MasterRun, BootMs)>,
-    /// How many processes there were.
+    /// The number of processes that there were.
     pub life: u32,
     /// The process.
     pub proc: Option<Proc>,
@@ -71,18 +71,18 @@ pub struct Host {
     pub dies_minting: bool,
     /// A copy that is taken away again.
     pub retired: bool,
-    /// Whether its agent serves sections.
+    /// True if its agent serves sections.
     pub is_allocator: bool,
-    /// When a client last got an ID of each kind, Uniq96 last.
+    /// The instant at which a client last got an ID of each kind, Uniq96 last.
     pub served: Vec<Option<i64>>,
-    /// Whether the last client was told that the clock is behind.
+    /// True if the last client was told that the clock is behind.
     pub clock_behind: bool,
-    /// Whether it was told that its serial file belongs to another cluster.
+    /// True if it was told that its serial file belongs to another cluster.
     pub foreign: bool,
 }
 
 impl Host {
-    /// What its process holds.
+    /// The leases that its process holds.
     pub fn leases(&self) -> impl Iterator<Item = (TokenKey, Generation, SessionId)> {
         let held = |proc: &Proc| {
             let session = proc.session;
@@ -107,7 +107,7 @@ pub struct Proc {
     pub(super) asked: u64,
     /// The segment that is asked for.
     pub(super) fetch: Option<Fetch>,
-    /// What it has of sequences, if it serves them.
+    /// The state of its sequences, if it serves them.
     pub(super) keys: Option<Keys>,
     /// Only time will help.
     pub(super) patient: bool,
@@ -126,7 +126,7 @@ pub(super) struct InFlight {
 }
 
 impl Proc {
-    /// Whether it has a lease to mint under.
+    /// Tells whether it has a lease to mint under.
     pub fn holds(&self, os: Now) -> bool {
         let now = self.minter.now(os);
         let held = |view: &LeaseView| matches!(view, LeaseView::Held(grant) if now.wall < grant.until);
@@ -148,7 +148,7 @@ impl Host {
         token_type(&self.id, mixed)
     }
 
-    /// What its operating system's clocks say.
+    /// The time by its operating system's clocks.
     pub fn os(&self, t: i64) -> Now {
         Now { wall: WallMs(t + self.wall_off), boot: BootMs(t - self.booted_at + 1_000) }
     }
@@ -346,7 +346,7 @@ impl World {
         }
     }
 
-    /// What the agent holds is renewed within moments, and its receipts shown.
+    /// Lets what the agent holds be renewed within moments, and its receipts be shown.
     pub(super) fn on_connected(&mut self, h: usize, life: u32) {
         if self.hosts[h].life != life || self.hosts[h].paused_until > self.t {
             return;

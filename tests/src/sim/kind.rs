@@ -12,13 +12,13 @@ use common::segment::SegmentDefinition;
 use common::time::WallMs;
 use std::sync::Arc;
 
-/// What a generator is.
+/// A kind of generator.
 #[derive(Clone, Debug)]
 pub struct Kind {
     /// Its definition.
     pub namespace: Namespace,
     layout: Layout,
-    /// How its serials behave.
+    /// The rules that its serials follow.
     pub rules: Rules,
 }
 
@@ -109,12 +109,12 @@ impl Kind {
         }
     }
 
-    /// How its numbers come in segments, if they do.
+    /// The definition of its segments, if its numbers come in some.
     pub fn segments(&self) -> Option<&SegmentDefinition> {
         self.namespace.segments()
     }
 
-    /// Whether it has a serial that goes on from bucket to bucket.
+    /// Tells whether it has a serial that goes on from bucket to bucket.
     pub fn counts(&self) -> bool {
         self.layout.by_ticks().is_none() && self.segments().is_none()
     }

@@ -20,7 +20,7 @@ use master::lease::{Alarm, Effects, Event as LedgerEvent, Limits, Reply, Request
 use master::ledger::{Ledger, Salt, Snapshot};
 use std::collections::BTreeMap;
 
-/// Who waits for an answer.
+/// The one who waits for an answer.
 #[derive(Clone, Debug)]
 pub enum Asker {
     /// An agent, with its question.
@@ -33,7 +33,7 @@ pub enum Asker {
     Peer(usize),
 }
 
-/// What an agent asked for.
+/// The question of an agent.
 #[derive(Clone, Copy, Debug)]
 pub enum Asked {
     /// A token for a session.
@@ -50,7 +50,7 @@ pub enum Asked {
     Sections,
 }
 
-/// What an agent is answered.
+/// The answer to an agent.
 #[derive(Clone, Debug)]
 pub enum Answered {
     /// To its heartbeat, by the master's snapshot.
@@ -59,7 +59,7 @@ pub enum Answered {
     Ledger(Reply),
 }
 
-/// What a master makes durable, as its next steps are told apart.
+/// The kind of a change that a master makes durable, by which its next steps are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A proposal.
@@ -97,14 +97,14 @@ impl Step {
         [Self::Extending, Self::Extended, Self::Segment, Self::Giving, Self::Given, Self::Raised];
 }
 
-/// What goes wrong right after that.
+/// The fault right after that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trap {
-    /// It dies before it has said so to anybody.
+    /// The master dies before it has said so to anybody.
     Dies,
     /// The other one does not hear of it, or it does not hear the other one.
     Cut,
-    /// It is lost, and the other one has not heard of it.
+    /// The master is lost, and the other one has not heard of it.
     Lost,
     /// The other one is lost, and was not heard any more.
     OtherLost,
@@ -124,11 +124,11 @@ impl Trap {
 
 /// A machine with a master on it.
 pub struct Master {
-    /// Which one of the two.
+    /// The one of the two that it is.
     pub id: MasterId,
     /// The process; `None` while it is down.
     pub ledger: Option<Ledger>,
-    /// What it answers heartbeats with; follows the ledger after each commit.
+    /// The snapshot that it answers heartbeats with; follows the ledger after each commit.
     pub(super) snapshot: Option<Snapshot>,
     /// The disk; `None` before the store is made, and after it was lost.
     pub store: Option<Shelf>,
@@ -138,23 +138,23 @@ pub struct Master {
     pub awaiting_backup: Option<(u64, Shelf)>,
     /// Its store was put back, and its operator knows that it has to be replaced.
     pub condemned: bool,
-    /// It was put back, and nobody knows: until it has met the other one, no operator may vouch for it.
+    /// True if it was put back, and nobody knows: until it has met the other one, no operator may vouch for it.
     pub restored: bool,
     /// Its store is not the only one of its past, or not the newest: only such a master may stop for good.
     pub tampered: bool,
     /// The newest greeting that it was sent; a mutation's only.
     pub(super) greeting: Option<(usize, Box<PeerFrame>)>,
-    /// It is on a machine that no master can be reached from: no messages of it, or to it, was ever on the way.
+    /// True if it is on a machine that no master can be reached from: no messages of it, or to it, was ever on the way.
     pub cut_off: bool,
-    /// How wrong its calendar is.
+    /// The error of its calendar, in milliseconds.
     pub wall_off: i64,
-    /// It stands still until then.
+    /// The instant until which it stands still.
     pub paused_until: i64,
     /// Its next commit fails: with effect, or without.
     pub fail_commit: Option<bool>,
     /// Something goes wrong at its next step of that kind.
     pub trap: Option<(Step, Trap)>,
-    /// What is durable.
+    /// Leases that are durable.
     pub(super) mirror: BTreeMap<TokenKey, (Generation, WallMs)>,
     /// The same of sections.
     pub(super) bounds: BTreeMap<Section, (Generation, u64)>,
@@ -217,7 +217,7 @@ impl Master {
         self.waiting.insert(id, asker);
     }
 
-    /// Whether it still waits.
+    /// Tells whether that question still waits.
     pub fn asks(&self, id: RequestId) -> bool {
         self.waiting.contains_key(&id)
     }
@@ -228,7 +228,7 @@ impl Master {
         Some(Answered::Heartbeat(snapshot.answer(now, request)))
     }
 
-    /// What its disk holds.
+    /// Reads what its disk holds.
     pub fn loaded(&mut self) -> Option<Loaded> {
         self.store.as_mut().map(Shelf::load)
     }
@@ -382,7 +382,7 @@ impl World {
         }
     }
 
-    /// What heartbeats are answered with is what the ledger holds, whatever way it came there.
+    /// Checks that heartbeats are answered with what the ledger holds, whatever way it came there.
     fn check_snapshot(&mut self, m: usize) {
         let Some((snapshot, ledger)) = self.masters[m].snapshot.as_ref().zip(self.masters[m].ledger.as_ref()) else {
             return;
@@ -393,7 +393,7 @@ impl World {
         }
     }
 
-    /// Whether one of these writes is the step that was waited for.
+    /// Gives the trap if one of these writes is the step that it waited for.
     fn sprung(&mut self, m: usize, writes: &[Write], asked_for: bool) -> Option<Trap> {
         let master = &mut self.masters[m];
         let (wanted, trap) = master.trap?;

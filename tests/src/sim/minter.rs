@@ -37,7 +37,7 @@ use std::sync::Arc;
 pub struct Run {
     /// The kind of IDs that they are.
     pub of: Of,
-    /// What they are made by.
+    /// The prefix that they are made by.
     pub prefix: Prefix,
     /// Everything but the serial, as a number.
     pub high: u64,
@@ -45,7 +45,7 @@ pub struct Run {
     pub capacity: u64,
     /// The counter of the first.
     pub start: u64,
-    /// How many.
+    /// The number of IDs.
     pub len: u64,
     /// The first instant that the written time can mean.
     pub time: WallMs,
@@ -76,7 +76,7 @@ pub struct Shell<'a> {
     pub rng: &'a mut Rng,
     /// The operating system's clocks.
     pub os: Now,
-    /// Why the process is no more, if it came to its end meanwhile.
+    /// The reason why the process is no more, if it came to its end meanwhile.
     pub ended: Option<Failure>,
 }
 
@@ -84,7 +84,7 @@ pub struct Shell<'a> {
 pub struct Minter {
     pub(super) engine: Engine,
     pub(super) own: Own,
-    /// How often the clock has jumped.
+    /// The number of times that the clock has jumped.
     pub jumps: u64,
 }
 
@@ -100,9 +100,9 @@ pub(super) struct Own {
     /// The last lease that was to be used.
     lease: Option<Grant>,
     offset: UtcOffset,
-    /// What was made durable last, as far as the engine knows.
+    /// The contents that were made durable last, as far as the engine knows.
     durable: Contents,
-    /// What the mutation does after the IDs have left.
+    /// The write that the mutation does after the IDs have left.
     deferred: Option<(Contents, Holdings)>,
     /// Numbers that a client who waits for a segment has already.
     pub(super) part: Option<Part>,
@@ -132,7 +132,7 @@ impl Own {
         written
     }
 
-    /// Whether these differ from what was written last in the marks of segments only.
+    /// Tells whether these differ from what was written last in the marks of segments only.
     fn are_marks(&mut self, held: &Holdings) -> bool {
         let mut unmarked = held.clone();
         unmarked.segments.values_mut().flat_map(|of| &mut of.record.held).for_each(|held| held.mark = held.span.from);
@@ -287,17 +287,17 @@ impl Minter {
         question(&mut self.engine, &mut Hands { own: &mut self.own, shell })
     }
 
-    /// What time it is.
+    /// The present time.
     pub fn now(&self, os: Now) -> Now {
         self.own.now(os)
     }
 
-    /// What those may see who mint.
+    /// The state that those may see who mint.
     pub fn published(&self) -> &Published {
         self.engine.published()
     }
 
-    /// What is durable of what is held.
+    /// The part of what is held that is durable.
     pub fn holdings(&self) -> &Holdings {
         self.engine.holdings()
     }
@@ -367,7 +367,7 @@ impl Minter {
         Ok(())
     }
 
-    /// Whether an open window had them.
+    /// Takes IDs out of an open window; tells whether it had them.
     fn take_ticks(
         &mut self,
         shell: &mut Shell<'_>,
@@ -489,7 +489,7 @@ impl Minter {
         self.decide(shell, |engine, hands| engine.set_leases(hands, leases, jumped))
     }
 
-    /// Whether minting has other leases than these.
+    /// Tells whether minting has other leases than these.
     pub fn differs_from(&self, leases: &Leases) -> bool {
         views(leases.clone(), self.own.mutations) != self.published().leases
     }

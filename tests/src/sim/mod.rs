@@ -74,14 +74,14 @@ use world::{BEGIN, Event, World};
 /// Days of the second phase at least.
 pub const CONVERGE_DAYS: i64 = 10;
 
-/// What came of one simulation.
+/// The outcome of one simulation.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Faults, by kind.
     pub faults: BTreeMap<&'static str, u64>,
-    /// What operators did for masters, by kind.
+    /// Remedies of operators for masters, by kind.
     pub remedies: BTreeMap<&'static str, u64>,
-    /// What was given, by kind.
+    /// IDs and numbers that were given, by kind.
     pub given: BTreeMap<&'static str, u64>,
     /// IDs minted, and numbers given.
     pub ids: u64,
@@ -95,7 +95,7 @@ pub struct Outcome {
     pub violations: u64,
     /// Masters that are not ready at the end, and agents that do not mint, although there are tokens for them.
     pub stuck: u64,
-    /// What went wrong, in words.
+    /// Descriptions of what went wrong.
     pub told: Vec<String>,
     /// Of the whole history.
     pub hash: u64,
@@ -104,7 +104,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Whether everything held.
+    /// Tells whether everything held.
     pub fn fine(&self) -> bool {
         self.duplicates == 0 && self.disorder == 0 && self.violations == 0 && self.stuck == 0
     }
@@ -115,22 +115,22 @@ impl Outcome {
     }
 }
 
-/// What is simulated.
+/// The parameters of a simulation.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
-    /// It decides everything else.
+    /// The seed, which decides everything else.
     pub seed: u64,
     /// Days of faults; [`CONVERGE_DAYS`] of healing come after them.
     pub days: i64,
-    /// What is left out of the protocol.
+    /// Mechanisms that are left out of the protocol.
     pub mutations: Mutations,
-    /// What the seed is after; `None`: it decides itself.
+    /// The theme that the seed is after; `None`: it decides itself.
     pub theme: Option<Theme>,
     /// Kinds of faults that do not happen.
     pub without: Faults,
-    /// Whether numbers that come in ranges are among what a seed may have.
+    /// True if numbers that come in ranges are among what a seed may have.
     pub ranges: bool,
-    /// Whether everything that happens is told on standard error.
+    /// True if everything that happens is told on standard error.
     pub trace: bool,
 }
 

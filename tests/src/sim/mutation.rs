@@ -14,7 +14,7 @@ words! {
         RenewalNotDurable = "renewal-not-durable",
         /// A proposal is not made durable.
         PrepNotDurable = "prep-not-durable",
-        /// What a master confirms is not made durable.
+        /// A lease that a master confirms is not made durable.
         ConfirmNotDurable = "confirm-not-durable",
         /// The permit for the other master is not made durable.
         PermitNotDurable = "permit-not-durable",
@@ -46,7 +46,7 @@ words! {
         UnprovenNotLifted = "unproven-not-lifted",
         /// Holders are told the end that their lease was lifted to.
         LiftedIsTold = "lifted-is-told",
-        /// What holders can prove is not looked at.
+        /// Receipts that holders can show are not looked at.
         ReceiptsIgnored = "receipts-ignored",
         /// Two masters that cannot prove their stores grant as soon as they meet.
         QuietSkipped = "quiet-skipped",
@@ -74,7 +74,7 @@ words! {
         ConfirmBlindly = "confirm-blindly",
         /// Any confirmation of a value confirms the proposal that stands.
         AnyConfirm = "any-confirm",
-        /// What the other master rejects goes on being proposed.
+        /// A proposal that the other master rejects goes on being proposed.
         RejectionIgnored = "rejection-ignored",
         /// A proposal that is not answered at once is forgotten.
         PrepAborted = "prep-aborted",
@@ -82,7 +82,7 @@ words! {
         ClosedForged = "closed-forged",
         /// A master that is asked to end a lease does not look how far it renewed it itself.
         CloseIgnoresUntil = "close-ignores-until",
-        /// What is ending or ended is renewed.
+        /// A lease that is ending or ended is renewed.
         RenewAfterClose = "renew-after-close",
         /// A value that is closed is granted again without a rest.
         NoRest = "no-rest",
@@ -120,7 +120,7 @@ words! {
         MintBeforeTheLease = "mint-before-the-lease",
         /// A window is used on when its lease is over or another one's.
         WindowOutlivesLease = "window-outlives-lease",
-        /// What a master has left of its extents after a segment is not made durable.
+        /// The rest of a master's extents after a segment is not made durable.
         CursorNotDurable = "cursor-not-durable",
         /// A master grants of an extent before the other one has confirmed it.
         ExtentNotConfirmed = "extent-not-confirmed",
@@ -134,19 +134,19 @@ words! {
         SegmentsKeptByFresh = "segments-kept-by-fresh",
         /// A start goes on below the marks in its segments.
         SegmentBelowMark = "segment-below-mark",
-        /// What an agent marks in its segments is not made durable.
+        /// The marks of an agent in its segments are not made durable.
         SegmentMarkNotDurable = "segment-mark-not-durable",
         /// A raised bound of a section is not made durable.
         RaiseNotDurable = "raise-not-durable",
         /// The proposal of a section's next owner is not made durable.
         SectionPrepNotDurable = "section-prep-not-durable",
-        /// Who confirms a section's next owner does not say how far it was raised.
+        /// A master that confirms a section's next owner does not say how far it was raised.
         ConfirmWithoutBound = "confirm-without-bound",
         /// The next owner of a section serves at once.
         NoWaitOfNextOwner = "no-wait-of-next-owner",
         /// An owner serves on when no master has answered for too long.
         ServedPastSpan = "served-past-span",
-        /// What was told of raised bounds counts as held by the other master.
+        /// Raised bounds that were told count as held by the other master.
         SentCountsAsHeld = "sent-counts-as-held",
         /// Nothing is added to bounds when a master is declared lost.
         NothingAddedAtLoss = "nothing-added-at-loss",
@@ -175,7 +175,7 @@ words! {
     }
 }
 
-/// What is left out of one simulation.
+/// The mechanisms that are left out of one simulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mutations(u128);
 
@@ -188,7 +188,7 @@ impl Mutations {
         Self(mutations.iter().fold(0, |bits, mutation| bits | 1_u128 << *mutation as u32))
     }
 
-    /// Whether this one is left out.
+    /// Tells whether this one is left out.
     pub fn has(self, mutation: Mutation) -> bool {
         self.0 >> mutation as u32 & 1 == 1
     }

@@ -22,7 +22,7 @@ impl Net {
         self.cuts.push((from, to, until));
     }
 
-    /// Whether something gets through now.
+    /// Tells whether something gets through now.
     pub fn open(&self, from: Node, to: Node, now: i64) -> bool {
         !self.cuts.iter().any(|(f, t, until)| *f == from && *t == to && *until > now)
     }

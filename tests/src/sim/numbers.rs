@@ -40,7 +40,7 @@ pub struct Numbers {
     pub given: u64,
 }
 
-/// What of `known` overlaps that span and is not the same.
+/// Gives the last of `known` that overlaps that span.
 fn overlap<T: Copy + PartialEq>(known: &BTreeMap<u64, (u64, T)>, span: Span) -> Option<(Span, T)> {
     let (from, (to, of)) = known.range(..span.to).next_back()?;
     (*to > span.from).then_some((Span { from: *from, to: *to }, *of))

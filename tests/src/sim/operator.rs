@@ -27,7 +27,7 @@ use std::sync::Arc;
 /// In this time, in milliseconds, a replacement has met the survivor.
 const SETTLES: i64 = 60_000;
 
-/// How long the replacement of a master takes at most between two steps.
+/// The longest time that the replacement of a master takes between two steps.
 pub(super) const STEP_MAX: i64 = HOUR_MS;
 
 /// A replacement under way.
@@ -97,8 +97,8 @@ impl World {
         rewritten(&is, &becomes).into()
     }
 
-    /// What an operator says of sections whose numbers both masters have forgotten: how many to skip in those that either store knows, and
-    /// for the others, of which the manual gives up the name, how far they came.
+    /// Gives what an operator says of sections whose numbers both masters have forgotten: how many to skip in those that either store
+    /// knows, and for the others, of which the manual gives up the name, how far they came.
     pub(super) fn sections_forgotten(&self, loaded: &Loaded) -> (u64, Vec<Write>) {
         let (known, proposed) = (loaded.sections.iter().map(|(record, _)| record), loaded.section_preps.iter());
         let known = proposed.chain(known).flat_map(each);
@@ -129,7 +129,7 @@ impl World {
         })
     }
 
-    /// Whether `lost` may be declared lost: the other one is whole, belongs to the pair and has no replacement joining.
+    /// Tells whether `lost` may be declared lost: the other one is whole, belongs to the pair and has no replacement joining.
     pub fn replaceable(&mut self, lost: usize) -> bool {
         let survivor = self.current[slot(self.masters[lost].id.other())];
         // A store that was put back is a lost disk: whoever knows of it declares its master lost, never the other one.

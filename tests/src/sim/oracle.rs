@@ -55,7 +55,7 @@ struct Promise {
     until: WallMs,
     /// The earliest end with which a master noted that it is closed.
     closed: Option<WallMs>,
-    /// Whether it reached its holder.
+    /// True if it reached its holder.
     taken: bool,
 }
 
@@ -76,12 +76,12 @@ pub struct Oracle {
     offset: UtcOffset,
     /// Serials by layout and prefix, which is time and token.
     minted: Map<(u8, u64), Vec<(u64, u64)>>,
-    /// How far each grant has come in each layout: prefix, and the serial after the last one.
+    /// The progress of each grant in each layout: prefix, and the serial after the last one.
     reached: Map<(u8, u32, u64, SessionId), (u64, u64)>,
     texts: HashSet<u64, BuildHasherDefault<Mixer>>,
     /// By generation; and by session too, because masters that have forgotten begin again with generations that were.
     promises: BTreeMap<TokenKey, BTreeMap<(Generation, SessionId), Promise>>,
-    /// Whether what both masters knew was ever put back or lost: then generations come twice, and a lease is closed at an end
+    /// True if what both masters knew was ever put back or lost: then generations come twice, and a lease is closed at an end
     /// that was known; rectangles must be disjoint all the same.
     pub forgotten: bool,
     /// Numbers that come in ranges.
@@ -108,7 +108,7 @@ impl Oracle {
         Self { offset, ..Self::default() }
     }
 
-    /// What reached clients, by kind.
+    /// Counts what reached clients, by kind.
     pub fn given(&self) -> BTreeMap<&'static str, u64> {
         BTreeMap::from([
             ("IDs", self.ids),
@@ -132,26 +132,26 @@ impl Oracle {
         }
     }
 
-    /// Whether all that ever reached a holder, and was not over at `at`, is among `held`.
+    /// Tells whether all that ever reached a holder, and was not over at `at`, is among `held`.
     pub fn is_all_held(&self, held: &[(TokenKey, Generation, SessionId)], at: WallMs) -> bool {
         let each = self.promises.iter().flat_map(|(key, grants)| grants.iter().map(move |grant| (key, grant)));
         let mut running = each.filter(|(_, (_, promise))| promise.taken && promise.until > at);
         running.all(|(key, ((g, session), _))| held.contains(&(*key, *g, *session)))
     }
 
-    /// Whether any of what reached a holder, and is not over at `at`, is of a later grant than these.
+    /// Tells whether any of what reached a holder, and is not over at `at`, is of a later grant than these.
     pub fn is_forgotten_by(&self, known: &BTreeMap<TokenKey, Generation>, at: WallMs) -> bool {
         let each = self.promises.iter().flat_map(|(key, grants)| grants.iter().map(move |grant| (key, grant)));
         let mut running = each.filter(|(_, (_, promise))| promise.taken && promise.until > at);
         running.any(|(key, ((g, _), _))| known.get(key).is_none_or(|known| known < g))
     }
 
-    /// What reached nobody never will, and is not a promise.
+    /// Forgets what reached nobody: it never will, and is not a promise.
     pub fn forget_untaken(&mut self) {
         self.promises.values_mut().for_each(|grants| grants.retain(|_, promise| promise.taken));
     }
 
-    /// How far a grant was ever promised to a session.
+    /// The end until which a grant was ever promised to a session.
     pub fn promised_until(&self, (key, g, session): (TokenKey, Generation, SessionId)) -> Option<WallMs> {
         Some(self.promises.get(&key)?.get(&(g, session))?.until)
     }
@@ -272,7 +272,7 @@ impl Oracle {
         }
     }
 
-    /// How many of these serials were there before.
+    /// Takes these serials, and counts those that were there before.
     fn take(&mut self, run: &Run, start: u64, len: u64) -> u64 {
         if len == 0 {
             return 0;

@@ -5,7 +5,7 @@ use super::mutation::{Mutation, Mutations};
 use agent::serial_file::{FileSystemId, Found, Holdings, decode};
 
 impl Folder {
-    /// What its lineage says.
+    /// The holdings by its lineage.
     pub(super) fn holdings(&self) -> Option<Holdings> {
         match Found::decode(&self.lineage()?) {
             Found::Whole(lineage) => Some(lineage.holdings),

@@ -9,7 +9,7 @@ use agent::segments::Ask;
 use common::namespace::GeneratorName;
 use common::segment::{SegmentDefinition, Span};
 
-/// How often a client that has to wait for a segment does so; the others come again.
+/// The share of clients that wait for a segment where they have to; the others come again.
 const WAITS: f64 = 0.5;
 
 impl Minter {
@@ -67,7 +67,7 @@ impl Minter {
         self.own.kinds.get(at)?.segments().copied()
     }
 
-    /// What came of a call for a segment: made durable in the background, if the disk does it.
+    /// Handles the outcome of a call for a segment: made durable in the background, if the disk does it.
     ///
     /// # Errors
     /// Any [`Refusal`].
@@ -84,13 +84,13 @@ impl Minter {
         })
     }
 
-    /// What masters are to be asked for since the last time.
+    /// Takes what masters are to be asked for since the last time.
     pub fn take_asks(&mut self) -> Vec<(GeneratorName, Ask)> {
         std::mem::take(&mut self.own.asks)
     }
 }
 
-/// Which places these numbers are.
+/// The places of these numbers.
 fn places(definition: &SegmentDefinition, run: &Run) -> Span {
     let Prefix::Plain { first, increment } = run.prefix else { return Span::default() };
     let number = agent::gate::plain(first, increment, run.start);

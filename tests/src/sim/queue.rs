@@ -25,7 +25,7 @@ impl Queue {
         self.heap.push(Reverse((at, self.order, slot)));
     }
 
-    /// What happens next, if it does so until `until`.
+    /// Takes the next event, if it happens until `until`.
     pub fn pop(&mut self, until: i64) -> Option<(i64, Event)> {
         self.heap.peek().filter(|next| next.0.0 <= until)?;
         let Reverse((at, _, slot)) = self.heap.pop()?;

@@ -131,12 +131,12 @@ impl World {
         self.after(pause, Event::Operator);
     }
 
-    /// Whether nothing can go on from its store.
+    /// Tells whether nothing can go on from its store.
     fn is_gone(&mut self, m: usize) -> bool {
         self.masters[m].loaded().is_none_or(|loaded| loaded.observed.rolled_back)
     }
 
-    /// Whether it was put back to a time at which the other one was another, so that the two never meet: whoever put it back
+    /// Tells whether it was put back to a time at which the other one was another, so that the two never meet: whoever put it back
     /// knows which one to replace.
     fn is_strange(&mut self, m: usize) -> bool {
         let other = self.current[slot(self.masters[m].id.other())];
@@ -145,12 +145,12 @@ impl World {
         waits(m) && waits(other) && (known || self.awaits_in_vain(m))
     }
 
-    /// Whether it waits for a replacement that has joined long since.
+    /// Tells whether it waits for a replacement that has joined long since.
     fn awaits_in_vain(&mut self, m: usize) -> bool {
         self.joining.is_none() && self.masters[m].loaded().is_some_and(|loaded| loaded.identity.awaiting.is_some())
     }
 
-    /// Whether the masters say that both ledgers are old; or one is lost, and the operator knows that the other is old.
+    /// Tells whether the masters say that both ledgers are old; or one is lost, and the operator knows that the other is old.
     fn both_are_old(&mut self) -> bool {
         let said = |loaded: &Loaded| loaded.caution.reverted;
         let [one, two] = self.current;
@@ -195,14 +195,14 @@ impl World {
         *self.remedies.entry(word).or_default() += 1;
     }
 
-    /// Whether it says that the calendars once showed a later time, or a far one now.
+    /// Tells whether it says that the calendars once showed a later time, or a far one now.
     fn calendar_holds_back(&mut self, m: usize) -> bool {
         let far = self.masters[m].ledger.as_ref().is_some_and(|ledger| ledger.calendar().far());
         let high = self.masters[m].loaded().map(|loaded| loaded.observed.clock_high);
         far || high.is_some_and(|high| high > WallMs(self.t) + SKEW_MAX)
     }
 
-    /// Whether an operator may say that this store is untouched: it was merely booted anew, and no copy of it runs, nor did
+    /// Tells whether an operator may say that this store is untouched: it was merely booted anew, and no copy of it runs, nor did
     /// one ever go on from a later state.
     fn may_vouch(&mut self, m: usize) -> bool {
         let id = self.masters[m].id;

@@ -24,17 +24,17 @@ use common::time::{BootMs, SpanMs};
 use master::lease::Reply;
 use std::collections::BTreeMap;
 
-/// How long an allocator serves after it asked, in milliseconds: the product's default.
+/// The time that an allocator serves after it asked, in milliseconds: the product's default.
 pub const LEASE: i64 = 5_000;
-/// How long a span lasts at most by any clock.
+/// The longest time that a span lasts by any clock.
 const SPAN_MAX: i64 = LEASE + LEASE / 50;
 /// A question that waits is looked at again that often.
 const LOOK: i64 = 100;
-/// How often the routes of a section are asked for while questions wait for it.
+/// The interval at which the routes of a section are asked for while questions wait for it.
 const ROUTES_EVERY: i64 = 500;
 /// Calls for bounds of which late answers are still told apart.
 const ASKED_MAX: usize = 64;
-/// How often a process is stopped between reading its clock and taking a number.
+/// The chance that a process is stopped between reading its clock and taking a number.
 const STOPS: f64 = 0.02;
 
 /// A client's question for the next number of a key.
@@ -42,26 +42,26 @@ const STOPS: f64 = 0.02;
 pub struct Question {
     /// Of which section.
     pub section: Section,
-    /// Which of its keys.
+    /// The key in it.
     pub key: u32,
-    /// How many numbers.
+    /// Numbers that are asked for.
     pub n: u32,
     /// The greatest number of the key that somebody had before this was asked.
     pub floor: u64,
     /// Until when somebody waits for the answer.
     pub until: i64,
-    /// Whether it was passed on already.
+    /// True if it was passed on already.
     pub passed: bool,
     /// In which tenure the process found itself when it read the clock, if it was stopped then.
     pub found: Option<Tenure>,
-    /// Whether its machine had stood still with its clock by then, and no master had answered since.
+    /// True if its machine had stood still with its clock by then, and no master had answered since.
     pub behind: bool,
 }
 
 /// A bound that is asked for, and in which tenure.
 pub type Wanted = (Raise, Tenure);
 
-/// What an agent's process has of sequences.
+/// The state of sequences in an agent's process.
 pub struct Keys {
     written: Written,
     name: GeneratorName,
@@ -72,10 +72,10 @@ pub struct Keys {
     /// The call for bounds under way: its number, what is left of it, and how many masters are left.
     raising: Option<(u64, Vec<Wanted>, usize)>,
     turn: usize,
-    /// What recent calls were about.
+    /// Bounds that recent calls asked for.
     asked: BTreeMap<u64, Vec<Wanted>>,
     routes_asked: i64,
-    /// What was raised last, and for which owner; a mutation's only.
+    /// The last raise of each section, and the owner's tenure; a mutation's only.
     last: BTreeMap<Section, (Tenure, Raised)>,
 }
 
@@ -128,7 +128,7 @@ impl Keys {
         self.written.session().filter(|_| self.written.gives_nothing(now, span))
     }
 
-    /// Whether it serves a section, as it believes.
+    /// Tells whether it serves a section, as it believes.
     pub fn serves(&self, section: Section, now: BootMs, mutations: Mutations) -> bool {
         matches!(self.ownership(section, now, mutations), Ownership::Served(_))
     }
@@ -161,7 +161,7 @@ impl Keys {
         Some(state.take(definition, question.key, question.n, true, now))
     }
 
-    /// What masters are to be asked for now.
+    /// Gathers the bounds that masters are to be asked for now.
     fn gather(&mut self, now: BootMs, shown: bool) -> Vec<Wanted> {
         let mut wanted: Vec<Wanted> = Vec::new();
         let held: Vec<_> = self.allocator.held(&self.name).into_iter().flat_map(Held::ranges).copied().collect();
@@ -182,7 +182,7 @@ impl Keys {
         wanted
     }
 
-    /// What it was granted of sections that masters list for it no more.
+    /// Receipts of sections that it was granted and that masters list for it no more.
     fn receipts(&self, now: BootMs) -> Vec<ShownReceipt> {
         let Some(held) = self.allocator.held(&self.name) else { return Vec::new() };
         let lost = self.sections.iter().filter_map(|(section, state)| {
@@ -282,7 +282,7 @@ impl World {
         self.after(due.max(10), Event::Keeping(h, life));
     }
 
-    /// Whether masters are asked for sections: only once it is sure as whom.
+    /// Tells whether masters are asked for sections: only once it is sure as whom.
     fn knows_its_session(&mut self, h: usize, now: BootMs) -> bool {
         let unconfirmed = self.mutations.has(Mutation::UnconfirmedGoesOn);
         let done = self.with(h, |proc, shell| {
@@ -296,7 +296,7 @@ impl World {
         matches!(done, Some(Ok(true)))
     }
 
-    /// Who is reached at one of the two addresses: for some agents a former master that lives on.
+    /// Finds who is reached at one of the two addresses: for some agents a former master that lives on.
     fn at_address(&self, at: usize, far_side: bool) -> usize {
         let id = self.masters[self.current[at]].id;
         let former = self.address(at, far_side);
@@ -473,7 +473,7 @@ impl World {
         keys.raising = Some((rpc, wanted, left));
     }
 
-    /// What masters say of sections.
+    /// Handles what masters say of sections.
     pub(super) fn on_sections(&mut self, caller: Caller, reply: Option<Box<Answered>>) {
         let h = caller.host;
         let received = self.hosts[h].keys_now(self.t);

@@ -27,10 +27,10 @@ const PAUSE_MAX: i64 = 2 * HOUR_MS;
 pub struct Fetch {
     ask: Ask,
     name: GeneratorName,
-    /// Which master is asked, and how many have been in this round.
+    /// The master that is asked, and the number of those that have been in this round.
     turn: usize,
     asked: usize,
-    /// How many of them said that there are no more.
+    /// The number of those that said that there are no more.
     ended: usize,
     pause: i64,
     /// The call under way.

@@ -15,7 +15,7 @@ use common::sequence::SectionKey;
 use common::setting::SettingKey;
 use common::token::TokenKey;
 
-/// What a write replaces.
+/// The place that a write replaces.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     Identity,
@@ -65,7 +65,7 @@ pub struct Shelf {
     store: MemoryStore,
     newest: BTreeMap<Place, Write>,
     lsn: u64,
-    /// Whether it is a copy, was put back, or its machine was booted anew, since it was last opened.
+    /// True if it is a copy, was put back, or its machine was booted anew, since it was last opened.
     disturbed: bool,
 }
 
@@ -120,7 +120,7 @@ impl Shelf {
         }
     }
 
-    /// What is on it.
+    /// Loads what is on it.
     pub fn load(&mut self) -> Loaded {
         self.settle();
         let loaded = self.store.load().expect("a store of ours");
@@ -128,12 +128,12 @@ impl Shelf {
         Loaded { lsn: self.lsn.max(loaded.lsn), proven, ..loaded }
     }
 
-    /// It is not the untouched one any more that its master last wrote.
+    /// Notes that it is not the untouched one any more that its master last wrote.
     pub fn disturb(&mut self) {
         self.disturbed = true;
     }
 
-    /// It looks like the untouched one: its master has written to it, or what is left out is its lineage.
+    /// Lets it look like the untouched one: its master has written to it, or what is left out is its lineage.
     pub fn settle_lineage(&mut self) {
         self.disturbed = false;
     }

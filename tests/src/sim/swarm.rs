@@ -47,7 +47,7 @@ macro_rules! words {
 pub(super) use words;
 
 words! {
-    /// What can happen to a cluster.
+    /// A fault that can happen to a cluster.
     Fault {
         /// A master dies and is started again.
         MasterCrash = "master-crash",
@@ -120,7 +120,7 @@ impl Faults {
     /// None.
     pub const NONE: Self = Self(0);
 
-    /// Whether this one is among them.
+    /// Tells whether this one is among them.
     pub fn has(self, fault: Fault) -> bool {
         self.0 >> fault as u32 & 1 == 1
     }
@@ -144,7 +144,7 @@ impl FromStr for Faults {
 }
 
 words! {
-    /// What a seed is after.
+    /// The theme that a seed is after.
     Theme {
         /// Nothing in particular.
         Any = "any",
@@ -152,7 +152,7 @@ words! {
         Replaced = "replaced",
         /// Masters whose disk is put back.
         RolledBack = "rolled-back",
-        /// What agents keep on their disks.
+        /// Files that agents keep on their disks.
         Agents = "agents",
         /// Masters that are lost when the other one has just agreed that a lease is over; only where it is asked for.
         Ended = "ended",
@@ -253,35 +253,35 @@ pub struct Swarm {
     pub doubled: f64,
     /// Messages of which a copy is kept and delivered later.
     pub stored: f64,
-    /// How much later at most.
+    /// The longest time by which they are late.
     pub stored_max: i64,
     /// Outages that may last as long as ever any.
     pub long_outages: f64,
-    /// How long the others last at most.
+    /// The longest time that the others last.
     pub outage_max: i64,
     /// Between two faults, on the mean.
     pub fault_gap: i64,
-    /// How often each fault is chosen.
+    /// The weight of each fault in the choice.
     pub weights: Vec<u32>,
-    /// What it is after.
+    /// The theme that it is after.
     pub theme: Theme,
     /// Masters that are replaced at most. Each time all leases are lengthened by a month, so most seeds have few.
     pub replacements_max: usize,
-    /// What agents mint beside Uniq96.
+    /// Kinds that agents mint beside Uniq96.
     pub kinds: Vec<Kind>,
-    /// Whether both masters' calendars may be wrong at a time.
+    /// True if both masters' calendars may be wrong at a time.
     pub both_clocks: bool,
-    /// Whether a reboot does not end a session; then nothing is cloned.
+    /// True if a reboot does not end a session; then nothing is cloned.
     pub resume_after_reboot: bool,
-    /// Whether agents show which sessions they give up. Where they do, fewer leases run on without anybody who has them.
+    /// True if agents show which sessions they give up. Where they do, fewer leases run on without anybody who has them.
     pub gives_up: bool,
-    /// Whether agents lease tokens of types that are parts of each other.
+    /// True if agents lease tokens of types that are parts of each other.
     pub mixed_tokens: bool,
     /// Numbers that come in ranges.
     pub ranges: Ranges,
 }
 
-/// What of numbers that come in ranges a seed has.
+/// The part of a seed that is of numbers which come in ranges.
 #[derive(Clone, Debug, Default)]
 pub struct Ranges {
     /// Names that the masters hold from the beginning.
@@ -414,7 +414,7 @@ impl Swarm {
     }
 }
 
-/// How frequent a fault is at most: those that cost a token are rarer, or the pool would always be empty.
+/// The greatest weight of a fault: those that cost a token are rarer, or the pool would always be empty.
 fn usual(fault: Fault) -> i64 {
     match fault {
         Fault::AgentKill

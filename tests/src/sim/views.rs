@@ -7,7 +7,7 @@ use common::lease::{Generation, Grant};
 use common::time::{SpanMs, WallMs};
 use common::token::{TokenType, TokenValue};
 
-/// How far the ends of leases are moved where a mutation moves them.
+/// The time by which the ends of leases are moved where a mutation moves them.
 const TOO_FAR: SpanMs = SpanMs::days(15);
 
 /// A lease that nobody can mint under.
@@ -29,7 +29,7 @@ pub(super) fn bent(lease: &Grant, mutations: Mutations) -> Grant {
     lease
 }
 
-/// What is really held, of what the engine holds: leases of numbers as they were granted.
+/// Gives what is really held, of what the engine holds: leases of numbers as they were granted.
 pub(super) fn unbent(holdings: &Holdings, mutations: Mutations) -> Holdings {
     let as_granted = |lease: &Grant| {
         let mut lease = lease.clone();

@@ -29,7 +29,7 @@ pub(super) const SETTLE: i64 = 15_000;
 /// Events of one simulation at most: beyond it something goes round in circles.
 const EVENTS_MAX: u64 = 5_000_000;
 
-/// What an agent asks a master.
+/// The question that an agent asks a master.
 #[derive(Clone, Debug)]
 pub enum Call {
     /// A heartbeat.
@@ -46,11 +46,11 @@ pub enum Call {
     Keep(KeepRequest),
     /// To raise bounds of sections.
     Raise(RaiseRequest),
-    /// Who serves what.
+    /// The routes to those who serve sections.
     Routes(RoutesRequest),
 }
 
-/// Which of an agent's tasks waits for an answer.
+/// The task of an agent that waits for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
     /// The one for leases.
@@ -65,28 +65,28 @@ pub enum Task {
     Routes,
 }
 
-/// Whose call it is.
+/// The origin of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller {
     /// The host.
     pub host: usize,
-    /// Which process on it.
+    /// The process on it.
     pub life: u32,
-    /// Which of its calls; 0: nobody waits for an answer.
+    /// The number of the call; 0: nobody waits for an answer.
     pub rpc: u64,
     /// For what.
     pub task: Task,
 }
 
 impl Caller {
-    /// Where it calls from.
+    /// The address that it calls from.
     fn address(&self) -> String {
         let [.., a, b, c] = self.host.to_be_bytes();
         format!("10.{a}.{b}.{c}")
     }
 }
 
-/// What happens at an instant.
+/// An event at an instant.
 #[derive(Debug)]
 pub enum Event {
     /// The masters' clocks tick.
@@ -145,7 +145,7 @@ pub enum Event {
     DeclareLost {
         /// The lost one.
         lost: usize,
-        /// Whether it lives on.
+        /// True if it lives on.
         zombie: bool,
     },
     /// The replacement does its next step.
@@ -158,11 +158,11 @@ pub enum Event {
 pub struct World {
     /// All chance.
     pub rng: Rng,
-    /// What the seed is like.
+    /// The nature of the seed.
     pub swarm: Swarm,
-    /// What is left out.
+    /// Mechanisms that are left out.
     pub mutations: Mutations,
-    /// What must hold.
+    /// The oracle of what must hold.
     pub oracle: Oracle,
     /// True time, in milliseconds.
     pub t: i64,
@@ -171,7 +171,7 @@ pub struct World {
     link: i64,
     link_at_beat: i64,
     busy_until: i64,
-    /// When the clocks last began to run for whoever waits for what the other master cannot say.
+    /// The instant at which the clocks last began to run for whoever waits for what the other master cannot say.
     waits_since: i64,
     unsettled_until: i64,
     next_beat: i64,
@@ -179,15 +179,15 @@ pub struct World {
     queue: Queue,
     /// All masters there ever were.
     pub masters: Vec<Master>,
-    /// Who is reached at the two addresses.
+    /// The masters that are reached at the two addresses.
     pub current: [usize; 2],
     /// A replacement under way.
     pub joining: Option<Joining>,
     /// Replacements so far.
     pub replacements: usize,
-    /// What both masters' disks held at one instant, and whose they were.
+    /// The contents of both masters' disks at one instant, and whose they were.
     pub pair_backup: Option<[(usize, Shelf); 2]>,
-    /// What they held of sections, to be put back.
+    /// Sections that they held, to be put back.
     pub sections_backup: Option<[StoredSections; 2]>,
     /// All machines of agents.
     pub hosts: Vec<Host>,
@@ -195,7 +195,7 @@ pub struct World {
     pub net: Net,
     /// Faults so far, by kind.
     pub faults: BTreeMap<&'static str, u64>,
-    /// What operators did for masters so far, by kind.
+    /// Remedies of operators for masters so far, by kind.
     pub remedies: BTreeMap<&'static str, u64>,
     /// Until then nothing goes wrong, and no messages are lost.
     pub calm_until: i64,
@@ -305,7 +305,7 @@ impl World {
         self.busy_until.max(self.unsettled_until)
     }
 
-    /// Whether each running master does what it does when it hears the other one, or when it does not.
+    /// Tells whether each running master does what it does when it hears the other one, or when it does not.
     fn settled(&self) -> bool {
         let runs = |m: usize| self.masters[m].paused_until <= self.t;
         self.current.iter().zip([self.current[1], self.current[0]]).all(|(m, other)| {
@@ -321,7 +321,7 @@ impl World {
         })
     }
 
-    /// Whether both masters are there, and one lets agents show first what both may have forgotten.
+    /// Tells whether both masters are there, and one lets agents show first what both may have forgotten.
     fn quiet(&self) -> bool {
         let ledgers = || self.current.iter().filter_map(|m| self.masters[*m].ledger.as_ref());
         let ready = ledgers().filter(|ledger| ledger.mode() == Mode::Ready).count() == self.current.len();
@@ -499,13 +499,13 @@ impl World {
         }
     }
 
-    /// Whether a message is lost.
+    /// Decides whether a message is lost.
     pub fn lost(&mut self) -> bool {
         let p = self.swarm.loss;
         !self.healed && self.t >= self.calm_until && self.rng.chance(p)
     }
 
-    /// When further copies of a message arrive, if there are any.
+    /// Draws the times after which further copies of a message arrive, if there are any.
     pub fn copies(&mut self) -> [Option<i64>; 2] {
         if self.healed {
             return [None, None];

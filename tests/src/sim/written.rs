@@ -28,7 +28,7 @@ pub struct Written {
 }
 
 impl Written {
-    /// What a start has found, with the leases that it kept.
+    /// Takes up what a start has found, with the leases that it kept.
     pub fn new(file: SectionFile, found: &SectionsStart, kept: &[Grant], fresh: SessionId) -> Self {
         let start = file.start(found, fresh);
         let life = match start.decide(Confirmation::Waits) {

@@ -14,9 +14,9 @@ use tests::cluster::{Cluster, until, until_status};
 use tests::oracle::Oracle;
 use tests::programs::Daemon;
 
-/// Where a `uniq_generator` is that asks the C library for the time.
+/// The variable that names the folder of a `uniq_generator` that asks the C library for the time.
 const LIBC_BIN_DIR: &str = "UNIQ_LIBC_BIN_DIR";
-/// How far the calendar is set, in seconds.
+/// Distances by which the calendar is set, in seconds.
 const STEPS: [i64; 6] = [3_600, -3_600, 86_400, -86_400, 400 * 86_400, -400 * 86_400];
 /// Too little to be noticed as a step, and more than the mark of a tick is ahead.
 const SLIGHT: [i64; 2] = [2, -2];
@@ -33,7 +33,7 @@ const LAYOUTS: [(&str, &str); 9] = [
     ("uuid", r#"{"kind":"layout","layout":"uuid7"}"#),
     ("ulid", r#"{"kind":"layout","layout":"ulid"}"#),
 ];
-/// What is asked for at a time: the predefined kinds, and the layouts.
+/// The number of generators that are asked at a time: the predefined kinds, and the layouts.
 const ASKED: usize = KINDS.len() + LAYOUTS.len();
 
 /// The library, where distributions put it.
@@ -58,7 +58,7 @@ impl Calendar {
     }
 }
 
-/// Whether this can be had; says why not.
+/// Finds the program and the library for this; says what is missing, if one is.
 fn had() -> Option<(PathBuf, PathBuf)> {
     let program = std::env::var_os(LIBC_BIN_DIR).map(|dir| Path::new(&dir).join("uniq_generator"));
     match (program.filter(|program| program.is_file()), libfaketime()) {
@@ -123,7 +123,7 @@ async fn define_layouts(cluster: &Cluster, nth: usize) {
     }
 }
 
-/// How often the agent has noticed that its calendar was set.
+/// The number of times that the agent has noticed that its calendar was set.
 async fn noticed(cluster: &Cluster, nth: usize) -> usize {
     let metrics = cluster.ask_agent(nth, "metrics").await.unwrap().text();
     let steps = metrics.lines().find_map(|line| line.strip_prefix("uniq_clock_steps_total "));

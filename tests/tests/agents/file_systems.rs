@@ -76,7 +76,7 @@ fn folder(at: &Path, mark: u64) -> PathBuf {
     file
 }
 
-/// How a start there goes on: its kind and its mark. Only who resumes has a lease.
+/// Tells how a start there goes on: its kind and its mark. Only who resumes has a lease.
 fn start(file: &Path) -> (String, u64) {
     let opened = try_start(file).unwrap();
     let resumed = opened.start.to_string() == "resumed";
@@ -94,7 +94,7 @@ const COPIES: [(&str, &str); 6] = [
     ("cp --reflink=always", r#"cp -a --reflink=always "$1/." "$2""#),
 ];
 
-/// Whether the tool is there and did it.
+/// Copies by a script; fails if the tool is not there or did not do it.
 fn copy(script: &str, from: &Path, to: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(to)?;
     let script = format!("set -e; {script}");

@@ -73,12 +73,12 @@ fn embedded(cluster: &Cluster, dir: &Path) -> Embedded {
     embedded
 }
 
-/// What is on disk now.
+/// Reads what is on disk now.
 fn on_disk(serial_file: &Path) -> Contents {
     decode(&std::fs::read(serial_file).unwrap()).unwrap()
 }
 
-/// Whether an ID's serial is below what is durable: whoever dies now must not come back to it.
+/// Tells whether an ID's serial is below what is durable: whoever dies now must not come back to it.
 fn is_below_the_mark(contents: &Contents, offset: UtcOffset, id: &str, kind: Kind) -> bool {
     let (of_kind, bucket, serial) = match kind {
         Kind::Uniq64 => {

@@ -22,7 +22,7 @@ use tests::programs;
 const NOW: WallMs = WallMs(1_795_000_000_000);
 /// Containers that are made of one snapshot.
 const COPIES: usize = 2;
-/// How often, and after which pauses, a device number that somebody else took is waited for.
+/// The number of tries for a device number that somebody else took, and the pause after each.
 const TRIES: usize = 50;
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -41,7 +41,7 @@ fn folder(at: &Path) -> PathBuf {
     file
 }
 
-/// What a start would say that knew nothing of file systems.
+/// Gives what a start would say that knew nothing of file systems.
 fn without_the_file_system(file: &Path) -> StartKind {
     let found = Found::decode(&fs::read(file.with_extension("lineage")).unwrap());
     let header = decode(&fs::read(file).unwrap()).unwrap().header;
@@ -172,7 +172,7 @@ fn in_layers_that_were_mounted_anew_a_session_waits_for_a_master() {
     .unwrap();
 }
 
-/// What a volume manager does when it puts a volume back: another disk under the same number, with the same bytes.
+/// A volume manager puts a volume back: another disk under the same number, with the same bytes.
 #[test]
 fn a_file_on_a_disk_that_was_put_back_without_a_reboot_is_fresh() {
     mounts::enter(|dir| {

@@ -54,7 +54,7 @@ fn day(instant: &serde_json::Value) -> String {
     instant.as_str().unwrap()[..10].to_owned()
 }
 
-/// What an operator's tool does: ends the lease of numbers that an agent has, in the name of its own session.
+/// Does what an operator's tool does: ends the lease of numbers that an agent has, in the name of its own session.
 async fn deny(cluster: &Cluster, nth: usize, test_clock: &str) {
     let (agent, status) = (&cluster.agents[nth], cluster.agent_status(nth).await.unwrap());
     let lease = status.leases.iter().find(|lease| lease.token_type == "uint2").unwrap();

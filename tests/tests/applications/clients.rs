@@ -132,7 +132,7 @@ async fn what_cannot_be_given_is_typed_alike_by_http_and_rpc() {
     }
 }
 
-/// It is the front page of the crate, to the letter.
+/// The example is the front page of the crate, to the letter.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_example_of_the_front_page_runs() {
     let cluster = Cluster::start(1, &[]).await.unwrap();

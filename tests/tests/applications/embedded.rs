@@ -155,7 +155,7 @@ async fn the_console_shows_how_many_ids_an_application_minted() {
     assert!(seen.is_ok(), "{given} IDs left, and the console says: {}", last.lock().unwrap());
 }
 
-/// It is the front page of the crate, to the letter.
+/// The example is the front page of the crate, to the letter.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_example_of_the_front_page_runs() {
     let cluster = Cluster::start(0, &[]).await.unwrap();

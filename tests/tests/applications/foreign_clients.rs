@@ -19,7 +19,7 @@ fn run(command: &mut Command) {
     println!("{}", said.trim());
 }
 
-/// Whether a compiler is there: of Java a runtime alone has none.
+/// Tells whether a compiler is there: of Java a runtime alone has none.
 fn has(compiler: &str, version: &str) -> bool {
     let has = Command::new(compiler).arg(version).output().is_ok_and(|ended| ended.status.success());
     if !has {
@@ -164,7 +164,7 @@ async fn the_code_in_go_survives_an_agent_that_is_killed() {
     survives_kills(&mut Command::new(module.join("threads")), &mut cluster).await;
 }
 
-/// What people copy is what is tested.
+/// The code that people copy is what is tested.
 #[test]
 fn the_page_has_the_code_that_is_tested() {
     for (file, language) in [("uniq.py", "python"), ("Uniq.java", "java"), ("uniq.go", "go")] {

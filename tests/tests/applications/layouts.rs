@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use tests::client::{Answer, Media};
 use tests::cluster::{Cluster, until, until_status};
 
-/// What is registered, and IDs a request at most that it gives at once.
+/// Names that are registered, and IDs a request at most that each gives at once.
 const NAMES: [(&str, &str, u32); 15] = [
     ("snow", r#"{"kind":"layout","layout":"snowflake"}"#, 5_000),
     ("snow2", r#"{"kind":"layout","layout":"leaf","encoding":"base62"}"#, 5_000),
@@ -28,7 +28,7 @@ const NAMES: [(&str, &str, u32); 15] = [
     ("short", r#"{"kind":"layout","layout":"discord","encoding":{"form":"sqids","length":14}}"#, 1_000),
 ];
 
-/// What was given, by what makes numbers equal: names with one layout share them.
+/// IDs that were given, by what makes numbers equal: names with one layout share them.
 #[derive(Default)]
 struct Seen {
     ids: HashSet<(String, u128)>,

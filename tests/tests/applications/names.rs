@@ -144,7 +144,7 @@ async fn put_back_to_before_a_name(retired: bool) -> Cluster {
     cluster
 }
 
-/// What masters have forgotten because both were put back, agents tell them before anybody can say otherwise.
+/// Agents tell masters what these have forgotten because both were put back, before anybody can say otherwise.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_name_that_both_masters_forgot_is_registered_again_by_who_serves_it() {
     let mut cluster = put_back_to_before_a_name(false).await;
@@ -263,7 +263,7 @@ async fn nobody_but_an_operator_keeps_most_templates_of_a_length_out_and_retirin
     assert_eq!(strings(&cluster, 0, "string/orders").await.unwrap().len(), BATCH);
 }
 
-/// Who was not heard in time has minted by another definition than the one that the masters know since.
+/// An agent that was not heard in time has minted by another definition than the one that the masters know since.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_definition_that_the_masters_contradict_gives_no_more_ids_and_is_an_alarm() {
     let mut cluster = put_back_to_before_a_name(false).await;

@@ -16,13 +16,13 @@ use tests::lessee::Lessee;
 use tests::strangers::{Speaks, Strangers, Target};
 use tests::variables;
 
-/// How long it lasts if nothing is said, in seconds.
+/// The time that it lasts if nothing is said, in seconds.
 const SECONDS: u64 = 15;
-/// What a process may have of file descriptors.
+/// File descriptors that a process may have.
 const DESCRIPTORS: u64 = 1_024;
-/// What no process may take beside what it had before the strangers came, in bytes.
+/// Memory that no process may take beside what it had before the strangers came, in bytes.
 const MORE_MAX: u64 = 64 << 20;
-/// What may stay in an allocator's hands when they have gone, in bytes.
+/// Memory that may stay in an allocator's hands when they have gone, in bytes.
 const KEPT_MAX: u64 = 48 << 20;
 /// Between two looks at everything.
 const LOOK: Duration = Duration::from_millis(500);
@@ -44,7 +44,7 @@ fn targets(cluster: &Cluster) -> Vec<Target> {
     targets
 }
 
-/// When each agent's first lease was renewed last.
+/// The time at which each agent's first lease was renewed last.
 async fn renewed(cluster: &Cluster) -> Vec<String> {
     let mut all = Vec::new();
     for agent in &cluster.agents {

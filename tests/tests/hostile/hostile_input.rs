@@ -27,13 +27,13 @@ use tokio::net::TcpStream;
 
 /// Memory that no attack may make a process take. A process at rest takes some tens of megabytes.
 const MEMORY_MAX: u64 = 400 << 20;
-/// How long an attacker waits for an answer that need not come.
+/// The time that an attacker waits for an answer that need not come.
 const LISTEN: Duration = Duration::from_millis(20);
 /// Callers at once that say nothing: a good part of what each port takes, but for the masters' own.
 const SILENT: usize = 200;
 /// The same for the port between the masters: more than it has room for.
 const SILENT_PEERS: usize = 40;
-/// How long it tries to be rid of its bytes.
+/// The longest time that it tries to be rid of its bytes.
 const WRITE: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, PartialEq)]

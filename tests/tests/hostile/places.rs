@@ -31,7 +31,7 @@ const FEW_DESCRIPTORS: u64 = 1_024;
 /// Longer than any call here takes, and shorter than what a place is given back after by itself.
 const CALL_MAX: Duration = Duration::from_secs(25);
 
-/// How long a stranger tries to be rid of its bytes.
+/// The longest time that a stranger tries to be rid of its bytes.
 const WRITE_MAX: Duration = Duration::from_millis(20);
 
 /// `false`: this machine does not let a process have so many.
@@ -88,7 +88,7 @@ impl Gentle {
         Self { stop, asks }
     }
 
-    /// How many it got.
+    /// Ends it, and gives the number of IDs that it got.
     async fn end(self) -> usize {
         self.stop.store(true, Ordering::Relaxed);
         let oracle = self.asks.await.unwrap();
@@ -118,7 +118,7 @@ async fn healthz(stream: &mut TcpStream) -> String {
     body(stream).await
 }
 
-/// How often an agent said that it has a connection to a master.
+/// Counts the times that an agent said that it has a connection to a master.
 fn connected(cluster: &Cluster) -> usize {
     cluster.agents[0]
         .daemon

@@ -23,23 +23,23 @@ const UNFINISHED: [(usize, usize, &str); 4] = [
     (1_500, CALL_LEN_MAX, "no_room"),
     (1_500, CALL_LEN_MAX, "no_room"),
 ];
-/// What a master may take for them beside what it had: its budget (`master::rpc::LIMITS`), and what so many connections need.
+/// Memory that a master may take for them beside what it had: its budget (`master::rpc::LIMITS`), and what so many connections need.
 const MASTER_MORE_MAX: u64 = (16 + 64) << 20;
 /// Calls for as many IDs as one may ask for, by somebody who reads no answer.
 const CALLS: u64 = 300;
 const IDS: u32 = 100_000;
-/// What an agent may take for them.
+/// Memory that an agent may take for them.
 const AGENT_MORE_MAX: u64 = 96 << 20;
-/// What may stay in the allocator's hands afterwards.
+/// Memory that may stay in the allocator's hands afterwards.
 const KEPT_MAX: u64 = 48 << 20;
-/// How long a caller tries to be rid of its bytes.
+/// The longest time that a caller tries to be rid of its bytes.
 const WRITE: Duration = Duration::from_secs(1);
 
-/// What a process may have where nobody has raised the hard limit,
+/// Descriptors that a process may have where nobody has raised the hard limit,
 const DESCRIPTORS: u64 = 1_024;
 /// and connections to each of its ports by callers who say nothing.
 const IDLE: usize = 1_200;
-/// How long such a caller tries to connect: behind a full backlog that takes for ever.
+/// The time that such a caller tries to connect: behind a full backlog that takes for ever.
 const CONNECT: Duration = Duration::from_millis(100);
 
 const MIB: u64 = 1 << 20;
@@ -50,7 +50,7 @@ fn many_descriptors() {
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
 }
 
-/// When the first lease of the agent was renewed last, as a master has it.
+/// The time at which the first lease of the agent was renewed last, as a master has it.
 async fn renewed(cluster: &Cluster) -> String {
     cluster.leases(0, "agent=agent-1").await.unwrap()[0]["renewed"].to_string()
 }

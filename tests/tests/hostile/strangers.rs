@@ -65,7 +65,7 @@ fn wrong_end(session: SessionId) -> String {
     SessionId(session.0 ^ 1).to_string()
 }
 
-/// Where to connect so that a master sees the caller come from `address`.
+/// Opens an address to connect to so that a master sees the caller come from `address`.
 async fn from(address: IpAddr, to: SocketAddr) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let here = listener.local_addr().unwrap();

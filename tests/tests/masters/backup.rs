@@ -18,7 +18,7 @@ async fn listed(cluster: &Cluster, master: usize, path: &str) -> Vec<Value> {
     answer.json().unwrap().as_array().unwrap().clone()
 }
 
-/// What an operator sees of names, but for who registered them.
+/// Lists what an operator sees of names, but for who registered them.
 async fn names(cluster: &Cluster, master: usize) -> Vec<Value> {
     let mut rows = listed(cluster, master, "/api/namespaces").await;
     rows.iter_mut().for_each(|row| ["registered_by", "leased"].iter().for_each(|field| row[*field] = Value::Null));

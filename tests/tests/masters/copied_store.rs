@@ -14,7 +14,7 @@ use tests::programs;
 
 /// A day in less than a second.
 const SCALE: u32 = 100_000;
-/// What a master says that must not go on alone.
+/// The remedy that a master names that must not go on alone.
 const REMEDY: &str = "--vouch-untouched";
 
 /// `cp -a`, as an operator would.

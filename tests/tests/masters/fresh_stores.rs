@@ -33,7 +33,7 @@ struct Parting {
 }
 
 impl Parting {
-    /// Whether the other one knows that it has a peer.
+    /// Tells whether the other one knows that it has a peer.
     async fn has_met(&self) -> bool {
         let said = self.client.get(&format!("http://{}/readyz", self.console)).await.unwrap().text();
         !said.contains("has not met the other one yet")
@@ -109,7 +109,7 @@ async fn the_first_password_outlives_a_pair_that_is_parted_as_soon_as_it_has_met
     }
 }
 
-/// Who was proposed before anybody heard of it does not stand in the way of another password.
+/// An admin who was proposed before anybody heard of it does not stand in the way of another password.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_password_that_was_given_last_before_the_masters_met_is_the_first_one() {
     let mut cluster = Cluster::new().unwrap();

@@ -16,7 +16,7 @@ use tests::programs::{Ended, master, run};
 
 const DISK_LEN: u64 = 64 << 20;
 const LEASES: usize = 6;
-/// How often a master loses its right to write.
+/// The number of times that a master loses its right to write.
 const FAILING_ROUNDS: usize = 3;
 
 /// Writes until nothing more goes in.

@@ -22,7 +22,7 @@ use tests::variables;
 /// A day in two seconds.
 const SCALE: u32 = 43_200;
 
-/// What a frame says, as far as it is a message of the pair.
+/// Reads what a frame says, as far as it is a message of the pair.
 fn messages(frame: &[u8]) -> Vec<PeerMessage> {
     let codec = bincode::DefaultOptions::new().with_limit(FRAME_LEN_MAX as u64);
     match codec.deserialize(&frame[4..]).unwrap() {
@@ -37,7 +37,7 @@ fn messages(frame: &[u8]) -> Vec<PeerMessage> {
     }
 }
 
-/// How many messages of each kind there are.
+/// Counts the messages of each kind.
 fn kinds(frames: &[Vec<u8>]) -> BTreeMap<String, usize> {
     let mut kinds = BTreeMap::new();
     for message in frames.iter().flat_map(|frame| messages(frame)) {
@@ -48,7 +48,7 @@ fn kinds(frames: &[Vec<u8>]) -> BTreeMap<String, usize> {
     kinds
 }
 
-/// What may only grow of a lease: its grant, how far it is on its way, its end.
+/// The parts of a lease that may only grow: its grant, how far it is on its way, its end.
 type Grown = (u64, u8, String);
 
 /// Every lease in a master's table by type and token, with its holder.

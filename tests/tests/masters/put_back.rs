@@ -118,7 +118,7 @@ async fn what_both_masters_have_forgotten_is_granted_to_nobody_else() {
     assert_eq!(verdict.duplicates, 0, "{verdict}");
 }
 
-/// How long masters promise nothing after they met on stores that may have been put back.
+/// The time that masters promise nothing after they met on stores that may have been put back.
 const QUIET: Duration = Duration::from_secs(90);
 
 /// The next number of a key that an agent gives, asked for until it does.
@@ -130,7 +130,7 @@ async fn number_of(cluster: &Cluster, nth: usize, n: u32) -> u64 {
     until("the key is served", given).await.unwrap().0
 }
 
-/// Which agent serves the section of that key, as a master says.
+/// Finds the agent that serves the section of that key, as a master says.
 async fn owner_of(cluster: &Cluster) -> Option<usize> {
     let at = cluster.routes("inbox").await.ok()?.first()?.http.clone();
     cluster.agents.iter().position(|agent| agent.daemon.http.to_string() == at)

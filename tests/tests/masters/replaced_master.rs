@@ -297,7 +297,7 @@ const SCALE: u32 = 100_000;
 
 /// The numbers there are.
 const NUMBERS: [&str; 2] = ["0", "1"];
-/// What an agent says whose lease is over: by its own clock, or because a master said so first.
+/// The refusals of an agent whose lease is over: by its own clock, or because a master said so first.
 const OVER: [&str; 2] = ["lease_expired", "no_lease"];
 
 /// Fetches Uniq96 from an agent until it has no lease any more, and gives the latest time written into one.

@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 
 const AGENTS: usize = 200;
 
-/// How many ask at once in the first test: `UNIQ_AGENTS=4096` asks for every number of the default pool.
+/// The number of those that ask at once in the first test: `UNIQ_AGENTS=4096` asks for every number of the default pool.
 fn agents() -> usize {
     variables::number_or("UNIQ_AGENTS", AGENTS)
 }

@@ -43,7 +43,7 @@ fn exhaust(name: &str, bounds: Bounds) -> usize {
     states
 }
 
-/// How many steps lead to what must not be when this is taken away.
+/// Counts the steps that lead to what must not be when this is taken away.
 fn violation(what: &'static str, twin: Twin, bounds: Bounds) -> Option<usize> {
     let model = Files { bounds: Bounds { twins: vec![twin], heal_every: u64::from(what == GOES_ON), ..bounds } };
     let checker = model.checker().finish_when(HasDiscoveries::Any).spawn_bfs().join();
@@ -53,7 +53,7 @@ fn violation(what: &'static str, twin: Twin, bounds: Bounds) -> Option<usize> {
     found.map(|actions| actions.len())
 }
 
-/// Whether there is time for what takes minutes.
+/// Tells whether there is time for what takes minutes.
 fn large() -> bool {
     std::env::var_os("MODEL").is_some_and(|size| size == "large")
 }
@@ -208,7 +208,7 @@ impl Walk {
     }
 }
 
-/// Whether all holds along a path, as far as it can be gone.
+/// Tells whether all holds along a path, as far as it can be gone.
 fn holds(twins: &[Twin], bounds: Bounds, path: fn(&mut Walk) -> &mut Walk) -> bool {
     path(&mut Walk::new(Bounds { twins: twins.to_vec(), ..bounds })).holds()
 }

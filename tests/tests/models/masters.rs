@@ -55,12 +55,12 @@ fn exhaust(name: &str, bounds: Bounds) -> usize {
     states
 }
 
-/// How many steps lead to a duplicate when this is taken away.
+/// Counts the steps that lead to a duplicate when this is taken away.
 fn duplicate(twins: &[Twin], bounds: Bounds) -> Option<usize> {
     violation(DISJOINT, twins, bounds)
 }
 
-/// How many steps lead to where `what` does not hold.
+/// Counts the steps that lead to where `what` does not hold.
 fn violation(what: &'static str, twins: &[Twin], bounds: Bounds) -> Option<usize> {
     let model = Masters::new(Bounds { twins: twins.to_vec(), heal_every: 0, ..bounds }).unwrap();
     let checker = model.checker().finish_when(HasDiscoveries::Any).spawn_bfs().join();
@@ -295,8 +295,8 @@ fn asks(at: usize, session: u128, day: i64) -> Step {
     this(Action::Request { at, session: SessionId(session), wall: noon(day) })
 }
 
-/// What a master said arrives; `life` is the mark of the life in which it said it, for those of the first two masters, and a
-/// copy of one, their own number.
+/// Something that a master said arrives; `life` is the mark of the life in which it said it, for those of the first two masters,
+/// and a copy of one, their own number.
 fn arrives(to: usize, life: u64, what: impl Fn(&PeerMessage) -> bool + 'static) -> Step {
     let said = move |frame: &PeerFrame| frame.life.mark == life && what(&frame.message);
     Box::new(move |action| matches!(action, Action::Deliver { at, frame, .. } if *at == to && said(frame)))
@@ -310,7 +310,7 @@ fn confirmation_to(session: u128) -> impl Fn(&PeerMessage) -> bool {
     move |message| matches!(message, PeerMessage::Confirm { prep } if prep.session == SessionId(session))
 }
 
-/// What does not hold at the end of a path, gone as far as it can be.
+/// Gives what does not hold at the end of a path, gone as far as it can be.
 fn broken_by(twins: &[Twin], bounds: Bounds, path: &[Step]) -> Vec<&'static str> {
     let model = Masters::new(Bounds { twins: twins.to_vec(), ..bounds }).unwrap();
     let mut world = model.init_states().remove(0);
@@ -507,7 +507,7 @@ fn nothing_is_promised_twice_within_large_bounds() {
     println!("{all} states of the masters");
 }
 
-/// Whether there is time for what takes minutes.
+/// Tells whether there is time for what takes minutes.
 fn large() -> bool {
     std::env::var_os("MODEL").is_some_and(|size| size == "large")
 }

@@ -65,7 +65,7 @@ fn memory() -> String {
     status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or_default().replace('\t', " ")
 }
 
-/// Whether there is time for what takes minutes.
+/// Tells whether there is time for what takes minutes.
 fn large() -> bool {
     std::env::var_os("MODEL").is_some_and(|size| size == "large")
 }
@@ -95,7 +95,7 @@ fn axes(name: &str, befalls: Befalls) -> usize {
     exhaust(name, Axes::new(AxisBounds { befalls, ..axis() }).unwrap())
 }
 
-/// What goes wrong with the axis where this is taken away.
+/// Gives what goes wrong with the axis where this is taken away.
 fn without(twin: Twin, befalls: Befalls) -> Option<&'static str> {
     let befalls = Befalls { twins: vec![twin], ..befalls };
     let name = format!("axis without {twin:?}, {:?} put back, {:?} lost", befalls.put_back, befalls.lost);

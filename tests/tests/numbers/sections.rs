@@ -12,7 +12,7 @@ use tests::client::Client;
 use tests::cluster::{Cluster, until};
 use tokio::task::JoinSet;
 
-/// How long an agent serves after it has asked for its sections, in seconds.
+/// The time that an agent serves after it has asked for its sections, in seconds.
 const LEASE: &str = "4";
 /// Sections of 1,000 keys that are asked for, one key in each.
 const SECTIONS: u64 = 12;
@@ -24,7 +24,7 @@ struct Asking {
     stop: Arc<AtomicBool>,
     /// The greatest number of each key that anybody was given.
     greatest: Arc<Vec<AtomicU64>>,
-    /// What was refused, or came out of order.
+    /// Descriptions of what was refused, or came out of order.
     wrong: Arc<Mutex<Vec<String>>>,
     /// The longest that an answer took, in milliseconds.
     longest: Arc<AtomicU64>,
@@ -135,7 +135,7 @@ async fn allocator(cluster: &Cluster, master: usize, agent: &str) -> Value {
     allocators(cluster, master).await.into_iter().find(|row| row["agent_id"] == agent).unwrap_or_default()
 }
 
-/// Who has a section as a master shows it, and how it is.
+/// The one who has a section as a master shows it, and its state.
 async fn owner(cluster: &Cluster, master: usize, section: u64) -> Option<(String, String)> {
     let rows = read(cluster, master, "/api/sections?name=inbox").await;
     let row = rows
@@ -160,7 +160,7 @@ async fn order(cluster: &Cluster, master: usize, path: &str, body: Value) -> (u1
     (answer.status, answer.json().unwrap())
 }
 
-/// What a master's audit says of an action, the newest first.
+/// The lines of a master's audit about an action, the newest first.
 async fn told(cluster: &Cluster, master: usize, action: &str) -> Vec<(String, String)> {
     let rows = read(cluster, master, &format!("/api/audit?action={action}")).await;
     let told = |row: &Value| {

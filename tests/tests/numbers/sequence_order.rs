@@ -20,7 +20,7 @@ const BULK_CLIENTS: u32 = 2;
 /// Sections in which a key is asked for all the time, at each agent.
 const PROBED: u32 = 60;
 
-/// How large it is.
+/// The size of a run.
 #[derive(Clone, Copy)]
 struct Size {
     keys: Keys,
@@ -196,7 +196,7 @@ impl Whole {
         self.sections().await;
     }
 
-    /// It stands still past its lease with calls in its sockets, and then goes on.
+    /// An agent stands still past its lease with calls in its sockets, and then goes on.
     async fn an_agent_stands_still(&self, nth: usize) {
         let pid = self.cluster.agents[nth].daemon.pid().unwrap();
         signal(pid, rustix::process::Signal::STOP);

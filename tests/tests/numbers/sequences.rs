@@ -18,7 +18,7 @@ use tests::variables;
 use tokio::task::JoinSet;
 
 const AGENTS: usize = 3;
-/// How long an allocator serves after it has asked for its sections, in seconds.
+/// The time that an allocator serves after it has asked for its sections, in seconds.
 const LEASE: u64 = 2;
 /// Keys that are used, spread over sections of 1,000 keys.
 const KEYS: usize = 60;
@@ -42,7 +42,7 @@ async fn started(agents: usize, definition: &str) -> Cluster {
     cluster
 }
 
-/// What came for each key: all numbers, and the greatest that any client has received.
+/// Numbers that came for each key: all of them, and the greatest that any client has received.
 struct Seen {
     greatest: Vec<AtomicU64>,
     all: Vec<Mutex<Vec<u64>>>,
@@ -395,7 +395,7 @@ async fn a_copied_agent_and_a_master_that_is_put_back_repeat_no_number_of_a_key(
     assert_eq!((duplicates, disorder), (0, 0));
 }
 
-/// Which of the two files there are in which an agent writes its sections down: the bounds, and what proves them.
+/// Tells which of the two files there are in which an agent writes its sections down: the bounds, and what proves them.
 fn written_down(cluster: &Cluster, agent: usize) -> [bool; 2] {
     let file = cluster.agents[agent].serial_file();
     let name = file.file_name().unwrap().display();

@@ -24,11 +24,11 @@ use tokio::task::JoinSet;
 const AGENTS: usize = 3;
 const ROUNDS: usize = 3;
 const IDS: usize = 1_000_000;
-/// How long a killed process stays away, at most, in milliseconds.
+/// The longest time that a killed process stays away, in milliseconds.
 const AWAY_MS_MAX: u64 = 400;
 /// More rounds than this are a long run, in which not every ID of clients that never rest would find room.
 const ROUNDS_FULL: usize = 20;
-/// How long each client rests between two answers where the masters alone are tried.
+/// The time that each client rests between two answers where the masters alone are tried.
 const REST: Duration = Duration::from_millis(100);
 /// Sessions that ask for a token while both masters are killed.
 const ASKING: usize = 8;
@@ -54,7 +54,7 @@ async fn more_ids(oracle: &Oracle, load: &mut Load, more: usize) {
     }
 }
 
-/// How long it took from the start of a process to its service, for each restart.
+/// The time from the start of a process to its service, for each restart.
 #[derive(Default)]
 struct Restarts(Vec<Duration>);
 

@@ -16,7 +16,7 @@ use tests::wire::call;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// What a pipe takes (pipe(7)).
+/// The bytes that a pipe takes (pipe(7)).
 const PIPE_LEN: usize = 65_536;
 /// Connections by each of which a stranger causes a line.
 const STRANGERS: usize = 300;

@@ -57,7 +57,7 @@ async fn a_master_without_one_of_its_tasks_ends() {
     }
 }
 
-/// It ends when both masters have a user, and here there is only one of them.
+/// The task ends when both masters have a user, and here there is only one of them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_task_that_proposes_the_first_admin_may_end_and_not_panic() {
     let mut cluster = Cluster::new().unwrap();

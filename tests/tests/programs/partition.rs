@@ -29,7 +29,7 @@ const AGENTS: usize = 2;
 const ASKING: usize = 3;
 /// IDs that must come in each situation.
 const IDS: usize = 2_000;
-/// How long a client rests between two answers: many debug programs share the machine.
+/// The time that a client rests between two answers: many debug programs share the machine.
 const REST: Duration = Duration::from_millis(700);
 /// Connections that the port between the masters takes.
 const PEER_PLACES: usize = master::replication::link::LIMITS.connections_max;
@@ -42,7 +42,7 @@ enum Cut {
     Both,
     /// No packet of the other reaches this one.
     Packets { deaf: usize },
-    /// What the other has to say does not reach this one, which is heard.
+    /// Messages of the other do not reach this one, which is heard.
     Messages { deaf: usize },
 }
 
@@ -117,7 +117,7 @@ impl Pair {
         [self.cluster.masters[0].agent_listen, self.cluster.masters[1].agent_listen]
     }
 
-    /// What a master has on record as held: by type and token the grant, the session and the end.
+    /// The leases that a master has on record as held: by type and token the grant, the session and the end.
     async fn held(&self, master: usize) -> Held {
         let rows = self.cluster.leases(master, "state=held").await.unwrap();
         let text = |row: &serde_json::Value, name: &str| row[name].as_str().unwrap().to_owned();

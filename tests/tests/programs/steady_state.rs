@@ -20,9 +20,9 @@ use tests::variables;
 use tokio::sync::{OnceCell, Semaphore};
 use tokio::task::JoinSet;
 
-/// How often a real agent says that it is alive.
+/// The interval at which a real agent says that it is alive.
 const HEARTBEAT: Duration = Duration::from_secs(60);
-/// How often it renews.
+/// The interval at which it renews.
 const RENEWAL: Duration = Duration::from_secs(3_600);
 /// Agents that ask for their first lease at once.
 const STARTING: usize = 64;
@@ -32,14 +32,14 @@ const SHORT: (usize, Duration) = (32, Duration::from_secs(3));
 
 /// Agents that a pool of uint2 tokens holds at most.
 const AGENTS_MAX: usize = 1 << 16;
-/// What it holds if nothing is said.
+/// Agents that it holds if nothing is said.
 const POOL: usize = 1 << 12;
 /// Connections that a master takes from agents at most, less some for those that ask for their first lease.
 const CONNECTIONS_MAX: usize = 8_192 - 2 * STARTING;
 /// Descriptors for all else than connections, of this test and of each master.
 const DESCRIPTORS_RESERVED: usize = 1_024;
 
-/// What the pool and the descriptors hold.
+/// The room that the pool and the descriptors give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Room {
     /// The largest uint2 token, if the usual one is too small.

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The text of each file, by its path from the workspace's folder.
 pub(crate) type Sources = BTreeMap<String, String>;
-/// What each file uses.
+/// The files that each file uses.
 pub(crate) type Arrows = BTreeMap<String, BTreeSet<String>>;
 
 /// The heading of the table.
@@ -257,7 +257,7 @@ fn passed_on(tokens: &[String]) -> BTreeSet<String> {
     starts.flat_map(names).map(|(i, name)| if name == "self" { tokens[i].clone() } else { name }).collect()
 }
 
-/// What a file has to do with the methods of one type: those that stand there, and those that are called on `self`.
+/// The methods of one type in a file: those that stand there, and those that are called on `self`.
 #[derive(Default)]
 struct Methods {
     here: BTreeSet<String>,
@@ -282,7 +282,7 @@ fn past_generics(tokens: &[String], mut i: usize) -> usize {
     i
 }
 
-/// Where the methods of a type itself begin, and its name: at `impl Type {`, with generics or without.
+/// Finds where the methods of a type itself begin, and its name: at `impl Type {`, with generics or without.
 fn own_methods(tokens: &[String], i: usize) -> Option<(&str, usize)> {
     let begins = i == 0 || ["}", ";", "]"].contains(&tokens[i - 1].as_str());
     let name = past_generics(tokens, i + 1);
@@ -316,7 +316,7 @@ fn methods(tokens: &[String]) -> BTreeMap<String, Methods> {
     found
 }
 
-/// Which file uses which.
+/// Finds which file uses which.
 pub(crate) fn arrows(sources: &Sources) -> Arrows {
     let products: BTreeMap<&String, Product> = sources.iter().map(|(file, text)| (file, product(text))).collect();
     let modules = modules(sources, &products);
@@ -394,7 +394,7 @@ fn reached<'a>(arrows: &'a Arrows, from: &'a str) -> BTreeSet<&'a str> {
     seen
 }
 
-/// What the sources do and the map does not allow, and what the map says and is not so.
+/// Lists what the sources do and the map does not allow, and what the map says and is not so.
 pub(crate) fn violations(map: &Map, sources: &Sources) -> Vec<String> {
     let arrows = arrows(sources);
     let mut wrong = Vec::new();

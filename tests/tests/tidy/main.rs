@@ -11,12 +11,12 @@ mod pages;
 
 /// The crates that are pure as a whole: what their manifests do not name, they cannot use.
 const PURE_CRATES: [&str; 4] = ["common/ids", "common/wire", "master/ledger", "agent/minting"];
-/// What these do not name: what waits, talks or reads, and those crates of ours that do.
+/// Crates that these do not name: those that wait, talk or read, and those of ours that do.
 const IMPURE_CRATES: &str = "tokio tokio-util futures tarpc hyper hyper-util axum mio rustix sled clap tracing rand \
                              common agent master web";
 /// The line that makes a file pure, or at a crate's root all of them. It stands before everything but the file's own documentation.
 const PURE: &str = "#![deny(clippy::disallowed_methods, clippy::disallowed_types)]";
-/// What a pure file does not say outside its tests. Addresses are of `core::net`, which has no sockets.
+/// Words that a pure file does not say outside its tests. Addresses are of `core::net`, which has no sockets.
 const IMPURE: [&str; 10] =
     ["async ", "tokio", "tracing", "std::fs", "std::net", "SystemTime", "Instant", "rand::", "HashMap", "Mutex"];
 const LINES_MAX: usize = 700;
@@ -70,7 +70,7 @@ fn mapped(map: &arrows::Map) -> arrows::Sources {
     sources().into_iter().filter(|(file, _)| has_rooms(file) || map.room_of(file).is_some()).collect()
 }
 
-/// Whether a file denies what pure ones may not touch.
+/// Tells whether a file denies what pure ones may not touch.
 fn says_pure(text: &str) -> bool {
     let head = |line: &&str| line.is_empty() || line.starts_with("//");
     text.lines().skip_while(head).take_while(|line| line.starts_with("#!")).any(|line| line == PURE)
@@ -240,7 +240,7 @@ fn every_endpoint_is_in_the_documents() {
     }
 }
 
-/// What a text says of files, by their path from the root: in one of our folders, of a kind that we write.
+/// Finds the files that a text names, by their path from the root: in one of our folders, of a kind that we write.
 fn files_named(text: &str) -> impl Iterator<Item = &str> {
     let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || "_-./".contains(c)));
     let folders = members();

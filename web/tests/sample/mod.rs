@@ -204,17 +204,17 @@ pub(crate) const KEY: &str = "uniq_000000000000000000000000000000000000000000000
 pub(crate) struct SampleAccounts {
     pub(crate) users: Mutex<Vec<User>>,
     pub(crate) keys: Mutex<Vec<ApiKey>>,
-    /// What operators can do something about.
+    /// Leases that operators can do something about.
     pub(crate) leases: Mutex<Vec<LeaseRow>>,
     /// Every change that was asked for, in order.
     pub(crate) done: Mutex<Vec<String>>,
-    /// What every change is refused with.
+    /// The refusal of every change.
     pub(crate) refusal: Mutex<Option<Refusal>>,
-    /// What the audit says.
+    /// Lines of the audit.
     pub(crate) audit: Mutex<Vec<AuditRow>>,
-    /// What was made durable, in order.
+    /// Logins that were made durable, in order.
     pub(crate) kept: Mutex<Vec<(SecretHash, Option<Login>)>>,
-    /// Whether the walk through the audit never ends, and how many were begun.
+    /// True if the walk through the audit never ends; `asked` counts those that were begun.
     pub(crate) endless: bool,
     pub(crate) asked: AtomicUsize,
 }
@@ -559,7 +559,7 @@ pub(crate) fn axis(name: &str) -> AxisRow {
     }
 }
 
-/// What is noted about a name.
+/// Notes about a name.
 pub(crate) fn about(description: &str, application: &str, owner: &str, labels: &[(&str, &str)]) -> About {
     let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     let [description, application, owner] = [description, application, owner].map(str::to_owned);

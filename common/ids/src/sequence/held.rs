@@ -12,7 +12,7 @@ use std::fmt;
 pub struct SectionKey {
     /// The name.
     pub name: GeneratorName,
-    /// Which of its sections.
+    /// A section of that name.
     pub section: Section,
 }
 

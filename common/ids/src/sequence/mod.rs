@@ -35,7 +35,7 @@ pub const SET_DEFAULT: &str = "default";
 /// The memory that a section takes at an agent beside its keys, in bytes; with its place in a map of sections.
 pub const SECTION_LEN: usize = 256;
 
-/// How wide the numbers of a name are.
+/// The width of the numbers of a name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Width {
     /// 1 to 2^32 - 1.
@@ -68,7 +68,7 @@ impl Width {
         }
     }
 
-    /// How far one master may raise a section beyond what it knows of the other one, when nothing else is said.
+    /// The distance that one master may raise a section beyond what it knows of the other one, when nothing else is said.
     pub const fn allowance(self) -> u64 {
         match self {
             Self::W32 => 1 << 20,
@@ -181,7 +181,7 @@ pub const fn is_step_cheap(step: u64, last: u64, allowance: u64) -> bool {
 }
 
 impl SequenceDefinition {
-    /// What was said, with all that is left out.
+    /// Makes the definition of what was said, with all that is left out.
     ///
     /// # Errors
     /// [`InvalidSequence`], with the reason.
@@ -225,7 +225,7 @@ impl SequenceDefinition {
         }
     }
 
-    /// How wide the numbers are.
+    /// The width of the numbers.
     pub const fn width(&self) -> Width {
         self.width
     }
@@ -245,7 +245,7 @@ impl SequenceDefinition {
         self.keys_per_section
     }
 
-    /// How far one master may raise a section beyond what it knows of the other one.
+    /// The distance that one master may raise a section beyond what it knows of the other one.
     pub const fn solo_allowance(&self) -> u64 {
         self.solo_allowance
     }

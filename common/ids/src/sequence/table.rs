@@ -87,7 +87,7 @@ impl RouteTable {
         changed
     }
 
-    /// Who serves a section, as far as is known.
+    /// Finds who serves a section, as far as is known.
     pub fn find(&self, section: Section) -> Option<(&Arc<ServedAt>, Generation)> {
         let (_, stretch) = self.stretches.range(..=section.0).next_back()?;
         (section.0 < stretch.to).then_some((&stretch.address, stretch.g))

@@ -28,7 +28,7 @@ const MOVES_MAX: usize = 32;
 /// Part of many more sections that may be moved at one beat to make the load more even, so that it does not take days.
 const MOVES_PART: u32 = 32;
 
-/// What those who may be given sections of one set have, while several are given at once.
+/// Candidates for the sections of each set, with what they have while several are given at once.
 type Candidates = BTreeMap<GeneratorName, Vec<Candidate>>;
 
 impl<A> Ledger<A>
@@ -230,7 +230,7 @@ where
         Some(prep)
     }
 
-    /// Who may be given sections of a set, and what each has.
+    /// Gives those who may be given sections of a set, and what each has.
     fn candidates(&self, now: Now, set: &GeneratorName) -> Vec<Candidate> {
         let serves = self.allocators.all().filter(|(_, it)| it.said.sets.contains(set));
         let takes = serves.filter(|(session, _)| self.allocators.takes(now.boot, *session));
@@ -279,7 +279,7 @@ where
         self.sections.counts(session).next().is_some()
     }
 
-    /// What the sections of a session take in memory, in bytes.
+    /// The memory that the sections of a session take, in bytes.
     fn assigned(&self, session: SessionId) -> u64 {
         let bytes = self.sections.counts(session).map(|(name, count)| {
             // Of a retired name nobody asks any more.

@@ -37,13 +37,13 @@ pub struct Ledger<A> {
     /// The agents that serve sections, as far as it was heard since the start.
     pub(super) allocators: Allocators,
     pub(super) caution: Caution,
-    /// What this run may still grant of each axis.
+    /// Places that this run may still grant of each axis.
     pub(super) cursors: Cursors,
     /// Axes that changed in the step at hand.
     pub(super) axes_changed: BTreeSet<GeneratorName>,
-    /// Which axes extents were asked of, and who waits for a segment of which one.
+    /// Axes that extents were asked of, and the calls that wait for a segment of each.
     pub(super) segments: Proposals<GeneratorName, RequestId, SegmentWish>,
-    /// What sessions and networks were granted of axes within the hour.
+    /// Places that sessions and networks were granted of axes within the hour.
     pub(super) takings: Takings,
     pub(super) calendar: Calendar,
     /// Types of which most values are in use; operators were told.
@@ -54,7 +54,7 @@ pub struct Ledger<A> {
     pub(super) lsn: u64,
     pub(super) test_clock: Option<TestClock>,
     pub(super) version: String,
-    /// What is kept to agree on all that.
+    /// The state that is kept to agree on all that.
     pub(super) agreement: A,
 }
 
@@ -86,7 +86,7 @@ pub(super) struct AskedRoutes {
     pub(super) open: Vec<Section>,
 }
 
-/// Who asked for what. The name belongs to it: the same session under another name is somebody else.
+/// A session and the type that it asked for. The name belongs to it: the same session under another name is somebody else.
 pub(super) type Asked = (AgentId, SessionId, TokenType);
 
 impl<A> Ledger<A> {
@@ -104,7 +104,7 @@ impl<A> Ledger<A> {
         self
     }
 
-    /// How much one network may have (`--network-share` and the like).
+    /// Sets how much one network may have (`--network-share` and the like).
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.table.set_limits(limits);
@@ -123,12 +123,12 @@ impl<A> Ledger<A> {
         self.cursors.run()
     }
 
-    /// What it may still grant of each axis, and how much of each is used.
+    /// Places that it may still grant of each axis, and how much of each is used.
     pub fn cursors(&self) -> &Cursors {
         &self.cursors
     }
 
-    /// What is left of an axis is durable with this step.
+    /// Makes durable with this step what is left of an axis.
     pub(super) fn write_cursor(&self, name: &GeneratorName, fx: &mut Effects) {
         let spans = self.cursors.get(name).map(|cursor| cursor.spans().to_vec()).unwrap_or_default();
         fx.writes.push(Write::Cursor { run: self.cursors.run(), name: name.clone(), spans });
@@ -174,7 +174,7 @@ impl<A> Ledger<A> {
         fx.write_section_preps(self.sections.put_prep(prep));
     }
 
-    /// What the definition of a name says of its sections, and whether further numbers may be given; `None`: it is no sequence.
+    /// Gives what the definition of a name says of its sections, and whether further numbers may be given; `None`: it is no sequence.
     pub(super) fn terms_of(&self, name: &GeneratorName) -> Option<(Terms, bool)> {
         let value = &self.settings_table.get(&SettingKey::Namespace(name.clone()))?.value;
         let terms = value.used()?.sequences()?.into();
@@ -218,7 +218,7 @@ impl<A> Ledger<A> {
         receipt(self.identity.epoch?, key, lease.g, lease.session, (lease.from, told))
     }
 
-    /// What a session that does not have its lease, or asks for it again, is told of it by a master that may promise by itself
+    /// The grant by which a session that does not have its lease, or asks for it again, is told of it by a master that may promise by itself
     /// until `bound`.
     pub(super) fn grant_of(&self, now: Now, key: TokenKey, lease: &Lease, bound: Option<WallMs>) -> Grant {
         let until = rules::told_until(lease, now, &self.identity.parameters, bound, None);
@@ -242,8 +242,8 @@ impl<A> Ledger<A> {
         }
     }
 
-    /// Why nothing of an axis is granted, if it is so: agents have shown more than both ledgers know. An operator who raises the axis
-    /// above that ends it, or one who says that it is not true.
+    /// Gives the reason why nothing of an axis is granted, if it is so: agents have shown more than both ledgers know. An operator who raises
+    /// the axis above that ends it, or one who says that it is not true.
     pub(super) fn has_forgotten(&self, name: &GeneratorName) -> Option<Refusal> {
         let (definition, axis) = self.settings_table.axis(name)?;
         let last = self.shown(name)?.saturating_sub(1);
@@ -263,7 +263,7 @@ impl<A> Ledger<A> {
         }
     }
 
-    /// Who this master is.
+    /// The identity of this master.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
@@ -278,17 +278,17 @@ impl<A> Ledger<A> {
         &self.table
     }
 
-    /// Which calendar it goes by.
+    /// The calendar it goes by.
     pub fn calendar(&self) -> &Calendar {
         &self.calendar
     }
 
-    /// What is decided by.
+    /// The policy that decisions go by.
     pub(super) fn policy(&self) -> Policy<'_> {
         Policy { table: &self.table, caution: &self.caution, parameters: &self.identity.parameters }
     }
 
-    /// What keeps this master from promising.
+    /// The caution that keeps this master from promising.
     pub fn caution(&self) -> &Caution {
         &self.caution
     }
@@ -298,7 +298,7 @@ impl<A> Ledger<A> {
         &self.settings_table
     }
 
-    /// Who has which section.
+    /// The sections, with who has which.
     pub fn sections(&self) -> &SectionTable {
         &self.sections
     }

@@ -16,7 +16,7 @@ pub const NETWORK_MAX: usize = ALLOCATORS_MAX / 2;
 pub const MEMORY_MAX: u64 = 1 << 40;
 /// The time for which one that is silent is remembered.
 const REMEMBERED: SpanMs = SpanMs::seconds(600);
-/// What the other master says of whom it heard comes once a second, and takes its time.
+/// The longest time to the next word of the other master on whom it heard, which comes once a second and takes its time.
 const WORD: SpanMs = SpanMs(1_300);
 /// Agents whose draining is remembered; the oldest orders are forgotten beyond it.
 pub const DRAINED_MAX: usize = 512;
@@ -24,11 +24,11 @@ pub const DRAINED_MAX: usize = 512;
 /// One of them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Allocator {
-    /// What it last said, here or at the other master.
+    /// The last call that it made, here or at the other master.
     pub said: KeepRequest,
     /// The instant at which it was last heard here.
     pub here: Option<BootMs>,
-    /// When it was last heard at the other master, by this one's clock.
+    /// The instant at which it was last heard at the other master, by this one's clock.
     pub there: Option<BootMs>,
 }
 
@@ -62,7 +62,7 @@ impl Allocators {
         self.lease = lease;
     }
 
-    /// What this master was told to let them serve for.
+    /// The time that this master was told to let them serve.
     pub fn own_lease(&self) -> SpanMs {
         self.lease
     }
@@ -139,7 +139,7 @@ impl Allocators {
         }
     }
 
-    /// Whom this master has heard lately, for the other one.
+    /// Allocators that this master has heard lately, for the other one.
     pub fn for_the_other(&self, now: BootMs) -> Vec<SeenAllocator> {
         let lately = |allocator: &&Allocator| allocator.here.is_some_and(|here| now - here < REMEMBERED);
         let told = |allocator: &Allocator| {
@@ -177,7 +177,7 @@ impl Allocators {
         SpanMs((self.lease().0 / 3).saturating_add(WORD.0))
     }
 
-    /// Whether a session is silent at both masters for longer than it may serve, with a tenth of that for messages that are under way.
+    /// Tells whether a session is silent at both masters for longer than it may serve, with a tenth of that for messages that are under way.
     pub fn silent(&self, now: BootMs, session: SessionId) -> bool {
         let heard = self.seen.get(&session).and_then(Allocator::heard).map_or(self.started, |it| it.max(self.started));
         let lease = self.lease();

@@ -85,7 +85,7 @@ pub const SECTIONS_MAX: usize = 262_144;
 pub const SECTIONS_OF_NAME_MAX: usize = SECTIONS_MAX / 4;
 /// Rows of proposals of one master that are open at once.
 pub const PREPS_MAX: usize = 4_096;
-/// What a key takes in an allocator's memory, in bytes.
+/// Memory that a key takes at an allocator, in bytes.
 pub const KEY_LEN: u64 = 8;
 
 /// A section that was given to somebody, with what the other master holds of it.
@@ -93,11 +93,11 @@ pub const KEY_LEN: u64 = 8;
 pub struct Held {
     /// The owner's number.
     pub g: Generation,
-    /// Whose it is.
+    /// The owner of the section.
     pub owner: Arc<SectionOwner>,
     /// No number above it was given.
     pub max_seq: u64,
-    /// What the other master said that it holds of `max_seq`. On disk it may be less than in memory.
+    /// The bound that the other master said that it holds. On disk it may be less than in memory.
     pub peer_has: u64,
 }
 
@@ -126,7 +126,7 @@ impl Owned {
     }
 }
 
-/// What a name's definition says of its sections.
+/// The terms of a name's sections, by its definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Terms {
     /// By how much a bound grows at a time.
@@ -135,11 +135,11 @@ pub struct Terms {
     pub first: u64,
     /// The last number.
     pub last: u64,
-    /// How far one master may raise a section beyond what it knows of the other one.
+    /// The distance that one master may raise a section beyond what it knows of the other one.
     pub allowance: u64,
     /// The number of sections.
     pub sections: u32,
-    /// What a section takes in memory, in bytes.
+    /// Memory that a section takes, in bytes.
     pub weight: u64,
 }
 

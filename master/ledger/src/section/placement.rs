@@ -17,9 +17,9 @@ pub struct Candidate {
     pub session: SessionId,
     /// Memory that it may use for keys, in bytes.
     pub memory: u64,
-    /// What of that counts beside others, in bytes ([`share`]).
+    /// The part of that memory that counts beside others, in bytes ([`share`]).
     pub counted: u64,
-    /// What the sections would take that it has or is to have if all of their keys were used, in bytes: only for comparing.
+    /// Memory that the sections would take that it has or is to have if all of their keys were used, in bytes: only for comparing.
     pub assigned: u64,
     /// Memory that it uses for keys, in bytes, as it says.
     pub used: u64,
@@ -33,7 +33,7 @@ impl Candidate {
         self.used < self.memory
     }
 
-    /// What it would have if it had as much memory as `other`.
+    /// Gives what would be assigned to it if it had as much memory as `other`.
     fn assigned_as(&self, other: &Self) -> u128 {
         u128::from(self.assigned) * u128::from(other.counted) / u128::from(self.counted.max(1))
     }
@@ -65,8 +65,8 @@ pub fn share(mut candidates: Vec<(Option<IpNet>, Candidate)>, percent: u8) -> Ve
     candidates.into_iter().map(|(_, it)| it).collect()
 }
 
-/// Who gets a section of `weight` bytes, if somebody has memory left: a neighbour that is not far ahead, else whoever has the least for its
-/// memory, and of those the one with the fewest calls.
+/// Chooses who gets a section of `weight` bytes, if somebody has memory left: a neighbour that is not far ahead, else whoever has the least
+/// for its memory, and of those the one with the fewest calls.
 pub fn choose(candidates: &[Candidate], neighbours: [Option<SessionId>; 2], weight: u64) -> Option<SessionId> {
     let fitting = || candidates.iter().filter(|candidate| candidate.has_room());
     let least = fitting().min_by(|a, b| {
@@ -176,7 +176,7 @@ fn by_fill(a: &Candidate, b: &Candidate) -> Ordering {
     mine.cmp(&theirs).then(a.session.cmp(&b.session))
 }
 
-/// Who should give a section of `weight` bytes to whom, because the two are far apart: by more than a quarter, and by more than two
+/// Finds who should give a section of `weight` bytes to whom, because the two are far apart: by more than a quarter, and by more than two
 /// neighbourhoods, so that what one place attracts is not moved on at once; and as long as whoever gives still has more for its memory then,
 /// or the section would come back.
 pub fn uneven(candidates: &[Candidate], weight: u64) -> Option<(SessionId, SessionId)> {

@@ -14,8 +14,8 @@ pub fn home(name: &GeneratorName) -> MasterId {
     home_of(name)
 }
 
-/// How far a section's bound may be raised by one master: the allowance beyond what the other one said that it holds. So whoever goes on
-/// without a master that is lost knows a bound of everything that one can have raised, even if it is not dead at all.
+/// Gives the number up to which one master may raise a section's bound: the allowance beyond what the other one said that it holds. So
+/// whoever goes on without a master that is lost knows a bound of everything that one can have raised, even if it is not dead at all.
 pub fn bound(peer_has: u64, terms: &Terms) -> u64 {
     peer_has.saturating_add(terms.allowance).min(terms.last)
 }
@@ -26,7 +26,7 @@ pub fn covering(known: u64, terms: &Terms) -> u64 {
     known.saturating_add(terms.allowance).min(terms.last).max(known)
 }
 
-/// What a raise makes of a bound, which is `max_seq` now and may go up to `bound`.
+/// Gives the bound that a raise makes of one which is `max_seq` now and may go up to `bound`.
 ///
 /// # Errors
 /// [`NotRaised::UsedUp`] at the last number, [`NotRaised::Allowance`] before it.
@@ -34,8 +34,8 @@ pub fn raised(max_seq: u64, to: RaiseTo, bound: u64, terms: &Terms) -> Result<u6
     to.reached(max_seq, terms.step, bound, terms.last)
 }
 
-/// What becomes of a record when the other master's view of the same section arrives: the higher `g` wins, and whatever its owner, the
-/// larger `max_seq` of both. Nothing is ever overwritten by something smaller.
+/// Joins a record with the other master's view of the same section: the higher `g` wins, and whatever its owner, the larger `max_seq` of
+/// both. Nothing is ever overwritten by something smaller.
 pub fn merge(mine: Option<&Held>, theirs: &SectionRecord) -> Held {
     let adopted = || Held {
         g: theirs.g,
@@ -130,7 +130,7 @@ mod tests {
             prop_assert_eq!(fold(&records), fold(&doubled));
         }
 
-        /// What is known of a section never becomes less.
+        /// Knowledge of a section never becomes less.
         #[test]
         fn merging_only_grows(g in 1_u64..4, max in 0_u64..50, their_g in 1_u64..4, theirs in 0_u64..50) {
             let mine = held(g, 1, max, 0);

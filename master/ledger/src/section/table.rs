@@ -9,15 +9,15 @@ use ids::sequence::{Section, SectionKey, SectionOwner, SectionRange, SectionReco
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What one master knows of every section that was ever given to somebody, and what it proposes of those that are at home with it. The
-/// first three maps are the truth; all else is derived from them and changes only with them.
+/// The knowledge that one master has of every section that was ever given to somebody, and its proposals of those that are at home with it.
+/// The first three maps are the truth; all else is derived from them and changes only with them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SectionTable {
     records: SectionMap<Owned>,
     preps: SectionMap<Owned>,
     /// Bounds that the other master said that it holds, of each section with a record.
     peer_has: SectionMap<u64>,
-    /// What is listed for each session: its records of which no proposal is open here.
+    /// Records that are listed for each session: those of which no proposal is open here.
     listed: BTreeMap<SessionId, SectionMap<Generation>>,
     /// The number of sections of each name each session has or is to have.
     counts: BTreeMap<SessionId, BTreeMap<GeneratorName, u32>>,
@@ -245,7 +245,7 @@ impl SectionTable {
         rows.map_while(|row| cut(row, to.map(|to| (&to.name, to.section.0.saturating_add(1))))).collect()
     }
 
-    /// What follows `after`, ascending: the records, the proposals if they are wanted too, and whether that was all. Not more than
+    /// Gives what follows `after`, ascending: the records, the proposals if they are wanted too, and whether that was all. Not more than
     /// `max` rows of both together; a row that reaches beyond the page is cut, so that whatever is said of one section is on one page.
     pub fn page(
         &self,
@@ -267,12 +267,12 @@ impl SectionTable {
         (cut(records), cut(preps), next.is_none())
     }
 
-    /// What this master lists for a session.
+    /// The sections that this master lists for a session.
     pub fn listed(&self, session: SessionId) -> Option<&SectionMap<Generation>> {
         self.listed.get(&session)
     }
 
-    /// Who has sections or is to have some.
+    /// The sessions that have sections or are to have some.
     pub fn owners(&self) -> impl Iterator<Item = SessionId> {
         self.counts.keys().copied()
     }

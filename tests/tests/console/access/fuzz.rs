@@ -11,7 +11,7 @@ use tests::variables;
 
 /// Requests for each call.
 const ROUNDS: usize = 200;
-/// What every call may answer without saying so: nobody, not allowed, no such address or method, too large, no JSON.
+/// Statuses that every call may answer without saying so: nobody, not allowed, no such address or method, too large, no JSON.
 const ALWAYS: [u16; 8] = [400, 401, 403, 404, 405, 413, 414, 415];
 /// Texts that programs stumble over.
 const ODD: [&str; 16] = [
@@ -147,7 +147,7 @@ fn drawn(rng: &mut StdRng, schema: &Value, api: &Value, depth: usize) -> Value {
     }
 }
 
-/// What makes sense under a name, so that many requests get past the first check.
+/// Draws what makes sense under a name, so that many requests get past the first check.
 fn fitting(rng: &mut StdRng, name: &str) -> Option<Value> {
     let of = |rng: &mut StdRng, all: &[&str]| json!(all[rng.random_range(0..all.len())]);
     Some(match name {
@@ -242,7 +242,7 @@ fn parts<'a>(value: &Value, schema: &'a Value, api: &'a Value) -> Vec<&'a Value>
     chosen.unwrap_or_default()
 }
 
-/// Whether an answer is what its schema says: every field that must be there is, and every field is described.
+/// Checks that an answer is what its schema says: every field that must be there is, and every field is described.
 fn conforms(value: &Value, schema: &Value, api: &Value, what: &str) {
     let schema = resolved(schema, api);
     if schema["allOf"].is_array() || (schema["oneOf"].is_array() && value.is_object()) {

@@ -4,7 +4,7 @@ use super::caller::{Answer, Caller, escaped, form};
 use super::matrix::{described, pages};
 use serde_json::json;
 
-/// What would run, in the shapes that break out of text, attributes, scripts, comments, addresses and headers.
+/// Texts that would run, in the shapes that break out of text, attributes, scripts, comments, addresses and headers.
 const CORES: [&str; 25] = [
     "<script>alert(1)</script>",
     "<img src=x onerror=alert(1)>",
@@ -44,7 +44,7 @@ fn texts() -> Vec<String> {
     CORES.iter().flat_map(|core| shapes.iter().map(move |shape| shape(core))).collect()
 }
 
-/// Whether an answer shows the text as what it is: text.
+/// Checks that an answer shows the text as what it is: text.
 fn is_harmless(answer: &Answer, text: &str, what: &str) {
     assert!(answer.status < 500, "{what}: {answer:?}");
     let kind = answer.header("content-type");

@@ -16,7 +16,7 @@ pub(crate) struct Call {
     pub(crate) about: Value,
 }
 
-/// What the console says that it can do.
+/// Reads what the console says that it can do.
 pub(crate) async fn described(caller: &Caller) -> (Vec<Call>, Value) {
     let api = caller.get("/openapi.json").await.json();
     assert_eq!(api["openapi"], "3.1.0");
@@ -49,7 +49,7 @@ pub(crate) fn pages(token: &str) -> Vec<String> {
     pages
 }
 
-/// Whom calls are about.
+/// The lease and the agent that calls are about.
 struct Victims {
     /// Of a held `uint2` lease.
     token: String,

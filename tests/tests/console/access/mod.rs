@@ -183,7 +183,7 @@ async fn wrong_passwords_lock_out_and_say_nothing_of_who_exists() {
     until("the audit tells of the lockout", noted).await.unwrap();
 }
 
-/// What the cookie of a login from a page at `origin` says beside its name and value.
+/// Gives what the cookie of a login from a page at `origin` says beside its name and value.
 async fn cookie_of(caller: &Caller, origin: &str) -> String {
     let login = form(&[("user", "admin"), ("password", ADMIN_PASSWORD), ("next", "/leases?type=uint2")]);
     let answer = caller.with("origin", origin).post_form("/login", login).await;

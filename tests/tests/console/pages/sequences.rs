@@ -93,7 +93,7 @@ async fn drain_by_hand(browser: &Browser, axe: &str) -> Result<()> {
     page_has(browser, "!document.querySelector('#allocators [data-run=undrain]')").await
 }
 
-/// What is refused is said in the dialog, which stays; the browser complains of it, too.
+/// Refusals are said in the dialog, which stays; the browser complains of them, too.
 async fn is_refused(browser: &Browser) -> Result<()> {
     click(browser, "#rows [data-open=move]").await?;
     type_into(browser, "move-section", "2").await?;

@@ -22,7 +22,7 @@ const DROPPED_MAX: usize = 4_096;
 /// Ranges of raised bounds that are told at one beat.
 const TOLD_MAX: usize = 8_192;
 
-/// What a master keeps of sections to agree on them with the other one.
+/// The state that a master keeps of sections to agree on them with the other one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct PairedSections {
     /// Times when proposals were last sent.
@@ -37,8 +37,8 @@ pub(super) struct PairedSections {
     heard: Option<BootMs>,
     /// True if they were cut for the replacement that is awaited.
     pub(super) cut: bool,
-    /// Where records and proposals of the store begin that are one row with those before them: the pages by which a replacement takes a
-    /// table over cut rows.
+    /// First sections of records and proposals of the store that are one row with those before them: the pages by which a replacement
+    /// takes a table over cut rows.
     in_parts: [BTreeSet<SectionKey>; 2],
 }
 
