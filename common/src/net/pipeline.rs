@@ -5,7 +5,7 @@
 //! not answer itself, the connection and what was read of it are handed on.
 //!
 //! Bounds: the input of a connection holds one request of [`Protocol::REQUEST_LEN_MAX`]; the output is sent before it exceeds
-//! [`OUT_LEN`], however many requests are there and however much they ask for, so that a caller who does not read stops us from
+//! `OUT_LEN`, however many requests are there and however much they ask for, so that a caller who does not read stops us from
 //! reading too, and is dropped by [`WriteTimeout`](super::io::WriteTimeout). Nothing is held back while we wait for anything: what is
 //! written is sent first.
 
