@@ -151,7 +151,7 @@ async fn wrong_passwords_lock_out_and_say_nothing_of_who_exists() {
     let key = inside.ask("POST", "/api/keys", &json!({"name": "ci", "role": "viewer"})).await.json();
     let outside = Caller::nobody(console);
     let mut answers = Vec::new();
-    for user in ["admin", "nobody-of-that-name", "", "<b>", "admin"] {
+    for user in ["admin", "nobody-of-that-name", "", "<b>", "a", "b", "admin"] {
         answers.push(outside.log_in(user, "wrong password").await.unwrap_err());
     }
     for answer in &answers {
@@ -161,12 +161,13 @@ async fn wrong_passwords_lock_out_and_say_nothing_of_who_exists() {
     }
     let said = |nth: usize| answers[nth].body.replace("nobody-of-that-name", "admin");
     assert_eq!(said(0), said(1), "a known and an unknown name are told the same");
-    // Now the right one is too late, from this address for anybody.
-    for user in ["admin", "another"] {
+    // Now the right one is too late, from this address for anybody who has not logged in from it before.
+    for user in ["nobody-of-that-name", "another"] {
         let locked = outside.log_in(user, ADMIN_PASSWORD).await.unwrap_err();
         assert_eq!(locked.status, 429);
         assert!(locked.header("retry-after").parse::<u32>().unwrap() <= 16 * 60);
     }
+    outside.log_in("admin", ADMIN_PASSWORD).await.unwrap();
     assert!(
         told(&inside, "admin").await.iter().all(|line| !line.contains("login.lockout")),
         "the address, not the name"
@@ -181,6 +182,8 @@ async fn wrong_passwords_lock_out_and_say_nothing_of_who_exists() {
     let noted =
         || async { told(&other, "admin").await.iter().any(|line| line.contains("login.lockout")).then_some(()) };
     until("the audit tells of the lockout", noted).await.unwrap();
+    let locked = outside.at(other.console).log_in("admin", ADMIN_PASSWORD).await.unwrap_err();
+    assert_eq!(locked.status, 429, "there, too, nobody guesses for ever");
 }
 
 /// Gives what the cookie of a login from a page at `origin` says beside its name and value.
