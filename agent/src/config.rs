@@ -105,7 +105,7 @@ pub struct Args {
           value_parser = settings::item(settings::http_address))]
     pub http_listen: Vec<HttpAddress>,
 
-    /// Who may connect to the Unix socket of --http-listen, as the mode of its file
+    /// The mode of the Unix socket of --http-listen, which says who may connect
     #[arg(long, env = "UNIQ_SOCKET_MODE", default_value = "660", value_name = "MODE", value_parser = settings::mode)]
     pub socket_mode: u32,
 

@@ -84,7 +84,7 @@ impl Lockout {
         [locked.next().unwrap_or(false), locked.next().unwrap_or(false)]
     }
 
-    /// Whose failure an attempt is: that of the name first.
+    /// The counts that an attempt adds to; that of the name comes first.
     fn counted(&self, name: &str, address: IpAddr) -> Vec<Whose> {
         let home = pair(name, address);
         if self.homes.contains_key(&home) {
