@@ -1,12 +1,17 @@
 //! Users, keys and logins of this master, for the console's authentication.
 
 use crate::admin::Admin;
+use crate::bootstrap::Reset;
 use crate::driver::{Driver, Refused};
 use crate::lease::{Event, Reply};
+use crate::ledger::Ledger;
 use crate::store::Audit;
+use anyhow::{Context as _, bail};
 use common::account::{ApiKey, Login, SecretHash, User};
 use common::audit::{Action, Actor};
-use common::setting::Change;
+use common::rpc::lease::{Mode, Refusal};
+use common::setting::{Change, SettingKey, SettingValue};
+use common::time::Now;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use std::sync::atomic::Ordering;
@@ -14,7 +19,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use web::{Accounts, Unavailable};
 
-/// Interval at which the first admin is proposed as long as the other master is away.
+/// Interval at which an admin is proposed as long as the other master is away.
 const PROPOSE_AGAIN: Duration = Duration::from_secs(1);
 
 impl<A: Audit> Accounts for Admin<A> {
@@ -69,4 +74,71 @@ pub async fn propose_first_admin(driver: Driver, user: User, stop: CancellationT
         done = proposed => if done.is_ok() { tracing::info!("both masters hold the first user of the console") },
         () = stop.cancelled() => {}
     }
+}
+
+/// Lets `admin` in again, with the password of `reset`, as soon as both masters are there. To be run where a thread may be
+/// kept busy with passwords.
+pub async fn reset_admin(driver: Driver, mut reset: Reset, stop: CancellationToken) {
+    let file = reset.file().display().to_string();
+    tracing::warn!(
+        "--reset-admin gives the console's user 'admin' the password in {file}: leave the flag out of the next start, which would \
+         do so again if the password was changed since"
+    );
+    let resets = async {
+        let (mut changes, mut waits) = (0, String::new());
+        loop {
+            match reset_once(&driver, &mut reset).await {
+                Ok(false) => return changes,
+                Ok(true) => changes += 1,
+                Err(why) => {
+                    let why = format!("{why:#}");
+                    if why != waits {
+                        tracing::warn!("--reset-admin has not done all of it yet, and tries again until it has: {why}");
+                        waits = why;
+                    }
+                    tokio::time::sleep(PROPOSE_AGAIN).await;
+                }
+            }
+        }
+    };
+    tokio::select! {
+        changes = resets => match changes {
+            0 => tracing::info!("the password of the console's user 'admin' is the one in {file} already"),
+            _ => tracing::info!("the console's user 'admin' has a new password, and it is in {file}"),
+        },
+        () = stop.cancelled() => {}
+    }
+}
+
+/// Makes the next change of a reset; `false` if there is none to make.
+async fn reset_once(driver: &Driver, reset: &mut Reset) -> anyhow::Result<bool> {
+    // Anew for each change: others change users, too.
+    let (users, proposed) = driver.look(|ledger, clock| agreed(ledger, clock.link_now())).await??;
+    let Some(change) = tokio::task::block_in_place(|| reset.next(&users, &proposed))? else { return Ok(false) };
+    let actor = Actor::new("operator", "uniq_master --reset-admin");
+    match driver.ask(move |id| Event::Change { id, change, actor }).await? {
+        Reply::Change(Err(why @ Refusal::TooMany { .. })) => {
+            Err(why).context("there is no room for the user 'admin': log in as another admin and remove one")
+        }
+        Reply::Change(changed) => Ok(changed.map(|_| true)?),
+        other => bail!("the ledger answered another question: {other:?}"),
+    }
+}
+
+/// The users that both masters hold, and those that are proposed.
+///
+/// # Errors
+/// The reason why this master cannot say now whom both of them hold.
+fn agreed(ledger: &Ledger, now: Now) -> Result<(Vec<User>, Vec<User>), Refusal> {
+    ledger.mode().serves()?;
+    if ledger.mode() != Mode::Ready || !ledger.pair().heard(now) {
+        return Err(Refusal::PeerAway);
+    }
+    let table = ledger.settings_table();
+    let proposed = match table.prep(&SettingKey::Users).map(|prep| &prep.value) {
+        Some(SettingValue::Users(users)) => users.clone(),
+        _ => Vec::new(),
+    };
+    // Without any, the first admin is still being agreed on.
+    table.users().map(|users| (users.to_vec(), proposed)).ok_or(Refusal::Retry)
 }

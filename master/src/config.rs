@@ -166,8 +166,9 @@ pub struct Args {
           value_parser = settings::number(1..=SECTION_LEASE_MAX_S))]
     pub sequence_lease: u8,
 
-    /// The password of the first user, `admin`, is the first line of this file, as long as there are no users; without it
-    /// master 1 draws one and writes it once to DIR/admin-password. What master 1 has, given or drawn, counts for both
+    /// The password of the first user, `admin`, is the first line of this file, as long as there are no users, and with
+    /// --reset-admin; without it master 1 draws one and writes it once to DIR/admin-password. What master 1 has, given or drawn,
+    /// counts for both
     #[arg(long, env = "UNIQ_ADMIN_PASSWORD_FILE", value_name = "FILE")]
     pub admin_password_file: Option<PathBuf>,
 
@@ -177,6 +178,13 @@ pub struct Args {
     /// replacement of the other master ever joined
     #[arg(long, conflicts_with_all = ["format", "join", "verify_audit"])]
     pub vouch_untouched: bool,
+
+    /// Lets the console's user `admin` in again: once both masters are there it has role admin and a new password, the first line
+    /// of --admin-password-file, or else one that is drawn and written to DIR/admin-password. All of its logins end, other users
+    /// stay; recorded in the audit. For one start: a later one with it resets a password that was changed since
+    #[arg(long, conflicts_with_all = ["format", "join", "join_file", "peer_lost", "verify_audit", "check_store", "after_revert",
+          "forget_clock"])]
+    pub reset_admin: bool,
 
     #[command(flatten)]
     pub flags: Flags,
@@ -321,6 +329,7 @@ mod tests {
             (&["--after-revert", "--forget-clock"], "--after-revert"),
             (&["--skip-numbers", "5", "--peer", "b:1"], "--after-revert"),
             (&["--after-revert", "--skip-numbers", "0"], "from 1 to"),
+            (&["--reset-admin"], "--peer"),
         ] {
             let error = parse(flags).expect_err("was taken");
             let line = common::settings::one_line(&error, "uniq_master");
@@ -339,6 +348,20 @@ mod tests {
         assert!(parse(&["--forget-clock"]).is_ok());
         assert!(parse(&["--format", "--id", "1", "--after-total-loss", "--above", "9"]).is_ok());
         assert!(parse(&["--verify-audit", "--peer-lost"]).is_err());
+        for other in [
+            &["--format"][..],
+            &["--join", &"0f".repeat(32)],
+            &["--join-file", "-"],
+            &["--peer-lost"],
+            &["--verify-audit"],
+            &["--check-store"],
+            &["--after-revert"],
+            &["--forget-clock"],
+        ] {
+            let error = parse(&[&["--peer", "b:1", "--reset-admin"][..], other].concat()).expect_err("was taken");
+            assert!(error.to_string().contains("'--reset-admin' cannot be used with"), "{other:?}: {error}");
+        }
+        assert!(parse(&["--peer", "b:1", "--reset-admin", "--vouch-untouched"]).unwrap().reset_admin);
         assert!(parse(&["--join-file", "-", "--id", "1", "--peer", "b:1"]).is_ok());
         assert!(parse(&["--join-file", "-", "--join", &"0f".repeat(32), "--id", "1", "--peer", "b:1"]).is_err());
         assert!(parse(&["--join", &"0f".repeat(32), "--id", "1", "--peer", "b:1"]).is_ok());

@@ -18,9 +18,9 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use master::accounts;
 use master::admin::Admin;
-use master::bootstrap;
+use master::bootstrap::{self, Reset};
 use master::config::Args;
-use master::driver::{self, Counters};
+use master::driver::{self, Counters, Driver};
 use master::lease::Loaded;
 use master::lease::remedy::vouch as vouched;
 use master::lease::{Identity, Write};
@@ -43,8 +43,15 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use web::{Accounts, Auth, AuthSettings, FlagRow};
 
-/// The users who were logged in when this master ended.
-type Logins = Vec<(SecretHash, Login)>;
+/// Users and logins that the console begins with.
+struct Console {
+    /// The users who were logged in when this master ended.
+    logins: Vec<(SecretHash, Login)>,
+    /// The first user, where there are none yet.
+    first_admin: Option<User>,
+    /// The reset that --reset-admin asks for.
+    reset: Option<Reset>,
+}
 
 /// Bytes that are read of a file with a join token at most.
 const TOKEN_FILE_LEN_MAX: u64 = 1_024;
@@ -249,6 +256,8 @@ fn run(args: Args) -> anyhow::Result<()> {
     let logins = std::mem::take(&mut loaded.logins);
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let first_admin = first_admin(&args, &loaded)?;
+    let reset =
+        args.reset_admin.then(|| Reset::new(&args.data_dir, args.admin_password_file.as_deref())).transpose()?;
     let ledger = Ledger::start(
         loaded,
         clock.link_now(),
@@ -268,8 +277,8 @@ fn run(args: Args) -> anyhow::Result<()> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.worker_threads(1).thread_name("console").enable_all();
     let console = builder.build().context("cannot start the console's runtime")?;
-    let console_auth = (logins, first_admin);
-    let done = runtime.block_on(serve(args, ledger, store, clock, console_auth, console.handle(), stop));
+    let begins = Console { logins, first_admin, reset };
+    let done = runtime.block_on(serve(args, ledger, store, clock, begins, console.handle(), stop));
     for runtime in [runtime, console] {
         runtime.shutdown_timeout(Duration::from_millis(200));
     }
@@ -299,7 +308,7 @@ async fn serve(
     ledger: Ledger,
     store: impl Store,
     clock: Clock,
-    (logins, first_admin): (Logins, Option<User>),
+    Console { logins, first_admin, reset }: Console,
     console_runtime: &Handle,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
@@ -346,10 +355,7 @@ async fn serve(
         )),
         console_runtime.spawn(over("console", web::serve(console, console_max, admin, auth, stop.clone()).boxed())),
     ];
-    if let Some(user) = first_admin {
-        let propose = accounts::propose_first_admin(driver, user, stop.clone());
-        tokio::spawn(watch.until_done("first-admin", propose));
-    }
+    propose_admins(&driver, (first_admin, reset), console_runtime, &watch, &stop);
     tracing::info!(
         agents = %args.agent_listen, peer = %args.peer_listen, console = %format!("{scheme}://{}/", args.web_listen),
         "master {id} started: {parameters}"
@@ -365,6 +371,25 @@ async fn serve(
     tokio::task::spawn_blocking(move || running.stop()).await.context("the ledger did not end cleanly")?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Begins to propose those whom the other master is to let in, too.
+fn propose_admins(
+    driver: &Driver,
+    (first, reset): (Option<User>, Option<Reset>),
+    console: &Handle,
+    watch: &Watch,
+    stop: &CancellationToken,
+) {
+    if let Some(user) = first {
+        let work = accounts::propose_first_admin(driver.clone(), user, stop.clone());
+        tokio::spawn(watch.clone().until_done("first-admin", work));
+    }
+    if let Some(reset) = reset {
+        // Passwords are hashed for it: no agent waits for that.
+        let work = accounts::reset_admin(driver.clone(), reset, stop.clone());
+        console.spawn(watch.clone().until_done("reset-admin", work));
+    }
 }
 
 /// Connections to the agents' port and to the console that there are descriptors for.

@@ -256,7 +256,16 @@ fn what_acts_once_is_a_flag_only() {
     let acts = [
         (
             master().unwrap(),
-            &["format", "peer_lost", "join", "join_file", "verify_audit", "check_store", "vouch_untouched"][..],
+            &[
+                "format",
+                "peer_lost",
+                "join",
+                "join_file",
+                "verify_audit",
+                "check_store",
+                "vouch_untouched",
+                "reset_admin",
+            ][..],
         ),
         (generator().unwrap(), &["format", "inspect", "explain"][..]),
     ];

@@ -57,27 +57,38 @@ async fn a_master_without_one_of_its_tasks_ends() {
     }
 }
 
-/// The task ends when both masters have a user, and here there is only one of them.
+/// They end when both masters have the user, and here there is only one of them at first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_task_that_proposes_the_first_admin_may_end_and_not_panic() {
+async fn the_tasks_that_propose_an_admin_may_end_and_not_panic() {
+    const TASKS: [&str; 2] = ["first-admin", "reset-admin"];
     let mut cluster = Cluster::new().unwrap();
     let client = cluster.client.clone();
     let at = fate(&cluster, "master-1");
     let daemon = &mut cluster.master(0).unwrap().daemon;
     daemon.env("UNIQ_TEST_STRIKE", at.to_str().unwrap());
-    daemon.start().unwrap();
-    until_status(&client, daemon, "/healthz", 200).await.unwrap();
-    strike(&at, "first-admin", "panic");
-    let (status, line) = ended(daemon).await;
-    assert_eq!(status, Some(1), "{line}");
-    assert!(line.contains("'first-admin' panicked"), "{line}");
-    strike(&at, "first-admin", "end");
-    daemon.start().unwrap();
-    until_status(&client, daemon, "/healthz", 200).await.unwrap();
-    // Ended at once, it proposes nobody: master 1 has no user of the pair until master 2 proposes its own.
-    cluster.master(1).unwrap().daemon.start().unwrap();
-    cluster.all_ready().await.unwrap();
-    assert!(cluster.master(0).unwrap().daemon.running());
+    daemon.args.push("--reset-admin".to_owned());
+    for task in TASKS {
+        let _ = std::fs::remove_file(&at);
+        daemon.start().unwrap();
+        until_status(&client, daemon, "/healthz", 200).await.unwrap();
+        strike(&at, task, "panic");
+        let (status, line) = ended(daemon).await;
+        assert_eq!(status, Some(1), "{line}");
+        assert!(line.contains(&format!("'{task}' panicked")), "{line}");
+    }
+    for task in TASKS {
+        strike(&at, task, "end");
+        let daemon = &mut cluster.master(0).unwrap().daemon;
+        daemon.start().unwrap();
+        until_status(&client, daemon, "/healthz", 200).await.unwrap();
+        // Ended at once, the first one proposes nobody: master 1 has no user of the pair until master 2 proposes its own.
+        cluster.master(1).unwrap().daemon.start().unwrap();
+        cluster.all_ready().await.unwrap();
+        assert!(cluster.master(0).unwrap().daemon.running(), "{task}");
+        for nth in [0, 1] {
+            cluster.master(nth).unwrap().daemon.terminate().await.unwrap();
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -143,6 +143,85 @@ async fn there_is_one_first_admin_and_logins_survive_restarts() {
     assert_eq!(again.get("/api/me").await.status, 401);
 }
 
+/// Starts a master anew with `--reset-admin`, and waits until its log has said what became of that.
+async fn reset_admin(cluster: &mut Cluster, nth: usize, told: &str) {
+    let daemon = &mut cluster.master(nth).unwrap().daemon;
+    if daemon.running() {
+        daemon.terminate().await.unwrap();
+    }
+    if !daemon.args.iter().any(|arg| arg == "--reset-admin") {
+        daemon.args.push("--reset-admin".to_owned());
+    }
+    daemon.start().unwrap();
+    log_tells(cluster, nth, told).await;
+}
+
+async fn log_tells(cluster: &Cluster, nth: usize, told: &str) {
+    let log = || async { cluster.masters[nth].daemon.log_text().contains(told).then_some(()) };
+    until(&format!("the log says '{told}'"), log).await.unwrap();
+}
+
+/// The lines of the audit by which the admin got a password from the machine.
+async fn resets(caller: &Caller) -> usize {
+    let rows = caller.get("/api/audit?action=user.change&about=admin").await.json();
+    let own = |row: &&Value| row["who"] == "operator" && row["from"] == "uniq_master --reset-admin";
+    let own: Vec<_> = rows.as_array().unwrap().iter().filter(own).collect();
+    assert!(own.iter().all(|row| row["detail"] == "new password"), "{own:?}");
+    own.len()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_lost_the_admins_password_gets_in_again_on_the_machine() {
+    let mut cluster = cluster().await;
+    let (one, two) = (admin(&cluster, 0).await, admin(&cluster, 1).await);
+    let bob = json!({"name": "bob", "password": "bob's own word", "role": "operator"});
+    assert_eq!(one.ask("POST", "/api/users", &bob).await.status, 201);
+    for nth in [0, 1] {
+        cluster.master(nth).unwrap().daemon.terminate().await.unwrap();
+    }
+    // Master 2, which proposes no users itself, and first without the other one.
+    cluster.master(1).unwrap().daemon.unset("--admin-password-file");
+    reset_admin(&mut cluster, 1, "tries again until it has").await;
+    let file = cluster.masters[1].data_dir.join("admin-password");
+    assert!(!file.exists(), "a password was drawn before anybody could be asked to confirm it");
+    cluster.master(0).unwrap().daemon.start().unwrap();
+    log_tells(&cluster, 1, "has a new password, and it is in ").await;
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let drawn = std::fs::read_to_string(&file).unwrap().trim().to_owned();
+
+    let mut inside = Vec::new();
+    for old in [&one, &two] {
+        let outside = Caller::nobody(old.console);
+        let over = || async { (old.get("/api/me").await.status == 401).then_some(()) };
+        until("a login from before is over", over).await.unwrap();
+        assert_eq!(outside.log_in("admin", ADMIN_PASSWORD).await.unwrap_err().status, 401);
+        let bob = outside.log_in("bob", "bob's own word").await.unwrap();
+        assert_eq!(bob.get("/api/me").await.json()["role"], "operator");
+        let again = outside.log_in("admin", &drawn).await.unwrap();
+        assert_eq!(again.get("/api/me").await.json()["role"], "admin");
+        assert_eq!(resets(&again).await, 1);
+        inside.push(again);
+    }
+    assert!(!cluster.masters[1].daemon.log_text().contains(&drawn), "the password is in the log");
+
+    // The flag was left where it is.
+    reset_admin(&mut cluster, 1, "is the one in ").await;
+    assert_eq!(std::fs::read_to_string(&file).unwrap().trim(), drawn);
+    for again in &inside {
+        assert_eq!((again.get("/api/me").await.status, resets(again).await), (200, 1), "nothing changed");
+    }
+
+    // The same with a password of the operator's own.
+    let given = cluster.dir().join("given-password");
+    std::fs::write(&given, "a word of one's own\n").unwrap();
+    cluster.master(0).unwrap().daemon.set("--admin-password-file", given.to_str().unwrap());
+    reset_admin(&mut cluster, 0, "has a new password, and it is in ").await;
+    reset_admin(&mut cluster, 0, "is the one in ").await;
+    let again = Caller::nobody(one.console).log_in("admin", "a word of one's own").await.unwrap();
+    assert_eq!((resets(&again).await, inside[0].get("/api/me").await.status), (2, 401));
+    assert_eq!(again.get("/api/audit/verify").await.json()["whole"], true);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wrong_passwords_lock_out_and_say_nothing_of_who_exists() {
     let cluster = cluster().await;
