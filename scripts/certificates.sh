@@ -65,8 +65,10 @@ trap '[ -z "$made" ] || rm -rf "$made"' EXIT
 new_key=(-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes)
 if [ ! -e "$dir/ca.pem" ]; then
   ! $revoke || fail "there is no CA in $dir"
-  # A CA has a name of its own, by which its list of revoked certificates is known.
-  quietly req -x509 "${new_key[@]}" -keyout "$dir/ca.key" -out "$dir/ca.pem" -days 3650 -subj "/CN=UniqGenerator CA $(openssl rand -hex 8)" \
+  # A CA has a name of its own, by which its list of revoked certificates is known: that of its key, so that masters can issue by it, too.
+  quietly genpkey -algorithm EC -pkeyopt ec_paramgen_curve:prime256v1 -out "$dir/ca.key"
+  hash=$(openssl pkey -in "$dir/ca.key" -pubout -outform DER | openssl dgst -sha256 -r | cut -c1-16)
+  quietly req -x509 -key "$dir/ca.key" -out "$dir/ca.pem" -days 3650 -subj "/CN=UniqGenerator CA $hash" \
     -addext basicConstraints=critical,CA:TRUE -addext keyUsage=critical,keyCertSign,cRLSign
   printf 'made the CA %s\n' "$dir/ca.pem"
 fi
@@ -90,6 +92,9 @@ revoke_all() {
   made=$(mktemp -d "$dir/.new.XXXXXX")
   said=$(by_ca -gencrl -out "$made/list") || fail "openssl ca: $said"
   sed -n '/BEGIN CERTIFICATE/,/END CERTIFICATE/p' "$dir/ca.pem" | cat - "$made/list" >"$made/ca"
+  # Whoever reads it goes on to.
+  chmod --reference="$dir/ca.pem" "$made/ca"
+  chown --reference="$dir/ca.pem" "$made/ca"
   mv "$made/ca" "$dir/ca.pem"
   rm -r "$made"
   printf 'revoked what was made for %s: put %s in the place of every ca.pem\n' "$1" "$dir/ca.pem"

@@ -4,12 +4,13 @@ set -euo pipefail
 
 usage() {
   cat <<'EOF'
-Usage: scripts/quickstart.sh [--once] [--port-base N] [--dir D]
+Usage: scripts/quickstart.sh [--once] [--tls] [--port-base N] [--dir D]
 
 Starts two masters and two agents on loopback, says where everything is, and stays up until Ctrl-C.
 Run again, it goes on where it stopped: the agents keep their tokens, and no ID comes twice.
 
   --once         mint some IDs of every kind through both agents, check them, stop, exit with 0
+  --tls          with a CA of its own, invitations and TLS on every port, as on several machines; what is in D has to be made so
   --port-base N  the first agent listens on N instead of 6200, everything else as far from it as usual:
                  agents N and N+10 (RPC N+1 and N+11), masters N+901/N+1001/N+1101 and N+902/N+1002/N+1102
   --dir D        keep stores, serial files and logs in D instead of ./.quickstart
@@ -30,10 +31,11 @@ wrong() {
   exit 2
 }
 
-once=false port_base=6200 dir=''
+once=false tls=false port_base=6200 dir=''
 while [ $# -gt 0 ]; do
   case $1 in
     --once) once=true ;;
+    --tls) tls=true ;;
     --port-base | --dir)
       [ $# -ge 2 ] || wrong "$1 needs a value"
       if [ "$1" = --dir ]; then dir=$2; else port_base=$2; fi
@@ -140,18 +142,26 @@ alive() {
   for pid in "${pids[@]}"; do kill -0 "$pid" 2>/dev/null || return 1; done
 }
 
-# Waits until http://loopback:$2/readyz says yes.
+# fetch PORT/PATH [option of curl ...]: an answer, with the certificate that was invited, if there is one.
+scheme=http with=()
+fetch() {
+  local url=$scheme://$LOOPBACK:$1
+  shift
+  curl -fsS --noproxy '*' --max-time 30 ${with[@]+"${with[@]}"} "$@" "$url"
+}
+
+# Waits until loopback:$2/readyz says yes.
 ready() {
   local name=$1 port=$2
   for _ in $(seq 600); do
-    curl -fsS -o /dev/null --noproxy '*' --max-time 5 "http://$LOOPBACK:$port/readyz" 2>/dev/null && return
+    fetch "$port/readyz" -o /dev/null --max-time 5 2>/dev/null && return
     if ! alive; then
       report_dead
       exit 1
     fi
     sleep 0.1
   done
-  fail "$name was not ready after a minute: $(curl -sS --noproxy '*' --max-time 5 "http://$LOOPBACK:$port/readyz" 2>&1 || true); its log is $dir/$name.log"
+  fail "$name was not ready after a minute: $(fetch "$port/readyz" --no-fail --max-time 5 2>&1 || true); its log is $dir/$name.log"
 }
 
 mkdir -p "$dir"
@@ -159,38 +169,95 @@ mkdir -p "$dir"
 secret=$dir/uniq.secret
 [ -s "$secret" ] || (umask 077 && od -An -v -N32 -tx1 /dev/urandom | tr -d ' \n' >"$secret")
 resumed=false
+[ ! -e "$dir/master-1" ] || resumed=true
+# A folder says how it was made.
+if $resumed && $tls && [ ! -e "$dir/tls" ]; then
+  fail "$dir was made without --tls; run it so, or name another folder with --dir"
+elif $resumed && ! $tls && [ -e "$dir/tls" ]; then
+  fail "$dir was made with --tls; run it so, or name another folder with --dir"
+fi
+! $tls || touch "$dir/tls"
+
+# The flags of a master, by its number less one.
+master() {
+  flags=(--data-dir "$dir/master-$(($1 + 1))" --agent-listen "$LOOPBACK:${master_agent[$1]}"
+    --peer-listen "$LOOPBACK:${master_peer[$1]}" --peer "$LOOPBACK:${master_peer[$((1 - $1))]}"
+    --web-listen "$LOOPBACK:${master_web[$1]}")
+  ! $tls || flags+=(--tls-dir "$dir/master-$(($1 + 1))/tls")
+}
+
+# invited FILE ROLE: a line from master 1, by which a program gets its certificate.
+invited() {
+  master 0
+  (umask 077 && "$bin/uniq_master" "${flags[@]}" --invite "$2" >"$1" 2>>"$dir/master-1.log") || fail "master 1 invites no $2: $(tail -n 1 "$dir/master-1.log")"
+}
+
+# made NAME WHAT PROGRAM FLAG...: runs a program that makes WHAT, with an invitation if its flags name one.
+made() {
+  local name=$1 what=$2
+  shift 2
+  "$@" >>"$dir/$name.log" 2>&1 || fail "cannot make $what: $(tail -n 1 "$dir/$name.log")"
+}
+
+with_invitation=()
+invite() { if $tls; then invited "$dir/invitation" "$1" && with_invitation=(--invitation "$dir/invitation"); fi; }
+# Waits until a master can invite others.
+can_invite() {
+  for _ in $(seq 600); do
+    if ! alive || (exec 3<>"/dev/tcp/$LOOPBACK/${master_agent[0]}") 2>/dev/null; then return; fi
+    sleep 0.1
+  done
+}
 for nth in 1 2; do
-  if [ -e "$dir/master-$nth" ]; then
-    resumed=true
-  else
-    "$bin/uniq_master" --format --data-dir "$dir/master-$nth" --id "$nth" >>"$dir/master-$nth.log" 2>&1 ||
-      fail "cannot make the store of master $nth: $(tail -n 1 "$dir/master-$nth.log")"
+  [ ! -e "$dir/master-$nth" ] || continue
+  if $tls && [ "$nth" = 2 ]; then
+    # For the invitation alone: two masters that start together meet soonest.
+    master 0
+    start master-1 "$bin/uniq_master" "${flags[@]}"
+    can_invite
+    invite master
   fi
-  if [ ! -e "$dir/agent-$nth.serial" ]; then
-    "$bin/uniq_generator" --format --serial-file "$dir/agent-$nth.serial" >>"$dir/agent-$nth.log" 2>&1 ||
-      fail "cannot make the serial file of agent $nth: $(tail -n 1 "$dir/agent-$nth.log")"
+  made "master-$nth" "the store of master $nth" "$bin/uniq_master" --format --data-dir "$dir/master-$nth" --id "$nth" \
+    ${with_invitation[@]+"${with_invitation[@]}"}
+  if [ ${#pids[@]} -gt 0 ]; then
+    kill "${pids[0]}"
+    wait "${pids[0]}" || true
+    pids=() names=()
   fi
 done
+for nth in 1 2; do
+  master $((nth - 1))
+  start "master-$nth" "$bin/uniq_master" "${flags[@]}"
+done
+! $tls || can_invite
+for nth in 1 2; do
+  if [ ! -e "$dir/agent-$nth.serial" ]; then
+    invite "agent/agent-$nth"
+    made "agent-$nth" "the serial file of agent $nth" "$bin/uniq_generator" --format --serial-file "$dir/agent-$nth.serial" \
+      ${with_invitation[@]+"${with_invitation[@]}"}
+  fi
+  start "agent-$nth" "$bin/uniq_generator" --serial-file "$dir/agent-$nth.serial" --secret-file "$secret" \
+    --masters "$LOOPBACK:${master_agent[0]},$LOOPBACK:${master_agent[1]}" --agent-id "agent-$nth" \
+    --http-listen "$LOOPBACK:${agent_http[$((nth - 1))]}" --rpc-listen "$LOOPBACK:${agent_rpc[$((nth - 1))]}"
+done
+if $tls; then
+  if [ ! -e "$dir/client" ]; then
+    invite client/quickstart
+    made client "the certificate of a client" "$bin/uniq_generator" --tls-dir "$dir/client" "${with_invitation[@]}"
+  fi
+  rm -f "$dir/invitation"
+  scheme=https with=(--cacert "$dir/client/ca.pem" --cert "$dir/client/own.pem")
+fi
 if $resumed; then
   say "Going on with what is in $dir ..."
 else
   say "Made two stores and two serial files in $dir ..."
 fi
 
-for nth in 0 1; do
-  start "master-$((nth + 1))" "$bin/uniq_master" --data-dir "$dir/master-$((nth + 1))" \
-    --agent-listen "$LOOPBACK:${master_agent[$nth]}" --peer-listen "$LOOPBACK:${master_peer[$nth]}" \
-    --peer "$LOOPBACK:${master_peer[$((1 - nth))]}" --web-listen "$LOOPBACK:${master_web[$nth]}"
-done
-for nth in 0 1; do
-  start "agent-$((nth + 1))" "$bin/uniq_generator" --serial-file "$dir/agent-$((nth + 1)).serial" --secret-file "$secret" \
-    --masters "$LOOPBACK:${master_agent[0]},$LOOPBACK:${master_agent[1]}" --agent-id "agent-$((nth + 1))" \
-    --http-listen "$LOOPBACK:${agent_http[$nth]}" --rpc-listen "$LOOPBACK:${agent_rpc[$nth]}"
-done
 for nth in 0 1; do ready "master-$((nth + 1))" "${master_web[$nth]}"; done
 for nth in 0 1; do ready "agent-$((nth + 1))" "${agent_http[$nth]}"; done
 
-ask() { curl -fsS --noproxy '*' --max-time 30 "http://$LOOPBACK:$1/$2"; }
+ask() { fetch "$1/$2"; }
 
 # The value of a plain field in a JSON object on stdin.
 field() { sed -n "s/.*\"$1\":\"\{0,1\}\([^\",}]*\).*/\1/p" | head -n 1; }
@@ -235,7 +302,7 @@ if $once; then
   check uniq96 'uniq96?'
   check string 'string?biz=ORDR&custom=01'
   coupons='{"kind":"layout","layout":"snowflake","encoding":"ff1"}'
-  curl -fsS --noproxy '*' --max-time 30 -X PUT -d "$coupons" -o /dev/null "http://$LOOPBACK:${agent_http[0]}/generators/coupons" ||
+  fetch "${agent_http[0]}/generators/coupons" -X PUT -d "$coupons" -o /dev/null ||
     fail "agent 1 registered no name for numbers that nobody can guess"
   coupons=$(ask "${agent_http[0]}" 'id/coupons?n=2' && ask "${agent_http[1]}" 'id/coupons?n=2') || fail "no coupons came"
   [ "$(sort -u <<<"$coupons" | grep -c .)" -eq 4 ] || fail "coupons came twice: $coupons"
@@ -244,23 +311,24 @@ if $once; then
   exit 0
 fi
 
+curl="curl${with[*]+ ${with[*]}}"
 cat <<EOF
 
 UniqGenerator is up.
-  agents   http://$LOOPBACK:${agent_http[0]}  http://$LOOPBACK:${agent_http[1]}
-  console  http://$LOOPBACK:${master_web[0]}/  http://$LOOPBACK:${master_web[1]}/
+  agents   $scheme://$LOOPBACK:${agent_http[0]}  $scheme://$LOOPBACK:${agent_http[1]}
+  console  $scheme://$LOOPBACK:${master_web[0]}/  $scheme://$LOOPBACK:${master_web[1]}/
            user admin, password in $dir/master-1/admin-password
   files    $dir (master-*.log and agent-*.log beside the stores and serial files)
 
 Try:
-  curl http://$LOOPBACK:${agent_http[0]}/uniq64
-  curl 'http://$LOOPBACK:${agent_http[1]}/uniq96?n=3&format=uri'
-  curl 'http://$LOOPBACK:${agent_http[0]}/string?biz=ORDR&custom=01&n=3'
-  curl -X PUT http://$LOOPBACK:${agent_http[0]}/generators/coupons -d '{"kind":"layout","layout":"snowflake","encoding":"ff1"}'
-  curl 'http://$LOOPBACK:${agent_http[1]}/id/coupons?n=3'
-  curl http://$LOOPBACK:${agent_http[1]}/explain/\$(curl -s http://$LOOPBACK:${agent_http[0]}/uniq64)
-  curl -c '$dir/cookie' -d user=admin -d "password=\$(cat '$dir/master-1/admin-password')" http://$LOOPBACK:${master_web[0]}/login
-  curl -b '$dir/cookie' http://$LOOPBACK:${master_web[0]}/api/leases
+  $curl $scheme://$LOOPBACK:${agent_http[0]}/uniq64
+  $curl '$scheme://$LOOPBACK:${agent_http[1]}/uniq96?n=3&format=uri'
+  $curl '$scheme://$LOOPBACK:${agent_http[0]}/string?biz=ORDR&custom=01&n=3'
+  $curl -X PUT $scheme://$LOOPBACK:${agent_http[0]}/generators/coupons -d '{"kind":"layout","layout":"snowflake","encoding":"ff1"}'
+  $curl '$scheme://$LOOPBACK:${agent_http[1]}/id/coupons?n=3'
+  $curl $scheme://$LOOPBACK:${agent_http[1]}/explain/\$($curl -s $scheme://$LOOPBACK:${agent_http[0]}/uniq64)
+  $curl -c '$dir/cookie' -d user=admin -d "password=\$(cat '$dir/master-1/admin-password')" $scheme://$LOOPBACK:${master_web[0]}/login
+  $curl -b '$dir/cookie' $scheme://$LOOPBACK:${master_web[0]}/api/leases
 
 Ctrl-C stops everything; run it again to go on.
 EOF

@@ -249,16 +249,22 @@ process_tests() {
 
 # A port base that nobody uses: quickstart refuses a taken one, then another is drawn.
 quickstart() {
-  local dir status=1
+  local dir status=0 kind started
   dir=$(mktemp -d)
-  for _ in 1 2 3; do
-    UNIQ_BIN_DIR=$target/debug scripts/quickstart.sh --once --port-base $((12000 + RANDOM % 15000)) --dir "$dir/q" &&
-      status=0 && break
+  # tried KIND: with TLS or without.
+  tried() {
+    local flags=(--once --port-base $((12000 + RANDOM % 15000)) --dir "$dir/$1")
+    [ "$1" = plain ] || flags+=(--tls)
+    UNIQ_BIN_DIR=$target/debug scripts/quickstart.sh "${flags[@]}"
+  }
+  for kind in plain tls; do
+    started=false
+    for _ in 1 2 3; do
+      tried "$kind" && started=true && break
+    done
+    # Once more in the same folder: what is there is gone on with.
+    $started && tried "$kind" || status=1
   done
-  # Once more in the same folder: what is there is gone on with.
-  if [ "$status" -eq 0 ]; then
-    UNIQ_BIN_DIR=$target/debug scripts/quickstart.sh --once --port-base $((12000 + RANDOM % 15000)) --dir "$dir/q" || status=1
-  fi
   rm -rf "$dir"
   return "$status"
 }

@@ -10,6 +10,7 @@ use crate::workers::THREADS_MAX;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Parser};
+use common::enroll::TlsFolder;
 use common::namespace::GeneratorName;
 use common::net::tls::Admits;
 use common::parameters::AgentId;
@@ -63,6 +64,11 @@ pub struct Args {
     /// Print who got an ID, by the history in --history-dir, and exit; also while an agent writes it
     #[arg(long, value_name = "ID", conflicts_with_all = ["format", "inspect", "explain", "forget_clock"])]
     pub history: Option<String>,
+
+    /// Get the certificate in --tls-dir anew from one of --masters, and exit: for applications whose certificate came by an invitation, and
+    /// that do not renew it themselves; an agent does
+    #[arg(long, conflicts_with_all = ["format", "inspect", "explain", "forget_clock", "history", "invitation"])]
+    pub renew_certificate: bool,
 
     /// With --inspect, --explain or --history: print JSON
     #[arg(long, env = "UNIQ_JSON", value_parser = settings::switch)]
@@ -232,6 +238,10 @@ pub enum Mode {
     Explain(String),
     /// `--history`.
     History(String),
+    /// `--invitation` without `--format`.
+    Enroll,
+    /// `--renew-certificate`.
+    Renew,
     /// Mint.
     Serve,
 }
@@ -246,6 +256,14 @@ impl CommandLine for Args {
         if matches!(self.mode(), Mode::History(_)) && self.history_dir.is_none() {
             let why = "--history-dir FOLDER is missing: say where the agent keeps its history";
             return Err((ErrorKind::MissingRequiredArgument, why.to_owned()));
+        }
+        if self.mode() == Mode::Renew && self.masters.is_empty() {
+            let why = "--masters HOST:PORT,HOST:PORT is missing: say which masters renew the certificate";
+            return Err((ErrorKind::MissingRequiredArgument, why.to_owned()));
+        }
+        if self.flags.invitation.is_some() && self.mode() != Mode::Enroll && self.mode() != Mode::Format {
+            let why = "--invitation goes with --format, or alone: it gets a certificate, and exits";
+            return Err((ErrorKind::ArgumentConflict, why.to_owned()));
         }
         if self.mode() != Mode::Serve {
             return Ok(());
@@ -266,13 +284,14 @@ impl CommandLine for Args {
         if self.sets.len() > SETS_MAX {
             return Err((ErrorKind::TooManyValues, format!("--sets takes at most {SETS_MAX} names")));
         }
-        if self.open_mint && self.flags.tls_cert.is_none() {
-            let why = "--open-mint needs --tls-cert: over plain TCP nobody is asked for a certificate";
+        let own = self.folder();
+        if self.open_mint && self.flags.is_plain(own.as_ref()) {
+            let why = "--open-mint needs --tls-cert or --tls-dir: over plain TCP nobody is asked for a certificate";
             return Err((ErrorKind::MissingRequiredArgument, why.to_owned()));
         }
         self.check_http()?;
         let tcp = [self.http_tcp(), Some(self.rpc_listen)];
-        self.flags.check_listening(&tcp.into_iter().flatten().collect::<Vec<_>>())
+        self.flags.check_listening(&tcp.into_iter().flatten().collect::<Vec<_>>(), own.as_ref())
     }
 }
 
@@ -285,12 +304,32 @@ impl Args {
         if self.forget_clock {
             return Mode::ForgetClock;
         }
+        if self.renew_certificate {
+            return Mode::Renew;
+        }
+        if self.flags.invitation.is_some() && !self.format {
+            return Mode::Enroll;
+        }
         match (&self.explain, self.format, self.inspect) {
             (Some(id), ..) => Mode::Explain(id.clone()),
             (None, true, _) => Mode::Format,
             (None, false, true) => Mode::Inspect,
             (None, false, false) => Mode::Serve,
         }
+    }
+
+    /// The folder in which this agent keeps its certificate, beside its serial file.
+    pub fn tls_folder(&self) -> TlsFolder {
+        self.flags.folder(|| {
+            let mut folder = self.serial_file.clone().into_os_string();
+            folder.push(".tls");
+            folder.into()
+        })
+    }
+
+    /// That folder, if its certificate is to be used: an agent of `--dev` has none of its own.
+    pub fn folder(&self) -> Option<TlsFolder> {
+        (!self.dev || self.flags.tls_dir.is_some()).then(|| self.tls_folder())
     }
 
     /// The address at which HTTP is served to whoever reaches it, if there is one.

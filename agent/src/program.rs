@@ -24,6 +24,7 @@ use crate::{secret_file, workers};
 use anyhow::Context as _;
 use common::clock::Clock;
 use common::encoding::Secrets;
+use common::enroll::{self, TlsFolder};
 use common::kind::{self, Known, TextForm, UNIQ64};
 use common::net::tls::{Admits, Listener, Role, Tls};
 use common::parameters::{AgentId, SessionId};
@@ -72,6 +73,8 @@ pub fn main(extensions: Extensions) -> ExitCode {
         Mode::ForgetClock => forget_clock(&args),
         Mode::Explain(id) => explain(&id, &args, &extensions),
         Mode::History(id) => find(&id, &args),
+        Mode::Enroll => say_enrolled(enroll(&args)?),
+        Mode::Renew => renew_certificate(&args),
         Mode::Serve => run(&args, extensions),
     })
 }
@@ -79,9 +82,43 @@ pub fn main(extensions: Extensions) -> ExitCode {
 fn format(args: &Args) -> anyhow::Result<()> {
     let now = args.flags.clock().wall();
     let num_blocks = args.num_blocks.unwrap_or(NUM_BLOCKS_DEFAULT);
+    // An invitation is not used up for a file that cannot be made.
+    if args.flags.invitation.is_some() && !args.serial_file.exists() {
+        say_enrolled(enroll(args)?)?;
+    }
     serial_file::format(&args.serial_file, num_blocks, now, SessionId(rand::random()))?;
     end::say(&format!("made the serial file {} with {num_blocks} blocks", args.serial_file.display()));
     Ok(())
+}
+
+/// Uses the invitation up, and keeps the certificate that it gives. Says whose it is, and where it is kept.
+fn enroll(args: &Args) -> anyhow::Result<(Role, TlsFolder)> {
+    let invitation = args.flags.invited().map_err(anyhow::Error::msg)?.context("--invitation is missing")?;
+    let folder = args.tls_folder();
+    let role = runtime()?.block_on(enroll::redeem(&invitation, &folder))?;
+    Ok((role, folder))
+}
+
+fn say_enrolled((role, folder): (Role, TlsFolder)) -> anyhow::Result<()> {
+    end::say(&format!("got the certificate of {role}, in {}", folder.path().display()));
+    Ok(())
+}
+
+fn renew_certificate(args: &Args) -> anyhow::Result<()> {
+    let folder = args.tls_folder();
+    let tls = Tls::load(folder.files())?;
+    let mut renewed = Err(anyhow::anyhow!("--masters is missing"));
+    for at in &args.masters {
+        renewed = runtime()?.block_on(enroll::renew(at, &tls, &folder)).map_err(anyhow::Error::from);
+        if renewed.is_ok() {
+            break;
+        }
+    }
+    say_enrolled((renewed?, folder))
+}
+
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the runtime")
 }
 
 fn forget_clock(args: &Args) -> anyhow::Result<()> {
@@ -193,13 +230,12 @@ async fn serve(
     let threads = args.threads.map_or_else(workers::threads_default, usize::from);
     let Bound { listeners, http: http_at, rpc: rpc_at, socket } = Bound::of(args, threads)?;
     let [http_max, rpc_max] = connections(threads)?;
-    let agent_id = args.agent_id.clone().map_or_else(|| default_agent_id(http_at.unwrap_or(rpc_at).port()), Ok)?;
+    let agent_id = agent_id(args, http_at.unwrap_or(rpc_at).port())?;
     let (bounds, sections_start) = sections(&base.opened, &agent_id);
     let (extensions, history) = with_history(args, extensions)?;
     let asked = base.masters.join(",");
     let token_types = args.token_types.iter().copied().collect();
-    let tls = args.flags.tls(&Role::Agent(agent_id.clone())).map_err(anyhow::Error::msg)?;
-    tokio::spawn(watch.clone().until_done("certificates", tls.clone().reload(stop.clone())));
+    let tls = certificates(args, &agent_id, &watch, &stop)?;
     let renew_interval = args.renew_interval();
     let identity = Identity { agent_id: agent_id.clone(), token_types, renew_interval, clock, tls: tls.clone() };
     let parts = Parts::new(base, identity, extensions).map_err(anyhow::Error::msg)?;
@@ -247,6 +283,28 @@ async fn serve(
     }
     write_back(minter).await;
     Ok(())
+}
+
+/// The certificate of this agent, which is read again when it changes and, if it is its own to keep, renewed.
+fn certificates(args: &Args, agent_id: &AgentId, watch: &Watch, stop: &CancellationToken) -> anyhow::Result<Tls> {
+    let folder = args.folder();
+    let tls = args.flags.tls(&Role::Agent(agent_id.clone()), folder.as_ref()).map_err(anyhow::Error::msg)?;
+    tokio::spawn(watch.clone().until_done("certificates", tls.clone().reload(stop.clone())));
+    if let Some(kept) = args.flags.keeps(folder.as_ref()) {
+        let keep = enroll::keep(kept.clone(), args.masters.clone(), tls.clone(), stop.clone());
+        tokio::spawn(watch.clone().until_done("certificate", keep));
+    }
+    Ok(tls)
+}
+
+/// The agent's name: the given one, that of its certificate, or one of the host's.
+fn agent_id(args: &Args, port: u16) -> anyhow::Result<AgentId> {
+    let folder = args.folder();
+    let certified = || match args.flags.keeps(folder.as_ref())?.role()? {
+        Role::Agent(name) => Some(name),
+        _ => None,
+    };
+    args.agent_id.clone().or_else(certified).map_or_else(|| default_agent_id(port), Ok)
 }
 
 /// Waits for everything that talks, and for the last lines of history, each for its time.
@@ -407,17 +465,9 @@ fn host_names(args: &Args) -> Vec<String> {
 /// Addresses where other agents are told to ask for keys of sections that are served here.
 fn served_at(args: &Args, http: Option<SocketAddr>, rpc: SocketAddr) -> ServedAt {
     ServedAt {
-        http: args.advertise_http.clone().or_else(|| http.map(advertised)).unwrap_or_default(),
-        rpc: args.advertise_rpc.clone().unwrap_or_else(|| advertised(rpc)),
+        http: args.advertise_http.clone().or_else(|| http.map(settings::reached_at)).unwrap_or_default(),
+        rpc: args.advertise_rpc.clone().unwrap_or_else(|| settings::reached_at(rpc)),
     }
-}
-
-/// The address at which others reach a listener.
-fn advertised(at: SocketAddr) -> String {
-    if !at.ip().is_unspecified() {
-        return at.to_string();
-    }
-    format!("{}:{}", rustix::system::uname().nodename().to_string_lossy(), at.port())
 }
 
 /// `<host name>-<port>`, without the characters that a name may not have.

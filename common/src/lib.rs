@@ -9,6 +9,8 @@ pub use ids::{
 
 pub mod attachment;
 pub mod clock;
+#[cfg(feature = "rpc")]
+pub mod enroll;
 pub mod file;
 pub mod hosts;
 pub mod metrics;

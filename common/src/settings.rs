@@ -133,6 +133,14 @@ pub fn host_port(text: &str) -> Result<String, String> {
     }
 }
 
+/// The address at which others reach a listener: with this machine's name where it listens on all addresses.
+pub fn reached_at(at: SocketAddr) -> String {
+    if !at.ip().is_unspecified() {
+        return at.to_string();
+    }
+    format!("{}:{}", rustix::system::uname().nodename().to_string_lossy(), at.port())
+}
+
 /// A name under which a program is asked over HTTP, or `*` for any, without blanks around it.
 ///
 /// # Errors

@@ -5,15 +5,20 @@ use crate::lease::cursor::SOLO_SPANS;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Parser};
 use common::calendar::UtcOffset;
+use common::enroll::{self, Invited, TlsFolder};
+use common::net::tls::Role;
 use common::parameters::{ClusterParameters, MasterId};
 use common::process::program::{CommandLine, Flags, Wrong};
+use common::rpc::enroll::NAMES_MAX;
 use common::rpc::peer::JoinToken;
 use common::rpc::ranges::SECTION_LEASE_MAX_S;
 use common::settings;
 use common::time::SpanMs;
 use ipnet::IpNet;
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Half of a pair of masters that lease tokens to UniqGenerator's agents.
@@ -179,6 +184,30 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["format", "join", "verify_audit"])]
     pub vouch_untouched: bool,
 
+    /// Print an invitation for a program to get its certificate by, and exit: for `master` (the other one), `agent`, `client`, agent/NAME or
+    /// client/NAME; without a name one is drawn. Further addresses under which browsers and other HTTP clients reach it may follow, as in
+    /// agent/orders-1@10.0.0.11,ids.example.com. To be run beside the running master, with the same settings
+    #[arg(long, value_name = "ROLE[@ADDRESS,...]", value_parser = invited,
+          conflicts_with_all = ["format", "join", "join_file", "peer_lost", "verify_audit", "check_store", "after_revert", "forget_clock"])]
+    pub invite: Option<Invite>,
+
+    /// With --invite: how many programs may use the invitation; more than one for agents or clients without a name [default: 1]
+    #[arg(long, value_name = "N", value_parser = settings::number(1..=10_000_u32), requires = "invite")]
+    pub invite_uses: Option<u32>,
+
+    /// With --invite: how long it is valid, 1m to 30d [default: 1h]
+    #[arg(long, value_name = "TIME", value_parser = invite_span, requires = "invite")]
+    pub invite_for: Option<Duration>,
+
+    /// With --invite: the address under which the invited program reaches this master's --agent-listen
+    #[arg(long, value_name = "HOST:PORT", value_parser = settings::host_port, requires = "invite",
+          help = "With --invite: the address under which the invited program reaches this master's --agent-listen [default: that address, with this machine's name for 0.0.0.0 and [::]]")]
+    pub invite_at: Option<String>,
+
+    /// The life of certificates that this master issues, 10s to 398d: programs renew theirs when a third of it is left
+    #[arg(long, env = "UNIQ_CERTIFICATE_LIFE", default_value = "30d", value_name = "TIME", value_parser = certificate_life)]
+    pub certificate_life: Duration,
+
     /// Lets the console's user `admin` in again: once both masters are there it has role admin and a new password, the first line
     /// of --admin-password-file, or else one that is drawn and written to DIR/admin-password. All of its logins end, other users
     /// stay; recorded in the audit. For one start: a later one with it resets a password that was changed since
@@ -190,6 +219,15 @@ pub struct Args {
     pub flags: Flags,
 }
 
+/// The program that is invited.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invite {
+    /// The role that it is to have. `None`: the other master.
+    pub invited: Option<Invited>,
+    /// The DNS names and IP addresses in its certificate.
+    pub names: Vec<String>,
+}
+
 impl CommandLine for Args {
     fn flags(&self) -> &Flags {
         &self.flags
@@ -199,7 +237,14 @@ impl CommandLine for Args {
         let missing = |why: &str| Err((ErrorKind::MissingRequiredArgument, why.to_owned()));
         let remedy = self.after_revert || self.forget_clock;
         let joins = self.join.is_some() || self.join_file.is_some();
-        let command = self.format || self.peer_lost || self.verify_audit || self.check_store || remedy;
+        let enrolls = self.flags.invitation.is_some() && !joins;
+        let command = enrolls
+            || self.invite.is_some()
+            || self.format
+            || self.peer_lost
+            || self.verify_audit
+            || self.check_store
+            || remedy;
         let runs = !command && !joins;
         let conflict = |why: &str| Err((ErrorKind::ArgumentConflict, why.to_owned()));
         if self.after_total_loss && !self.format {
@@ -211,6 +256,7 @@ impl CommandLine for Args {
         if self.skip_numbers.is_some() && !self.after_revert {
             return conflict("--skip-numbers goes with --after-revert");
         }
+        self.check_invitations()?;
         if self.confirm.is_some() && !remedy {
             return conflict("--confirm goes with --after-revert or --forget-clock");
         }
@@ -234,7 +280,7 @@ impl CommandLine for Args {
             return Err((ErrorKind::ArgumentConflict, why.to_owned()));
         }
         match runs {
-            true => self.flags.check_listening(&[self.agent_listen, self.peer_listen, self.web_listen]),
+            true => self.flags.check_listening(&self.listens(), self.folder().as_ref()),
             false => Ok(()),
         }
     }
@@ -250,6 +296,56 @@ impl Args {
             grants_per_hour: self.network_grants_per_hour,
             kept_percent: self.pool_reserve,
         }
+    }
+
+    /// Checks what is said of invitations.
+    fn check_invitations(&self) -> Result<(), Wrong> {
+        let conflict = |why: &str| Err((ErrorKind::ArgumentConflict, why.to_owned()));
+        if self.flags.invitation.as_deref() == Some(Path::new("-")) && self.join_file == self.flags.invitation {
+            return conflict(
+                "--join-file and --invitation cannot both be read from standard input: put one into a file",
+            );
+        }
+        if self.flags.invitation.is_some() && self.format && self.id == Some(MasterId::One) {
+            return conflict("--invitation is for master 2: master 1 makes the CA, and invites the others");
+        }
+        if self.invite_uses.unwrap_or(1) > 1
+            && !matches!(
+                self.invite.as_ref().and_then(|invite| invite.invited.as_ref()),
+                Some(Invited::Agent | Invited::Client)
+            )
+        {
+            return conflict(
+                "--invite-uses goes with --invite agent or --invite client: of one name there is one certificate",
+            );
+        }
+        Ok(())
+    }
+
+    fn listens(&self) -> [SocketAddr; 3] {
+        [self.agent_listen, self.peer_listen, self.web_listen]
+    }
+
+    /// The folder in which this master keeps its CA and its certificate.
+    pub fn tls_folder(&self) -> TlsFolder {
+        self.flags.folder(|| self.data_dir.join("tls"))
+    }
+
+    /// That folder, if its certificate is to be used: where a listener is not on loopback, or --tls-dir says so.
+    pub fn folder(&self) -> Option<TlsFolder> {
+        let beyond = self.flags.tls_dir.is_some() || self.listens().iter().any(|at| !at.ip().is_loopback());
+        beyond.then(|| self.tls_folder())
+    }
+
+    /// The DNS names and IP addresses under which browsers reach this master.
+    pub fn names(&self) -> Vec<String> {
+        let node = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let given = self.flags.host_names.iter().filter(|name| *name != "*").cloned();
+        let listens = self.listens().into_iter().map(|at| at.ip()).filter(|ip| !ip.is_unspecified());
+        let local = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
+        let names: BTreeSet<String> =
+            local.into_iter().chain([node]).chain(given).chain(listens.map(|ip| ip.to_string())).collect();
+        names.into_iter().collect()
     }
 
     pub fn solo_span(&self) -> SpanMs {
@@ -276,6 +372,36 @@ impl Args {
 
 fn parse_id(text: &str) -> Result<MasterId, String> {
     text.parse().ok().and_then(MasterId::from_number).ok_or_else(|| "a master is 1 or 2".to_owned())
+}
+
+fn invited(text: &str) -> Result<Invite, String> {
+    const FORM: &str = "write master, agent, client, agent/NAME or client/NAME, and further addresses as in agent/NAME@10.0.0.11,ids.example.com";
+    let (role, names) = text.split_once('@').unwrap_or((text, ""));
+    let names: Vec<String> = names.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    if names.len() > NAMES_MAX / 2 || !names.iter().all(|name| enroll::is_name(name)) {
+        return Err(FORM.to_owned());
+    }
+    let invited = match role {
+        "master" if names.is_empty() => None,
+        role => match role.parse() {
+            Ok(Invited::As(Role::Master(_))) | Err(_) => return Err(FORM.to_owned()),
+            Ok(invited) => Some(invited),
+        },
+    };
+    Ok(Invite { invited, names })
+}
+
+fn invite_span(text: &str) -> Result<Duration, String> {
+    span(text, Duration::from_secs(60)..=Duration::from_secs(30 * 86_400), "1m to 30d, such as 1h")
+}
+
+fn certificate_life(text: &str) -> Result<Duration, String> {
+    span(text, Duration::from_secs(10)..=Duration::from_secs(398 * 86_400), "10s to 398d, such as 30d")
+}
+
+fn span(text: &str, within: RangeInclusive<Duration>, form: &str) -> Result<Duration, String> {
+    let span = humantime::parse_duration(text).ok().filter(|span| within.contains(span));
+    span.ok_or_else(|| format!("write a time from {form}"))
 }
 
 fn solo_span(text: &str) -> Result<Duration, String> {

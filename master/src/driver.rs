@@ -83,6 +83,10 @@ pub struct Counters {
     pub messages_dropped: AtomicU64,
     /// Users and addresses that were locked out of the console.
     pub lockouts: AtomicU64,
+    /// Certificates that were issued to who was invited, or renewed,
+    pub certificates_issued: AtomicU64,
+    /// and requests for one that were refused.
+    pub certificates_refused: AtomicU64,
     /// Bytes that are free on the store's disk, as far as that is known.
     pub room: AtomicU64,
     pub axes: AxisTally,

@@ -16,6 +16,8 @@ pub mod bootstrap;
 mod commands;
 pub mod config;
 pub mod driver;
+pub mod enroll;
+pub mod invite;
 pub mod metrics;
 pub mod registry;
 pub mod remedy;

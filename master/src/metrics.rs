@@ -24,6 +24,14 @@ pub(crate) struct Moment {
 
 const REFUSED: &str = "Heartbeats of agents, and their renewals of leases and sections, that were refused.";
 const COUNTED: &[Series<Counters>] = &[
+    counter(
+        "uniq_master_certificates_issued_total",
+        "Certificates that were issued for an invitation, or renewed.",
+        |it| it.certificates_issued.load(Relaxed),
+    ),
+    counter("uniq_master_certificates_refused_total", "Requests for a certificate that were refused.", |it| {
+        it.certificates_refused.load(Relaxed)
+    }),
     counter("uniq_master_commits_total", "Durable commits of the ledger.", |it| it.commits.load(Relaxed)),
     counter("uniq_master_events_total", "Events the ledger took in.", |it| it.events.load(Relaxed)),
     counter("uniq_master_lockouts_total", "Users and addresses that failed to log in too often.", |it| {

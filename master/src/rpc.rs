@@ -1,6 +1,7 @@
 //! `LeaseService` for agents: decode, queue, await the answer. Decides only who may connect at all.
 
 use crate::driver::{Counters, Driver, Refused};
+use crate::enroll::Enrollment;
 use crate::lease::receipt::{told, told_by_name};
 use crate::lease::{Event, Reply};
 use crate::registry::AgentRegistry;
@@ -9,11 +10,13 @@ use common::audit::Actor;
 use common::clock::Clock;
 use common::lease::Grant;
 use common::namespace::{GeneratorName, Namespace};
+use common::net::io::WriteTimeout;
 use common::net::places::{Place, Places};
-use common::net::tls::{Listener, Remote};
+use common::net::tls::{Listener, Remote, Stream};
 use common::parameters::{AgentId, EpochId, MasterId};
 use common::process::descriptors::Port;
 use common::rpc::connection::{Bounds, CALL_LEN_MAX};
+use common::rpc::enroll::{CAS_LEN_MAX, EnrollRefusal, EnrollRequest, Enrolled};
 use common::rpc::lease::{
     AgentReport, Changed, DefineReply, DefineRequest, FindRequest, Found, HeartbeatReply, HeartbeatRequest,
     LeaseService, LeaseServiceRequest, ListRequest, ListedLease, NAMESPACES_PAGE_MAX, NameState, NamespacesRequest,
@@ -57,6 +60,17 @@ pub const DESCRIPTORS: Port = Port { most: LIMITS.connections_max, least: 256 };
 const REFUSED_MAX: usize = 64;
 /// The longest stay of such a caller.
 const REFUSED_PATIENCE: Duration = Duration::from_secs(2);
+/// Connections at once of those who come for a certificate; one more is disconnected without a word.
+const NEWCOMERS_MAX: usize = 64;
+/// The longest stay of one.
+const NEWCOMERS_PATIENCE: Duration = Duration::from_secs(10);
+/// Limits of what they may have under way together.
+const NEWCOMERS: Limits = Limits {
+    connections_max: NEWCOMERS_MAX,
+    requests_per_connection_max: 1,
+    frame_len_max: 16 << 10,
+    memory_max: 4 << 20,
+};
 
 /// The registry that agents' reports go to, with what is noted beside each.
 #[derive(Clone)]
@@ -73,18 +87,31 @@ pub async fn serve(
     connections_max: usize,
     driver: Driver,
     whitelist: Whitelist,
-    reporting: ReportContext,
+    (reporting, enrollment): (ReportContext, Option<Enrollment>),
     stop: CancellationToken,
 ) {
-    let refused = Arc::new(Semaphore::new(REFUSED_MAX));
-    let bounds = LIMITS.bounds();
+    let [refused, newcomers] = [REFUSED_MAX, NEWCOMERS_MAX].map(|most| Arc::new(Semaphore::new(most)));
+    let (bounds, few) = (LIMITS.bounds(), NEWCOMERS.bounds());
     let handle = move |io, remote: Remote, place: Place| {
         let from = remote.from;
         let (driver, reporting, seat) = (driver.clone(), reporting.clone(), place.clone());
-        let server = LeaseServer { driver, whitelist: whitelist.clone(), reporting, remote, place: seat };
+        let (whitelisted, enrollment) = (whitelist.clone(), enrollment.clone());
+        let server = LeaseServer { driver, whitelist: whitelisted, reporting, enrollment, remote, place: seat };
         let admitted = whitelist.admits(from.ip());
         let (refused, bounds) = (Arc::clone(&refused), bounds.clone());
+        let (newcomers, few) = (Arc::clone(&newcomers), few.clone());
         async move {
+            let mut io: WriteTimeout<Stream> = io;
+            if io.get_mut().opened().await.is_err() {
+                return;
+            }
+            if server.remote.newcomer().is_some() {
+                // Whoever comes for a certificate takes nothing from agents, and is gone soon.
+                let Ok(_among_them) = newcomers.try_acquire() else { return };
+                let served = async { common::serve_connection!(io, &place, &few, server.serve(), weight) };
+                let _ = tokio::time::timeout(NEWCOMERS_PATIENCE, served).await;
+                return;
+            }
             if admitted {
                 common::serve_connection!(io, &place, &bounds, server.serve(), weight);
                 return;
@@ -112,6 +139,7 @@ fn weight(request: &LeaseServiceRequest) -> usize {
             let all = if request.all_from.is_some() { ROUTES_MAX } else { 0 };
             (all + request.sections.len().min(ROUTES_ASKED_MAX)) * ROUTE_WEIGHT + NETWORKS_WEIGHT
         }
+        LeaseServiceRequest::Enroll { .. } => CAS_LEN_MAX + CALL_LEN_MAX,
         _ => 0,
     }
 }
@@ -121,6 +149,8 @@ struct LeaseServer {
     driver: Driver,
     whitelist: Whitelist,
     reporting: ReportContext,
+    /// The issuing of certificates, if this master has a CA.
+    enrollment: Option<Enrollment>,
     remote: Remote,
     /// Kept for whoever holds a lease: one connection for each session, so that a holder has no more than one of them.
     place: Place,
@@ -158,9 +188,19 @@ fn all_told((pairing, found): (Option<EpochId>, Vec<(Namespace, NameState)>)) ->
 }
 
 impl LeaseServer {
-    /// The whitelist may have changed since the connection was made.
+    /// The whitelist may have changed since the connection was made. Who came for a certificate gets nothing else.
     fn allowed(&self) -> Result<(), Refusal> {
-        if self.whitelist.admits(self.remote.from.ip()) { Ok(()) } else { Err(Refusal::NotAllowed) }
+        let admitted = self.remote.newcomer().is_none() && self.whitelist.admits(self.remote.from.ip());
+        if admitted { Ok(()) } else { Err(Refusal::NotAllowed) }
+    }
+
+    /// The issuing of certificates, for who came for one. The whitelist says who may be an agent, and not who may be invited.
+    fn enrolling(&self) -> Result<&Enrollment, EnrollRefusal> {
+        match (&self.enrollment, self.remote.newcomer()) {
+            (Some(enrollment), Some(_)) => Ok(enrollment),
+            (None, _) => Err(EnrollRefusal::NoCa("it has none".to_owned())),
+            (Some(_), None) => Err(EnrollRefusal::NoCa("not on a connection like this one".to_owned())),
+        }
     }
 
     /// As [`Self::allowed`], for a call in the name of that agent.
@@ -355,6 +395,10 @@ impl LeaseService for LeaseServer {
         self.allowed()?;
         let address = self.remote.from.to_string();
         ask!(self.driver, move |id| Event::Routes { id, request, address }, Reply::Routes)
+    }
+
+    async fn enroll(self, _: Context, request: EnrollRequest) -> Result<Enrolled, EnrollRefusal> {
+        self.enrolling()?.answer(request, self.remote.clone()).await
     }
 
     async fn report(self, _: Context, report: AgentReport) -> Result<u64, Refusal> {

@@ -135,6 +135,11 @@ pub async fn get(tls: &Tls, expected: Admits, at: SocketAddr, path: &str) -> Res
     ask(tls, expected, at, &format!("GET {path}"), "").await
 }
 
+/// The value of a metric on a page of them; 0 if it is not there.
+pub fn metric(page: &str, name: &str) -> u64 {
+    page.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok()).unwrap_or_default()
+}
+
 /// The answer to a request with that method, path and body, its head included, over a connection of its own.
 ///
 /// # Errors

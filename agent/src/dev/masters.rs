@@ -8,6 +8,7 @@ use common::envelope::{self, Kind};
 use common::lease::Grant;
 use common::parameters::{ClusterId, ClusterParameters, MasterId};
 use common::rpc::PROTOCOL;
+use common::rpc::enroll::{EnrollRefusal, EnrollRequest, Enrolled};
 use common::rpc::lease::{
     AgentReport, Changed, DefineReply, DefineRequest, FindRequest, Found, HeartbeatReply, HeartbeatRequest,
     LeaseService, LeaseServiceRequest, LeaseServiceResponse, ListRequest, ListedLease, Mode, NAMESPACES_PAGE_MAX,
@@ -190,6 +191,10 @@ impl Masters {
 }
 
 impl LeaseService for Masters {
+    async fn enroll(self, _: Context, _: EnrollRequest) -> Result<Enrolled, EnrollRefusal> {
+        Err(EnrollRefusal::NoCa("there are no certificates here".to_owned()))
+    }
+
     async fn heartbeat(self, _: Context, request: HeartbeatRequest) -> Result<HeartbeatReply, Refusal> {
         if request.protocol != PROTOCOL {
             return Err(Refusal::Protocol { here: PROTOCOL });

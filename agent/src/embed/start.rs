@@ -13,6 +13,7 @@ use crate::refusal::Refusal;
 use crate::sequences::{MEMORY_MIN, Sequences};
 use crate::serial_file::{AfterReboot, SerialFileError};
 use common::clock::Clock;
+use common::enroll::{self, TlsFolder};
 use common::namespace::{Namespace, Preview};
 use common::net::tls::{Files, Role, Tls};
 use common::parameters::AgentId;
@@ -50,7 +51,8 @@ pub struct Settings {
     pub renew_interval: Duration,
     /// The effect of a reboot on the session. To resume is safe only where disks are never cloned and never reverted to a snapshot.
     pub after_reboot: AfterReboot,
-    /// The certificates with which the masters and other agents are reached, whose own one is of `agent_id`; `None`: plain TCP.
+    /// The certificates with which the masters and other agents are reached, whose own one is of `agent_id`; `None`: plain TCP. Those in a folder
+    /// ([`Files::in_folder`]) are renewed by the agent.
     pub tls: Option<Files>,
     /// That the process is its own masters.
     alone: Option<Alone>,
@@ -175,7 +177,7 @@ impl Embedded {
         let mut base = settings.base(clock)?;
         let (folder, is_alone) = (base.folder.take(), base.own.is_some());
         let tls = settings.certificates()?;
-        let Settings { agent_id, token_types, .. } = settings;
+        let Settings { agent_id, token_types, masters, tls: settings_tls, .. } = settings;
         let identity = Identity { agent_id, token_types, renew_interval, clock, tls: tls.clone() };
         let parts = Parts::new(base, identity, extensions.into()).map_err(StartError::Settings)?;
         let (minter, names) = (Arc::clone(&parts.minter), Arc::clone(&parts.names));
@@ -185,6 +187,10 @@ impl Embedded {
         minter.driver().reserve_on(runtime.handle().clone());
         parts.masters.live_on(runtime.handle());
         let stop = CancellationToken::new();
+        if let Some(folder) = settings_tls.as_ref().and_then(Files::folder) {
+            let folder = TlsFolder::new(folder.to_owned());
+            runtime.spawn(enroll::keep(folder, masters, tls.clone(), stop.clone()));
+        }
         runtime.spawn(tls.reload(stop.clone()));
         let (learning, until) = (Arc::clone(&names), stop.clone());
         let (done, recalled) = std::sync::mpsc::sync_channel(1);

@@ -37,6 +37,11 @@ impl<IO: ByteStream> WriteTimeout<IO> {
         Self { io, patience, place, waiting: None }
     }
 
+    /// The connection itself.
+    pub fn get_mut(&mut self) -> &mut IO {
+        &mut self.io
+    }
+
     fn or_time_out<T>(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if polled.is_ready() {
             if self.waiting.take().is_some() {

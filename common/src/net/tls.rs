@@ -21,7 +21,7 @@ use crate::metrics::{Series, counter, gauges};
 use files::Material;
 use rustls::client::Resumption;
 use rustls::crypto::{CryptoProvider, ring};
-use rustls::pki_types::ServerName;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::NoServerSessionStorage;
 use rustls::version::TLS13;
 use rustls::{CipherSuite, ClientConfig, RootCertStore, ServerConfig, SupportedProtocolVersion};
@@ -35,6 +35,8 @@ use tokio_rustls::TlsConnector;
 use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 use verify::Verifier;
+pub use verify::fingerprint;
+use webpki::KeyUsage;
 
 /// The interval at which the files are looked at.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(10);
@@ -42,6 +44,9 @@ const RELOAD_INTERVAL: Duration = Duration::from_secs(10);
 const ENDS_SOON: Duration = Duration::from_secs(7 * 86_400);
 /// The looks at the files between two such warnings: six hours.
 const LOOKS_A_WARNING: u64 = 6 * 3_600 / RELOAD_INTERVAL.as_secs();
+
+/// The protocol (ALPN) of who comes for a certificate.
+const ENROLL: &[u8] = b"uniq-enroll";
 
 static TLS13_ALONE: &[&SupportedProtocolVersion] = &[&TLS13];
 
@@ -124,6 +129,21 @@ impl Tls {
         if self.is_plain() { "http" } else { "https" }
     }
 
+    /// Judges a certificate of a caller by the CAs, the lists and the time of this moment.
+    ///
+    /// # Errors
+    /// The reason why it is not believed.
+    pub fn believes(&self, certificate: &CertificateDer<'_>) -> Result<(), rustls::Error> {
+        let Some(current) = &self.0 else { return Err(rustls::Error::NoCertificatesPresented) };
+        current.material().judge(&current.provider, (certificate, &[]), KeyUsage::client_auth(), UnixTime::now())
+    }
+
+    /// Time until the program's own certificate ends.
+    pub fn remaining(&self) -> Option<Duration> {
+        let ends_s = self.0.as_ref()?.material().ends_s?;
+        Some(Duration::from_secs(ends_s.saturating_sub(UnixTime::now().as_secs())))
+    }
+
     /// The role in the program's own certificate.
     pub fn role(&self) -> Option<Role> {
         self.0.as_ref()?.material().role.clone()
@@ -134,19 +154,41 @@ impl Tls {
     /// # Errors
     /// `InvalidInput` if the certificates cannot be used for it.
     pub fn port(&self, tcp: TcpListener, admits: Admits) -> io::Result<Listener> {
+        match &self.0 {
+            Some(current) => Ok(Listener::secured(tcp, current.server_config(admits)?)),
+            None => Ok(Listener::from(tcp)),
+        }
+    }
+
+    /// The same, where others may come for a certificate, too: who says so in its greeting.
+    ///
+    /// # Errors
+    /// As [`Self::port`].
+    pub fn port_to_enroll(&self, tcp: TcpListener, admits: Admits) -> io::Result<Listener> {
         let Some(current) = &self.0 else { return Ok(Listener::from(tcp)) };
-        let builder = ServerConfig::builder_with_provider(Arc::clone(&current.provider));
-        let builder = builder.with_protocol_versions(current.versions).map_err(invalid)?;
-        let builder = match admits {
-            Admits::Anyone => builder.with_no_client_auth(),
-            admits => builder.with_client_cert_verifier(Arc::new(Verifier::new(Arc::clone(current), admits))),
+        let mut newcomers = current.server_config(Admits::Newcomers)?;
+        newcomers.alpn_protocols = vec![ENROLL.to_vec()];
+        Ok(Listener::secured(tcp, current.server_config(admits)?).admitting_newcomers(newcomers))
+    }
+
+    /// The handshake of who comes to a master for a certificate: it knows the master by that CA's SHA-256, or by the certificates it has.
+    ///
+    /// # Errors
+    /// As [`Self::connect`].
+    pub async fn connect_to_enroll(&self, io: TcpStream, ca: Option<[u8; 32]>) -> io::Result<ClientStream> {
+        let mut config = match ca {
+            Some(ca) => {
+                let provider = Arc::new(provider());
+                let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));
+                let builder = builder.with_protocol_versions(TLS13_ALONE).map_err(invalid)?.dangerous();
+                builder.with_custom_certificate_verifier(Arc::new(Verifier::pinned(provider, ca))).with_no_client_auth()
+            }
+            None => self.client_config(Admits::Masters)?,
         };
-        let mut config = builder.with_cert_resolver(Arc::clone(current) as _);
-        config.ignore_client_order = true;
-        // Of TLS 1.2 only what binds a session to its handshake (RFC 7627).
-        config.require_ems = true;
-        (config.session_storage, config.send_tls13_tickets) = (Arc::new(NoServerSessionStorage {}), 0);
-        Ok(Listener::secured(tcp, config))
+        (config.alpn_protocols, config.resumption) = (vec![ENROLL.to_vec()], Resumption::disabled());
+        let address: IpAddr = io.peer_addr()?.ip();
+        let connector = TlsConnector::from(Arc::new(config));
+        Ok(Either::Right(connector.connect(ServerName::from(address), io).await?))
     }
 
     /// The handshake of who connected, and expects somebody of that role at the other end.
@@ -202,6 +244,16 @@ impl Tls {
         }
     }
 
+    /// Uses what the files hold now: for who has just written them.
+    ///
+    /// # Errors
+    /// What they hold cannot be used, and changes nothing.
+    pub async fn look(&self) -> Result<(), TlsError> {
+        let Some(current) = self.0.clone() else { return Ok(()) };
+        let looked = tokio::task::spawn_blocking(move || current.look()).await;
+        looked.unwrap_or(Ok(false)).map(drop)
+    }
+
     /// Looks at the files again and again until `stop`, and uses what they hold then. Files that cannot be used are told once and change nothing.
     pub async fn reload(self, stop: CancellationToken) {
         let Some(current) = self.0 else { return };
@@ -237,6 +289,21 @@ impl Tls {
 }
 
 impl Current {
+    fn server_config(self: &Arc<Self>, admits: Admits) -> io::Result<ServerConfig> {
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&self.provider));
+        let builder = builder.with_protocol_versions(self.versions).map_err(invalid)?;
+        let builder = match admits {
+            Admits::Anyone => builder.with_no_client_auth(),
+            admits => builder.with_client_cert_verifier(Arc::new(Verifier::new(Arc::clone(self), admits))),
+        };
+        let mut config = builder.with_cert_resolver(Arc::clone(self) as _);
+        config.ignore_client_order = true;
+        // Of TLS 1.2 only what binds a session to its handshake (RFC 7627).
+        config.require_ems = true;
+        (config.session_storage, config.send_tls13_tickets) = (Arc::new(NoServerSessionStorage {}), 0);
+        Ok(config)
+    }
+
     /// Takes over what has changed. Says whether anything has.
     fn look(&self) -> Result<bool, TlsError> {
         let former = self.material();

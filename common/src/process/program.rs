@@ -2,12 +2,15 @@
 
 use super::{end, log, signals};
 use crate::clock::{Clock, TestClock};
+use crate::enroll::{Invitation, TlsFolder};
 use crate::net::tls::{Files, Role, Tls};
 use crate::settings::{self, LogFormat};
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use std::ffi::OsString;
 use std::fmt::Display;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,6 +18,9 @@ use tokio_util::sync::CancellationToken;
 
 /// The exit status of who does not say what a program can do.
 const USAGE: u8 = 2;
+
+/// Bytes that are read of a file with an invitation at most.
+const INVITATION_LEN_MAX: u64 = 1_024;
 
 /// Flags of every program; they follow its own.
 #[derive(Clone, Debug, clap::Args)]
@@ -38,6 +44,16 @@ pub struct Flags {
     /// The certificates of the CAs that are believed, in PEM form; two while one is exchanged for another
     #[arg(long, env = "UNIQ_TLS_CA", value_name = "FILE")]
     pub tls_ca: Option<PathBuf>,
+
+    /// The folder with ca.pem and own.pem (certificate and key), in place of --tls-cert, --tls-key and --tls-ca: what an invitation brings is
+    /// kept there, and renewed by the program itself
+    #[arg(long, env = "UNIQ_TLS_DIR", value_name = "FOLDER")]
+    pub tls_dir: Option<PathBuf>,
+
+    /// The invitation that `uniq_master --invite` printed: this file's first line, or that of standard input if it is -. It gives this
+    /// program its certificate, which goes into --tls-dir, and is used up by that
+    #[arg(long, value_name = "FILE|-")]
+    pub invitation: Option<PathBuf>,
 
     /// Speak TLS 1.2 to callers who have no 1.3, such as Java 8 before update 261. Their certificates are seen by whoever watches the network then
     #[arg(long = "tls-1-2", env = "UNIQ_TLS_1_2", value_parser = settings::switch)]
@@ -72,35 +88,57 @@ impl Flags {
         Clock::new(self.test_clock)
     }
 
-    /// Checks that a program which listens there is not within everybody's reach, unless it is told to be.
+    /// Checks that a program which listens there is not within everybody's reach, unless it is told to be. `own` is the folder whose
+    /// certificate it has if no flag says another one.
     ///
     /// # Errors
     /// As [`CommandLine::check`].
-    pub fn check_listening(&self, at: &[SocketAddr]) -> Result<(), Wrong> {
+    pub fn check_listening(&self, at: &[SocketAddr], own: Option<&TlsFolder>) -> Result<(), Wrong> {
+        let plain = self.certificates(own)?.is_none();
         match at.iter().find(|address| !address.ip().is_loopback()) {
-            Some(address) if !self.insecure && self.tls_cert.is_none() => Err((
+            Some(address) if !self.insecure && plain => Err((
                 ErrorKind::ValueValidation,
                 format!(
-                    "{address} is not loopback, and without TLS anybody who reaches it can take IDs or leases: give certificates with \
-                     --tls-cert, --tls-key and --tls-ca, listen on 127.0.0.1 or [::1], or say --insecure if the network is closed"
+                    "{address} is not loopback, and without TLS anybody who reaches it can take IDs or leases: get a certificate by \
+                     --invitation, or give one with --tls-cert, --tls-key and --tls-ca, listen on 127.0.0.1 or [::1], or say --insecure if \
+                     the network is closed"
                 ),
             )),
-            _ => self.certificates().map(drop),
+            _ => Ok(()),
         }
     }
 
+    /// The folder of the certificate that this program keeps itself: the one of `--tls-dir`, or `default`.
+    pub fn folder(&self, default: impl FnOnce() -> PathBuf) -> TlsFolder {
+        TlsFolder::new(self.tls_dir.clone().unwrap_or_else(default))
+    }
+
+    /// The folder whose certificate the program keeps itself, if that is the one it has.
+    pub fn keeps<'a>(&self, own: Option<&'a TlsFolder>) -> Option<&'a TlsFolder> {
+        own.filter(|own| self.tls_cert.is_none() && !self.insecure && (self.tls_dir.is_some() || own.is_there()))
+    }
+
     /// The files with certificates, if there are any.
-    fn certificates(&self) -> Result<Option<Files>, Wrong> {
+    fn certificates(&self, own: Option<&TlsFolder>) -> Result<Option<Files>, Wrong> {
+        let conflict = |why: &str| Err((ErrorKind::ArgumentConflict, why.to_owned()));
         match (&self.tls_cert, &self.tls_key, &self.tls_ca) {
-            (None, None, None) if self.tls_1_2 => Err((
-                ErrorKind::MissingRequiredArgument,
-                "--tls-1-2 needs --tls-cert: plain TCP has no version of TLS".to_owned(),
-            )),
-            (None, None, None) => Ok(None),
-            (Some(_), Some(_), Some(_)) if self.insecure => Err((
-                ErrorKind::ArgumentConflict,
-                "--insecure is plain TCP, and --tls-cert is TLS: say one of them".to_owned(),
-            )),
+            (None, None, None) if self.insecure && self.tls_dir.is_some() => {
+                conflict("--insecure is plain TCP, and --tls-dir is TLS: say one of them")
+            }
+            (None, None, None) => match self.keeps(own) {
+                Some(own) => Ok(Some(own.files())),
+                None if self.tls_1_2 => Err((
+                    ErrorKind::MissingRequiredArgument,
+                    "--tls-1-2 needs --tls-cert or --tls-dir: plain TCP has no version of TLS".to_owned(),
+                )),
+                None => Ok(None),
+            },
+            (Some(_), Some(_), Some(_)) if self.insecure => {
+                conflict("--insecure is plain TCP, and --tls-cert is TLS: say one of them")
+            }
+            (Some(_), Some(_), Some(_)) if self.tls_dir.is_some() => {
+                conflict("--tls-dir stands for --tls-cert, --tls-key and --tls-ca: give either")
+            }
             (Some(cert), Some(key), Some(ca)) => {
                 Ok(Some(Files { ca: ca.clone(), own: Some((cert.clone(), key.clone())) }))
             }
@@ -111,18 +149,41 @@ impl Flags {
         }
     }
 
-    /// The certificates that the flags name, whose holder has to be this one; plain TCP if they name none.
+    /// Tells whether the program speaks plain TCP.
+    pub fn is_plain(&self, own: Option<&TlsFolder>) -> bool {
+        matches!(self.certificates(own), Ok(None))
+    }
+
+    /// The certificates that the flags name, or the ones in the folder `own`, whose holder has to be this one; plain TCP if there are none.
     ///
     /// # Errors
     /// The reason why they cannot be used, with the remedy.
-    pub fn tls(&self, own: &Role) -> Result<Tls, String> {
-        match self.certificates().map_err(|(_, why)| why)? {
+    pub fn tls(&self, holder: &Role, own: Option<&TlsFolder>) -> Result<Tls, String> {
+        match self.certificates(own).map_err(|(_, why)| why)? {
             Some(files) => {
-                let tls = Tls::load_for(files, own).map_err(|e| e.to_string())?;
+                let again = "; it came by an invitation, and a new one (--invitation) brings another";
+                let again = if self.keeps(own).is_some_and(TlsFolder::is_enrolled) { again } else { "" };
+                let tls = Tls::load_for(files, holder).map_err(|why| format!("{why}{again}"))?;
                 Ok(if self.tls_1_2 { tls.with_tls12() } else { tls })
             }
             None => Ok(Tls::PLAIN),
         }
+    }
+
+    /// Reads the invitation that the flags name, if they name one.
+    ///
+    /// # Errors
+    /// The file cannot be read, or holds none.
+    pub fn invited(&self) -> Result<Option<Invitation>, String> {
+        let Some(file) = &self.invitation else { return Ok(None) };
+        let mut text = String::new();
+        let read = match file.to_str() {
+            // The line alone: who pastes it does not end the input.
+            Some("-") => std::io::stdin().lock().take(INVITATION_LEN_MAX).read_line(&mut text),
+            _ => File::open(file).and_then(|file| BufReader::new(file).take(INVITATION_LEN_MAX).read_line(&mut text)),
+        };
+        read.map_err(|why| format!("cannot read the invitation in {}: {why}", file.display()))?;
+        text.parse().map(Some).map_err(|why| format!("the first line of {} is none: {why}", file.display()))
     }
 }
 

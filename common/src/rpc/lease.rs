@@ -1,6 +1,7 @@
 //! `LeaseService`: what agents ask of a master.
 
 use ids::lease::Grant;
+use wire::enroll::{EnrollRefusal, EnrollRequest, Enrolled};
 pub use wire::lease::*;
 use wire::ranges::{
     KeepReply, KeepRequest, RaiseRequest, RaisedAll, RoutesReply, RoutesRequest, SegmentGrant, SegmentRequest,
@@ -45,4 +46,6 @@ pub trait LeaseService {
     async fn use_namespace(request: DefineRequest) -> Result<Registered, Refusal>;
     /// The answer that `define_namespace` would give now, as far as one master knows. Nothing is registered, nor is the other one asked.
     async fn try_namespace(request: DefineRequest) -> Result<DefineReply, Refusal>;
+    /// A certificate for who was invited, or has one that is to be renewed. On connections of those alone who came for it.
+    async fn enroll(request: EnrollRequest) -> Result<Enrolled, EnrollRefusal>;
 }

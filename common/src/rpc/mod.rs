@@ -3,7 +3,7 @@
 //! Requests and answers are data of the crate `wire`, whose modules stand here too. Requests travel as the index of a generated
 //! enum, so methods are only ever appended.
 
-pub use wire::{PROTOCOL, names, ranges};
+pub use wire::{PROTOCOL, enroll, names, ranges};
 
 pub mod connection;
 pub mod ended;

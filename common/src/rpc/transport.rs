@@ -13,7 +13,7 @@ use crate::net::budget::Budget;
 use crate::net::io::WriteTimeout;
 use crate::net::listener;
 use crate::net::places::{Place, Places};
-use crate::net::tls::{Admits, Listener, Remote, Stream, Tls};
+use crate::net::tls::{Admits, ClientStream, Listener, Remote, Stream, Tls};
 use bincode::Options as _;
 use bytes::{Bytes, BytesMut};
 use futures::{FutureExt as _, Sink};
@@ -176,6 +176,34 @@ where
     Req: Serialize + Send + 'static,
     Resp: DeserializeOwned + Send + 'static,
 {
+    let io = opened(address, async |io| tls.connect(io, expected).await).await?;
+    Ok(tarpc::serde_transport::new(framed(io), Guarded(PhantomData)))
+}
+
+/// As [`connect_as`], to a master for a certificate; see [`Tls::connect_to_enroll`].
+///
+/// # Errors
+/// As [`connect_as`].
+pub async fn connect_to_enroll<Req, Resp>(
+    address: impl ToSocketAddrs + fmt::Debug + Copy,
+    tls: &Tls,
+    ca: Option<[u8; 32]>,
+) -> io::Result<
+    impl futures::Stream<Item = io::Result<Response<Resp>>> + Sink<ClientMessage<Req>, Error = io::Error> + Send + 'static,
+>
+where
+    Req: Serialize + Send + 'static,
+    Resp: DeserializeOwned + Send + 'static,
+{
+    let io = opened(address, async |io| tls.connect_to_enroll(io, ca).await).await?;
+    Ok(tarpc::serde_transport::new(framed(io), Guarded(PhantomData)))
+}
+
+/// A new connection on which this handshake has been made.
+async fn opened(
+    address: impl ToSocketAddrs + fmt::Debug + Copy,
+    handshake: impl AsyncFnOnce(TcpStream) -> io::Result<ClientStream>,
+) -> io::Result<ClientStream> {
     let connected = async {
         let io = TcpStream::connect(address).await?;
         io.set_nodelay(true)?;
@@ -183,11 +211,10 @@ where
         // What we gave up on must not arrive later: after a cut the kernel would deliver a renewal that was long since made at
         // the other master and followed by further ones, and that looks like a second live copy of the agent.
         io.set_zero_linger()?;
-        tls.connect(io, expected).await
+        handshake(io).await
     };
     let late = |_| io::Error::new(io::ErrorKind::TimedOut, format!("no connection to {address:?} in time"));
-    let io = tokio::time::timeout(CONNECT_TIMEOUT, connected).await.map_err(late)??;
-    Ok(tarpc::serde_transport::new(framed(io), Guarded(PhantomData)))
+    tokio::time::timeout(CONNECT_TIMEOUT, connected).await.map_err(late)?
 }
 
 /// As [`connect_as`], over plain TCP.

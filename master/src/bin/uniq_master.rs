@@ -5,6 +5,7 @@ use anyhow::{Context as _, bail};
 use common::account::{Login, SecretHash, User};
 use common::audit::Actor;
 use common::clock::Clock;
+use common::enroll::TlsFolder;
 use common::net::tls::{Admits, Listener, Role, Tls};
 use common::parameters::{ClusterId, EpochId, MasterId};
 use common::process::descriptors::{self, Port};
@@ -21,6 +22,8 @@ use master::admin::Admin;
 use master::bootstrap::{self, Reset};
 use master::config::Args;
 use master::driver::{self, Counters, Driver};
+use master::enroll::{self, Enrollment};
+use master::invite;
 use master::lease::Loaded;
 use master::lease::remedy::vouch as vouched;
 use master::lease::{Identity, Write};
@@ -67,7 +70,9 @@ fn main() -> ExitCode {
     // Everything that a master writes is its own: hashes of passwords, the first password, who holds what.
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     program::main(|args: Args| {
-        if args.format {
+        if let Some(invitation) = &args.invite {
+            invite::invite(&args, invitation)
+        } else if args.format {
             format(&args)
         } else if args.peer_lost {
             peer_lost(&args)
@@ -81,6 +86,10 @@ fn main() -> ExitCode {
             check_store(&args)
         } else if args.join.is_some() || args.join_file.is_some() {
             join(&args)
+        } else if args.flags.invitation.is_some() {
+            // Of a store that was formatted without: what has joined none yet is master 2.
+            end::say(invite::begin(&args, MasterId::Two)?.trim_end());
+            Ok(())
         } else {
             run(args)
         }
@@ -114,8 +123,9 @@ fn format(args: &Args) -> anyhow::Result<()> {
     }
     let mut draft = store::draft(&args.data_dir)?;
     draft.commit(&writes, 0)?;
+    let certified = invite::begin(args, id)?;
     draft.publish()?;
-    end::say(&format!("made the store of master {id} in {}: {parameters}\n{note}", args.data_dir.display()));
+    end::say(&format!("made the store of master {id} in {}: {parameters}\n{certified}{note}", args.data_dir.display()));
     Ok(())
 }
 
@@ -172,7 +182,8 @@ fn peer_lost(args: &Args) -> anyhow::Result<()> {
     end::say(&format!(
         "master {other} counts as lost from now on, even if it still runs: its messages are refused. Start this master as usual,\n\
          and on the machine of the replacement run, once, with this master's --peer-listen as HOST:PORT:\n\
-         uniq_master --join TOKEN --data-dir DIR --id {other} --peer HOST:PORT"
+         uniq_master --join TOKEN --data-dir DIR --id {other} --peer HOST:PORT\n\
+         and, where the cluster has a CA of its own, --invitation FILE with the line that `uniq_master --invite master` prints here"
     ));
     // The token alone on standard output, for scripts.
     end::print(&token.to_string()).map_err(anyhow::Error::msg)
@@ -234,12 +245,16 @@ fn join_token(args: &Args) -> anyhow::Result<JoinToken> {
 fn join(args: &Args) -> anyhow::Result<()> {
     let token = join_token(args)?;
     let (id, peer) = args.id.zip(args.peer.as_deref()).context("--join needs --id and --peer")?;
+    store::vacant(&args.data_dir)?;
+    let certified = invite::begin(args, id)?;
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the runtime")?;
-    let tls = args.flags.tls(&Role::Master(id)).map_err(anyhow::Error::msg)?;
+    // Who was just invited has no other way to the survivor.
+    let folder = if certified.is_empty() { args.folder() } else { Some(args.tls_folder()) };
+    let tls = args.flags.tls(&Role::Master(id), folder.as_ref()).map_err(anyhow::Error::msg)?;
     let leases = runtime.block_on(joining::join(&args.data_dir, id, peer, token, &tls))?;
     let made = format!("made the store of master {id} in {} with {leases} leases", args.data_dir.display());
-    end::say(&format!("{made}; start it as usual"));
+    end::say(&format!("{certified}{made}; start it as usual"));
     Ok(())
 }
 
@@ -317,8 +332,7 @@ async fn serve(
     let watch = Watch::new(stop.clone());
     let [agents_max, console_max] = connections()?;
     let (id, parameters) = (ledger.identity().master, ledger.identity().parameters);
-    let tls = args.flags.tls(&Role::Master(id)).map_err(anyhow::Error::msg)?;
-    tokio::spawn(watch.clone().until_done("certificates", tls.clone().reload(stop.clone())));
+    let (tls, folder) = certificates(&args, id, &watch, &stop)?;
     let [agents, peers, console] = ports(&args, &tls, id, console_runtime).await?;
     let (flags, scheme) = (shown(&args), tls.scheme());
     let peer = args.peer.context("--peer HOST:PORT is missing")?;
@@ -329,6 +343,8 @@ async fn serve(
     let (driver, running, messages) = driver::start(ledger, store, clock, Arc::clone(&counters), whitelist.clone())?;
     let registry = AgentRegistry::default();
     let reporting = ReportContext { registry: registry.clone(), clock, master: id, counters: Arc::clone(&counters) };
+    let enrollment =
+        folder.map(|folder| Enrollment::new(folder, tls.clone(), clock, args.certificate_life, Arc::clone(&counters)));
     let (inbox, places) = (Inbox::new(driver.clone(), reporting.clone()), Places::default());
     let admin = Admin::new(driver.clone(), clock, counters, audit).with_first_admin(first_admin.clone());
     let admin = Arc::new(admin.with_registry(registry.clone(), flags));
@@ -346,7 +362,8 @@ async fn serve(
     let tasks = [
         tokio::spawn(over(
             "agents",
-            rpc::serve(agents, agents_max, driver.clone(), whitelist, reporting.clone(), stop.clone()).boxed(),
+            rpc::serve(agents, agents_max, driver.clone(), whitelist, (reporting.clone(), enrollment), stop.clone())
+                .boxed(),
         )),
         tokio::spawn(over("peers", link::serve(peers, inbox.clone(), places.clone(), stop.clone()).boxed())),
         tokio::spawn(over(
@@ -371,6 +388,27 @@ async fn serve(
     tokio::task::spawn_blocking(move || running.stop()).await.context("the ledger did not end cleanly")?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// The certificates of this master, which are read again when they change; and the folder, if this master keeps them itself by the CA in it.
+fn certificates(
+    args: &Args,
+    id: MasterId,
+    watch: &Watch,
+    stop: &CancellationToken,
+) -> anyhow::Result<(Tls, Option<TlsFolder>)> {
+    let (role, folder) = (Role::Master(id), args.folder());
+    let kept = args.flags.keeps(folder.as_ref()).filter(|kept| kept.ca_key_file().exists()).cloned();
+    if let Some(kept) = &kept {
+        enroll::ensure_own(kept, &role, &args.names(), args.certificate_life)?;
+    }
+    let tls = args.flags.tls(&role, folder.as_ref()).map_err(anyhow::Error::msg)?;
+    tokio::spawn(watch.clone().until_done("certificates", tls.clone().reload(stop.clone())));
+    if let Some(kept) = kept.clone() {
+        let keep = enroll::keep_own(kept, (role, args.names()), tls.clone(), args.certificate_life, stop.clone());
+        tokio::spawn(watch.clone().until_done("certificate", keep));
+    }
+    Ok((tls, kept))
 }
 
 /// Begins to propose those whom the other master is to let in, too.
@@ -424,6 +462,7 @@ fn shown(args: &Args) -> Vec<FlagRow> {
         ("--solo-span", humantime::format_duration(args.solo_span).to_string()),
         ("--sequence-lease", args.sequence_lease.to_string()),
         ("--insecure", args.flags.insecure.to_string()),
+        ("--tls-dir", args.flags.tls_dir.as_ref().map_or_else(String::new, |folder| folder.display().to_string())),
         ("--tls-cert", args.flags.tls_cert.as_ref().map_or_else(String::new, |file| file.display().to_string())),
         ("--log", args.flags.log.clone()),
     ];
@@ -432,7 +471,7 @@ fn shown(args: &Args) -> Vec<FlagRow> {
 
 /// Opens the ports at which agents, the other master and operators are served.
 async fn ports(args: &Args, tls: &Tls, id: MasterId, console: &Handle) -> anyhow::Result<[Listener; 3]> {
-    let agents = tls.port(bind(args.agent_listen, "--agent-listen").await?, Admits::Agents)?;
+    let agents = tls.port_to_enroll(bind(args.agent_listen, "--agent-listen").await?, Admits::Agents)?;
     let peers = tls.port(bind(args.peer_listen, "--peer-listen").await?, Admits::Master(id.other()))?;
     // Operators are asked for a password, not for a certificate.
     let console = tls.port(moved(bind(args.web_listen, "--web-listen").await?, console)?, Admits::Anyone)?;

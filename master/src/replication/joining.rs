@@ -22,6 +22,9 @@ async fn reach(peer: &str, survivor: MasterId, tls: &Tls) -> anyhow::Result<Peer
     Ok(PeerServiceClient::new(Config::default(), connection).spawn())
 }
 
+/// The remedy where plain TCP was not understood.
+const WITH_TLS: &str = ", with --invitation, or with --tls-cert, --tls-key and --tls-ca, if it speaks TLS";
+
 /// Fetches the ledger of the survivor at `peer` (host:port) and makes the store of master `me` in `dir` from it. The
 /// store exists only if all of it arrived and the survivor said that the token is used up; then the number of leases is
 /// returned.
@@ -32,7 +35,7 @@ pub async fn join(dir: &Path, me: MasterId, peer: &str, token: JoinToken, tls: &
     store::vacant(dir)?;
     let client = reach(peer, me.other(), tls).await?;
     // What speaks TLS answers nothing that could be read.
-    let hint = if tls.is_plain() { ", with --tls-cert, --tls-key and --tls-ca if it has them" } else { "" };
+    let hint = if tls.is_plain() { WITH_TLS } else { "" };
     let silent = || format!("the survivor at {peer} did not answer; try again{hint}");
     let ask = async |step| {
         let request = JoinRequest { token: token.clone(), master: me, step };

@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tests::certificates::{Authority, ask, get, secure};
+use tests::certificates::{Authority, ask, get, metric, secure};
 use tests::cluster::{Cluster, PATIENCE, until};
 use tests::lessee::Lessee;
 use tests::operator::{join_with, peer_lost};
@@ -72,8 +72,7 @@ impl Secured {
     }
 
     async fn metric(&self, name: &str) -> u64 {
-        let page = self.ask(0, "/metrics").await.unwrap();
-        page.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok()).unwrap()
+        metric(&self.ask(0, "/metrics").await.unwrap(), name)
     }
 
     fn settings(&self, scheme: &str) -> Settings {

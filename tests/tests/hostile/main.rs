@@ -4,6 +4,7 @@
 mod all_at_once;
 mod certificates;
 mod hostile_input;
+mod invitations;
 mod places;
 mod quotas;
 mod scarce;

@@ -265,14 +265,16 @@ fn what_acts_once_is_a_flag_only() {
                 "check_store",
                 "vouch_untouched",
                 "reset_admin",
+                "invite",
+                "invitation",
             ][..],
         ),
-        (generator().unwrap(), &["format", "inspect", "explain"][..]),
+        (generator().unwrap(), &["format", "inspect", "explain", "invitation", "renew_certificate"][..]),
     ];
     for (program, names) in acts {
         for name in names {
-            let value =
-                if name.starts_with("join") || *name == "explain" { format!("'{token}'") } else { "true".to_owned() };
+            let is_text = ["join", "explain", "invit"].iter().any(|text| name.starts_with(text));
+            let value = if is_text { format!("'{token}'") } else { "true".to_owned() };
             std::fs::write(dir.path().join("c.toml"), format!("{name} = {value}\n")).unwrap();
             let flag = name.replace('_', "-");
             let only = format!("--{flag} does is done once");

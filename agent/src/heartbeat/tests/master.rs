@@ -1,6 +1,7 @@
 //! A master that says what a test tells it to.
 
 use super::*;
+use common::rpc::enroll::{EnrollRefusal, EnrollRequest, Enrolled};
 use common::rpc::lease::NAMESPACES_PAGE_MAX;
 
 /// The answers of a master, and the questions that it was asked.
@@ -133,6 +134,10 @@ impl Master {
 }
 
 impl LeaseService for Master {
+    async fn enroll(self, _: tarpc::context::Context, _: EnrollRequest) -> Result<Enrolled, EnrollRefusal> {
+        Err(EnrollRefusal::NoCa("there are no certificates here".to_owned()))
+    }
+
     async fn request_token(self, _: Context, request: TokenRequest) -> Result<Grant, Said> {
         let token_type = request.token_type;
         self.with(|records| records.requests.push(request));

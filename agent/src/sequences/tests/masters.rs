@@ -6,6 +6,7 @@ use common::lease::{Generation, Grant};
 use common::namespace::GeneratorName;
 use common::net::places::{Place, Places};
 use common::parameters::{ClusterId, MasterId, SessionId};
+use common::rpc::enroll::{EnrollRefusal, EnrollRequest, Enrolled};
 use common::rpc::lease::{
     AgentReport, Changed, DefineReply, DefineRequest, FindRequest, Found, HeartbeatReply, HeartbeatRequest,
     LeaseService, ListRequest, ListedLease, Mode, NamespacesRequest, Refusal, Registered, Rent, RentRequest,
@@ -208,6 +209,10 @@ impl Master {
 }
 
 impl LeaseService for Master {
+    async fn enroll(self, _: Context, _: EnrollRequest) -> Result<Enrolled, EnrollRefusal> {
+        Err(EnrollRefusal::NoCa("there are no certificates here".to_owned()))
+    }
+
     async fn keep_sections(self, _: Context, request: KeepRequest) -> Result<KeepReply, Refusal> {
         let late = self.answers()?;
         let reply = self.both.with(|state| {

@@ -116,6 +116,16 @@ impl fmt::Debug for Material {
 }
 
 impl Material {
+    /// Believes that CA alone.
+    ///
+    /// # Errors
+    /// If it is no certificate.
+    pub(super) fn believing(ca: &CertificateDer<'_>) -> Result<Self, rustls::Error> {
+        let mut roots = RootCertStore::empty();
+        roots.add(ca.clone().into_owned())?;
+        Ok(Self { bytes: Vec::new(), roots, revoked: Vec::new(), own: None, role: None, ends_s: None })
+    }
+
     /// Judges a certificate by the CAs, the time and the lists of revoked ones.
     ///
     /// # Errors
@@ -181,7 +191,22 @@ impl Material {
     }
 }
 
+/// The certificate and its key: one file, so that whoever reads it never sees one of both anew.
+const OWN: &str = "own.pem";
+
 impl Files {
+    /// The files in a folder that an invitation filled: `ca.pem`, and `own.pem` with the certificate and its key.
+    pub fn in_folder(folder: &Path) -> Self {
+        let own = folder.join(OWN);
+        Self { ca: folder.join("ca.pem"), own: Some((own.clone(), own)) }
+    }
+
+    /// The folder in which they are, if it is such a one.
+    pub fn folder(&self) -> Option<&Path> {
+        let folder = self.ca.parent()?;
+        (*self == Self::in_folder(folder)).then_some(folder)
+    }
+
     /// The error of who was given somebody else's certificate.
     pub(super) fn of_another(&self, found: Option<Role>, own: &Role) -> TlsError {
         let cert = self.own.as_ref().map_or(&self.ca, |(cert, _)| cert);

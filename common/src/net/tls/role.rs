@@ -27,29 +27,38 @@ impl Role {
         let role = ours.next()?.parse().ok()?;
         ours.next().is_none().then_some(role)
     }
+
+    /// The role as its URI has it behind the scheme: `master/1`, `agent/NAME` or `client/NAME`.
+    pub fn path(&self) -> String {
+        match self {
+            Self::Master(id) => format!("master/{id}"),
+            Self::Agent(name) => format!("agent/{name}"),
+            Self::Client(name) => format!("client/{name}"),
+        }
+    }
+
+    /// Reads what [`Self::path`] writes.
+    pub fn of_path(path: &str) -> Option<Self> {
+        match path.split_once('/')? {
+            ("master", "1") => Some(Self::Master(MasterId::One)),
+            ("master", "2") => Some(Self::Master(MasterId::Two)),
+            ("agent", name) => name.parse().map(Self::Agent).ok(),
+            ("client", name) => name.parse().map(Self::Client).ok(),
+            _ => None,
+        }
+    }
 }
 
 impl FromStr for Role {
     type Err = ();
     fn from_str(uri: &str) -> Result<Self, ()> {
-        let (role, name) = uri.strip_prefix(SCHEME).ok_or(())?.split_once('/').ok_or(())?;
-        match role {
-            "master" if name == "1" => Ok(Self::Master(MasterId::One)),
-            "master" if name == "2" => Ok(Self::Master(MasterId::Two)),
-            "agent" => name.parse().map(Self::Agent).map_err(|_| ()),
-            "client" => name.parse().map(Self::Client).map_err(|_| ()),
-            _ => Err(()),
-        }
+        uri.strip_prefix(SCHEME).and_then(Self::of_path).ok_or(())
     }
 }
 
 impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Master(id) => write!(f, "{SCHEME}master/{id}"),
-            Self::Agent(name) => write!(f, "{SCHEME}agent/{name}"),
-            Self::Client(name) => write!(f, "{SCHEME}client/{name}"),
-        }
+        write!(f, "{SCHEME}{}", self.path())
     }
 }
 
@@ -60,6 +69,8 @@ pub enum Admits {
     Anyone,
     /// Anybody without a certificate, and agents and clients with theirs.
     Open,
+    /// Anybody without a certificate, and whoever has one, who come for one.
+    Newcomers,
     /// That master.
     Master(MasterId),
     /// Either master.
@@ -74,7 +85,7 @@ impl Admits {
     /// Tells whether the holder of such a certificate is one of them.
     pub fn admits(self, role: Option<&Role>) -> bool {
         match (self, role) {
-            (Self::Anyone, _)
+            (Self::Anyone | Self::Newcomers, _)
             | (Self::Masters, Some(Role::Master(_)))
             | (Self::Agents, Some(Role::Agent(_)))
             | (Self::Callers | Self::Open, Some(Role::Agent(_) | Role::Client(_)))
@@ -88,7 +99,7 @@ impl Admits {
 impl fmt::Display for Admits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Anyone => f.write_str("anybody"),
+            Self::Anyone | Self::Newcomers => f.write_str("anybody"),
             Self::Master(id) => write!(f, "master {id} ({SCHEME}master/{id})"),
             Self::Masters => write!(f, "a master ({SCHEME}master/1 or 2)"),
             Self::Agents => write!(f, "an agent ({SCHEME}agent/NAME)"),

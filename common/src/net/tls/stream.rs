@@ -5,6 +5,8 @@ use super::role::Role;
 use crate::net::listener::{Incoming, keep_alive};
 use crate::parameters::AgentId;
 use rustls::ServerConfig;
+use rustls::pki_types::CertificateDer;
+use rustls::server::Acceptor;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
@@ -15,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio_rustls::client::TlsStream as ClientTls;
 use tokio_rustls::server::TlsStream as ServerTls;
-use tokio_rustls::{Accept, TlsAcceptor};
+use tokio_rustls::{Accept, LazyConfigAcceptor, StartHandshake, TlsAcceptor};
 use tokio_util::either::Either;
 
 /// Bytes of answers, as they are encrypted, that a connection keeps beyond what its owner counts: an answer of 1,000 IDs goes in one write.
@@ -30,8 +32,16 @@ const NOWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCAL
 /// A listener whose connections are plain TCP, TLS, or of this machine alone.
 pub struct Listener {
     socket: Socket,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Secure>,
     kept_alive: bool,
+}
+
+/// The ways in which a handshake is answered.
+#[derive(Clone)]
+struct Secure {
+    admitted: Arc<ServerConfig>,
+    /// For those who come for a certificate.
+    newcomers: Option<Arc<ServerConfig>>,
 }
 
 enum Socket {
@@ -55,7 +65,16 @@ impl From<UnixListener> for Listener {
 
 impl Listener {
     pub(super) fn secured(tcp: TcpListener, config: ServerConfig) -> Self {
-        Self { tls: Some(TlsAcceptor::from(Arc::new(config))), ..Self::from(tcp) }
+        let tls = Some(Secure { admitted: Arc::new(config), newcomers: None });
+        Self { tls, ..Self::from(tcp) }
+    }
+
+    /// The same, and who greets with a protocol of this configuration gets that one.
+    pub(super) fn admitting_newcomers(mut self, config: ServerConfig) -> Self {
+        if let Some(tls) = &mut self.tls {
+            tls.newcomers = Some(Arc::new(config));
+        }
+        self
     }
 
     /// The same, and its connections are [kept alive](keep_alive).
@@ -101,33 +120,54 @@ pub enum Stream {
 pub struct Secured {
     state: State,
     from: SocketAddr,
-    role: Arc<OnceLock<Role>>,
+    shown: Arc<Shown>,
+}
+
+/// What a handshake showed of the other end.
+#[derive(Debug, Default)]
+struct Shown {
+    role: OnceLock<Role>,
+    /// Set if it came for a certificate, with the one that it has, if it has one.
+    newcomer: OnceLock<Option<CertificateDer<'static>>>,
 }
 
 enum State {
+    /// On a port where others may come for a certificate, the greeting says who does.
+    Greeting(LazyConfigAcceptor<TcpStream>, Secure),
     Opening(Accept<TcpStream>),
     Open(ServerTls<TcpStream>),
     Failed,
 }
 
 impl Stream {
-    fn new(io: TcpStream, from: SocketAddr, tls: Option<&TlsAcceptor>) -> Self {
-        match tls {
-            None => Self::Plain(io),
-            Some(tls) => {
-                Self::Tls(Box::new(Secured { state: State::Opening(tls.accept(io)), from, role: Arc::default() }))
-            }
+    fn new(io: TcpStream, from: SocketAddr, tls: Option<&Secure>) -> Self {
+        let Some(tls) = tls else { return Self::Plain(io) };
+        let state = match tls.newcomers {
+            None => State::Opening(TlsAcceptor::from(Arc::clone(&tls.admitted)).accept(io)),
+            Some(_) => State::Greeting(LazyConfigAcceptor::new(Acceptor::default(), io), tls.clone()),
+        };
+        Self::Tls(Box::new(Secured { state, from, shown: Arc::default() }))
+    }
+
+    /// Ends the handshake, if there is one: from then on it is known who is at the other end.
+    ///
+    /// # Errors
+    /// The handshake failed.
+    pub async fn opened(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(_) | Self::Unix(..) => Ok(()),
+            Self::Tls(secured) => std::future::poll_fn(|cx| secured.poll_open(cx).map_ok(drop)).await,
         }
     }
 
     /// Whoever is at the other end, which is at that address.
     pub fn remote(&self, from: SocketAddr) -> Remote {
-        let (role, user) = match self {
+        let (shown, user) = match self {
             Self::Plain(_) => (None, None),
-            Self::Tls(secured) => (Some(Arc::clone(&secured.role)), None),
+            Self::Tls(secured) => (Some(Arc::clone(&secured.shown)), None),
             Self::Unix(_, user) => (None, Some(*user)),
         };
-        Remote { from, role, user }
+        Remote { from, shown, user }
     }
 }
 
@@ -136,22 +176,27 @@ impl Stream {
 pub struct Remote {
     /// The address from which it came.
     pub from: SocketAddr,
-    /// Set once the handshake is over, if it showed a certificate. `None`: it could show none.
-    role: Option<Arc<OnceLock<Role>>>,
+    /// Set once the handshake is over. `None`: it could show nothing.
+    shown: Option<Arc<Shown>>,
     user: Option<u32>,
 }
 
 /// Whoever comes from there over plain TCP.
 impl From<SocketAddr> for Remote {
     fn from(from: SocketAddr) -> Self {
-        Self { from, role: None, user: None }
+        Self { from, shown: None, user: None }
     }
 }
 
 impl Remote {
     /// The role in its certificate, if it showed one.
     pub fn role(&self) -> Option<&Role> {
-        self.role.as_ref()?.get()
+        self.shown.as_ref()?.role.get()
+    }
+
+    /// The certificate of who came for one; the inner `None`: it has none yet. The outer one: it came for something else.
+    pub fn newcomer(&self) -> Option<Option<&CertificateDer<'static>>> {
+        self.shown.as_ref()?.newcomer.get().map(Option::as_ref)
     }
 
     /// The user of this machine that it is, if it came to a Unix socket.
@@ -161,42 +206,65 @@ impl Remote {
 
     /// Tells whether it could have shown a certificate and has not.
     pub fn is_anonymous(&self) -> bool {
-        self.role.as_ref().is_some_and(|role| role.get().is_none())
+        self.shown.as_ref().is_some_and(|shown| shown.role.get().is_none())
     }
 
     /// Tells whether it may speak for that agent: by its certificate, or because there are none.
     pub fn speaks_for(&self, agent: &AgentId) -> bool {
-        self.role.is_none() || matches!(self.role(), Some(Role::Agent(name)) if name == agent)
+        self.shown.is_none() || matches!(self.role(), Some(Role::Agent(name)) if name == agent)
+    }
+}
+
+impl Secure {
+    /// Goes on with a handshake whose greeting has come.
+    fn answer(&self, greeted: StartHandshake<TcpStream>) -> Accept<TcpStream> {
+        let wanted: Vec<&[u8]> = greeted.client_hello().alpn().into_iter().flatten().collect();
+        let newcomers = self.newcomers.as_ref();
+        let config = newcomers.filter(|config| config.alpn_protocols.iter().any(|ours| wanted.contains(&&ours[..])));
+        let config = Arc::clone(config.unwrap_or(&self.admitted));
+        drop(wanted);
+        greeted.into_stream(config)
     }
 }
 
 impl Secured {
     fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<&mut ServerTls<TcpStream>>> {
+        if let State::Greeting(greeting, tls) = &mut self.state {
+            self.state = match ready!(Pin::new(greeting).poll(cx)) {
+                Ok(greeted) => State::Opening(tls.answer(greeted)),
+                Err(why) => return Poll::Ready(Err(self.failed(why))),
+            };
+        }
         if let State::Opening(accept) = &mut self.state {
             self.state = match ready!(Pin::new(accept).poll(cx)) {
                 Ok(mut io) => {
                     io.get_mut().1.set_buffer_limit(Some(UNSENT_MAX));
                     let certificate = io.get_ref().1.peer_certificates().and_then(<[_]>::first);
                     if let Some(role) = certificate.and_then(Role::of) {
-                        let _ = self.role.set(role);
+                        let _ = self.shown.role.set(role);
+                    }
+                    if io.get_ref().1.alpn_protocol().is_some() {
+                        let _ = self.shown.newcomer.set(certificate.map(|shown| shown.clone().into_owned()));
                     }
                     State::Open(io)
                 }
-                Err(why) => {
-                    // Who looks whether the port is open says nothing and goes.
-                    if why.kind() != io::ErrorKind::UnexpectedEof {
-                        HANDSHAKES_FAILED.fetch_add(1, Relaxed);
-                        tracing::warn!(from = %self.from, %why, "a TLS handshake failed");
-                    }
-                    self.state = State::Failed;
-                    return Poll::Ready(Err(why));
-                }
+                Err(why) => return Poll::Ready(Err(self.failed(why))),
             };
         }
         Poll::Ready(match &mut self.state {
             State::Open(io) => Ok(io),
-            State::Opening(_) | State::Failed => Err(io::ErrorKind::NotConnected.into()),
+            State::Greeting(..) | State::Opening(_) | State::Failed => Err(io::ErrorKind::NotConnected.into()),
         })
+    }
+
+    fn failed(&mut self, why: io::Error) -> io::Error {
+        // Who looks whether the port is open says nothing and goes.
+        if why.kind() != io::ErrorKind::UnexpectedEof {
+            HANDSHAKES_FAILED.fetch_add(1, Relaxed);
+            tracing::warn!(from = %self.from, %why, "a TLS handshake failed");
+        }
+        self.state = State::Failed;
+        why
     }
 
     fn is_open(&self) -> bool {

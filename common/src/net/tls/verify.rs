@@ -1,24 +1,41 @@
 //! Judges the certificate of the other end: by the CA, by its time, and by its role.
 
 use super::Current;
+use super::files::Material;
 use super::role::{Admits, Role};
 use rustls::client::ResolvesClientCert;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, OtherError, SignatureScheme};
+use sha2::{Digest as _, Sha256};
 use std::fmt;
 use std::sync::Arc;
 use webpki::KeyUsage;
 
-/// Judges by the certificates of the moment.
+/// The SHA-256 of a certificate.
+pub fn fingerprint(certificate: &CertificateDer<'_>) -> [u8; 32] {
+    Sha256::digest(certificate).into()
+}
+
+/// Judges the other end's certificate, and whom it is of.
 #[derive(Debug)]
 pub(super) struct Verifier {
-    current: Arc<Current>,
+    believed: Believed,
+    provider: Arc<CryptoProvider>,
     admits: Admits,
+}
+
+/// The CAs by which a certificate is judged.
+#[derive(Debug)]
+enum Believed {
+    /// Those of the moment.
+    Current(Arc<Current>),
+    /// The one of this SHA-256, which the other end shows.
+    Pinned([u8; 32]),
 }
 
 /// The certificate is in order, and its holder has no business here.
@@ -47,7 +64,13 @@ impl std::error::Error for WrongRole {}
 
 impl Verifier {
     pub(super) fn new(current: Arc<Current>, admits: Admits) -> Self {
-        Self { current, admits }
+        let provider = Arc::clone(&current.provider);
+        Self { believed: Believed::Current(current), provider, admits }
+    }
+
+    /// Judges a master by its CA, of which no more is known than this.
+    pub(super) fn pinned(provider: Arc<CryptoProvider>, ca: [u8; 32]) -> Self {
+        Self { believed: Believed::Pinned(ca), provider, admits: Admits::Masters }
     }
 
     fn judge(
@@ -56,7 +79,14 @@ impl Verifier {
         usage: KeyUsage,
         now: UnixTime,
     ) -> Result<(), Error> {
-        self.current.material().judge(&self.current.provider, chain, usage, now)?;
+        let material = match &self.believed {
+            Believed::Current(current) => current.material(),
+            Believed::Pinned(ca) => {
+                let shown = chain.1.iter().find(|shown| fingerprint(shown) == *ca);
+                Arc::new(Material::believing(shown.ok_or(CertificateError::UnknownIssuer)?)?)
+            }
+        };
+        material.judge(&self.provider, chain, usage, now)?;
         let role = Role::of(chain.0);
         // Whoever shows a certificate has to be somebody.
         if role.is_some() && self.admits.admits(role.as_ref()) {
@@ -67,13 +97,13 @@ impl Verifier {
     }
 
     fn schemes(&self) -> Vec<SignatureScheme> {
-        self.current.provider.signature_verification_algorithms.supported_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 
 impl ClientCertVerifier for Verifier {
     fn client_auth_mandatory(&self) -> bool {
-        self.admits != Admits::Open
+        !matches!(self.admits, Admits::Open | Admits::Newcomers)
     }
 
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
@@ -97,7 +127,7 @@ impl ClientCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, cert, dss, &self.current.provider.signature_verification_algorithms)
+        verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
     }
 
     fn verify_tls13_signature(
@@ -106,7 +136,7 @@ impl ClientCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, cert, dss, &self.current.provider.signature_verification_algorithms)
+        verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -133,7 +163,7 @@ impl ServerCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, cert, dss, &self.current.provider.signature_verification_algorithms)
+        verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
     }
 
     fn verify_tls13_signature(
@@ -142,7 +172,7 @@ impl ServerCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, cert, dss, &self.current.provider.signature_verification_algorithms)
+        verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

@@ -1,0 +1,146 @@
+//! Invitations: one line, by which a program gets its first certificate from a master, and knows that it is the right one.
+
+use crate::net::tls::Role;
+use sha2::{Digest as _, Sha256};
+use std::fmt;
+use std::str::FromStr;
+
+const SCHEME: &str = "uniq-invitation://";
+
+/// The role that an invitation gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Invited {
+    /// Exactly this one.
+    As(Role),
+    /// An agent, under a name that is drawn for it.
+    Agent,
+    /// A client, under a name that is drawn for it.
+    Client,
+}
+
+/// An invitation. Whoever has it before it is used or has ended can take the role that it gives.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Invitation {
+    /// The master's `--agent-listen`, as the invited program reaches it: a host and a port.
+    pub at: String,
+    /// The role that it gives.
+    pub invited: Invited,
+    /// The SHA-256 of the cluster's CA.
+    pub ca: [u8; 32],
+    /// Random bits that nobody guesses.
+    pub secret: [u8; 32],
+}
+
+/// The reason why a text is no invitation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an invitation is one line that begins with {SCHEME}, as `uniq_master --invite` printed it")]
+pub struct InvitationError;
+
+impl Invitation {
+    /// The SHA-256 of the whole line, by which the master knows it: an invitation that was altered is another one.
+    pub fn proof(&self) -> [u8; 32] {
+        Sha256::digest(self.to_string()).into()
+    }
+}
+
+impl fmt::Display for Invited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::As(role) => f.write_str(&role.path()),
+            Self::Agent => f.write_str("agent"),
+            Self::Client => f.write_str("client"),
+        }
+    }
+}
+
+impl FromStr for Invited {
+    type Err = InvitationError;
+    fn from_str(text: &str) -> Result<Self, InvitationError> {
+        match text {
+            "agent" => Ok(Self::Agent),
+            "client" => Ok(Self::Client),
+            text => Role::of_path(text).map(Self::As).ok_or(InvitationError),
+        }
+    }
+}
+
+impl fmt::Display for Invitation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{SCHEME}{}/{}?ca={}&secret={}", self.at, self.invited, hex(&self.ca), hex(&self.secret))
+    }
+}
+
+impl FromStr for Invitation {
+    type Err = InvitationError;
+    fn from_str(line: &str) -> Result<Self, InvitationError> {
+        let parts = || {
+            let (whereto, proof) = line.trim().strip_prefix(SCHEME)?.split_once('?')?;
+            let (at, invited) = whereto.split_once('/')?;
+            let (ca, secret) = proof.strip_prefix("ca=")?.split_once("&secret=")?;
+            let (host, port) = at.rsplit_once(':')?;
+            port.parse::<u16>().ok().filter(|port| *port > 0 && !host.is_empty())?;
+            Some(Self { at: at.to_owned(), invited: invited.parse().ok()?, ca: unhex(ca)?, secret: unhex(secret)? })
+        };
+        parts().ok_or(InvitationError)
+    }
+}
+
+/// Shows no secret.
+impl fmt::Debug for Invitation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Invitation({} at {})", self.invited, self.at)
+    }
+}
+
+/// The bytes as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Option<[u8; 32]> {
+    let digit = |c: &u8| char::from(*c).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let digits: Option<Vec<u8>> = text.as_bytes().iter().map(digit).collect();
+    let bytes: Vec<u8> = digits?.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit)).collect();
+    bytes.try_into().ok().filter(|_| text.len() == 64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_read_as_it_was_written_and_an_altered_one_is_another() {
+        for invited in ["agent", "client", "agent/orders-1", "client/billing", "master/2"] {
+            let invited: Invited = invited.parse().unwrap();
+            let written = Invitation { at: "10.0.0.1:7101".to_owned(), invited, ca: [0xab; 32], secret: [7; 32] };
+            let line = written.to_string();
+            let read: Invitation = format!("{line}\n").parse().unwrap();
+            assert_eq!((&read, read.proof()), (&written, written.proof()));
+            for (part, other) in [("10.0.0.1", "10.0.0.2"), ("/", "/agent/x"), ("ab", "aa"), ("07", "08")] {
+                let altered = line.replacen(part, other, usize::from(part != "/") + 3);
+                let read: Result<Invitation, _> = altered.parse();
+                assert!(read.is_err() || read.unwrap().proof() != written.proof(), "{altered}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_invitation_is_refused() {
+        let good = format!("{SCHEME}h:1/agent?ca={}&secret={}", "0".repeat(64), "f".repeat(64));
+        assert!(good.parse::<Invitation>().is_ok());
+        for (part, other) in [
+            (SCHEME, "http://"),
+            ("h:1", "h"),
+            ("agent", "operator"),
+            ("agent", "agent/"),
+            ("agent", "master/3"),
+            ("ca=0", "ca="),
+            ("ca=0", "ca=00"),
+            ("ca=0", "ca=x"),
+            ("&secret=", "&token="),
+        ] {
+            assert!(good.replacen(part, other, 1).parse::<Invitation>().is_err(), "{part} {other}");
+        }
+        assert!("".parse::<Invitation>().is_err());
+    }
+}

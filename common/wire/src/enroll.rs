@@ -1,0 +1,96 @@
+//! Messages by which a program gets its certificate from a master.
+
+use serde::{Deserialize, Serialize};
+
+/// Bytes of a public key: a point of P-256, uncompressed (SEC 1, section 2.3.3).
+pub const PUBLIC_KEY_LEN: usize = 65;
+/// The most DNS names and IP addresses in a certificate.
+pub const NAMES_MAX: usize = 32;
+/// The longest of them, in bytes (RFC 1035, section 2.3.4).
+pub const NAME_LEN_MAX: usize = 253;
+/// The most bytes of CAs and lists of revoked certificates that are passed on.
+pub const CAS_LEN_MAX: usize = 256 << 10;
+
+/// A request of who came for a certificate.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum EnrollRequest {
+    /// A certificate.
+    Certificate {
+        /// The reason to issue one.
+        by: EnrollBy,
+        /// The public key that it is for, of [`PUBLIC_KEY_LEN`] bytes.
+        public_key: Vec<u8>,
+    },
+    /// The CAs that are believed, for who has a certificate.
+    Authorities,
+}
+
+/// The reason to issue a certificate.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum EnrollBy {
+    /// An invitation, of which this is the SHA-256.
+    Invitation([u8; 32]),
+    /// The certificate that the caller shows, of which the new one has the role, and these DNS names and IP addresses, which the present
+    /// one has too.
+    Certificate(Vec<String>),
+}
+
+/// The answer to a request for a certificate.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Enrolled {
+    /// A certificate of an agent or a client.
+    Certificate {
+        /// The certificate, in PEM form.
+        certificate: String,
+        /// The CAs that are believed, and their lists of revoked certificates, in PEM form.
+        cas: String,
+        /// The DNS names and IP addresses in the certificate.
+        names: Vec<String>,
+    },
+    /// The CAs that are believed, and their lists of revoked certificates, in PEM form.
+    Authorities(String),
+    /// The CA itself, for the other master.
+    Ca {
+        /// The CAs that are believed, and their lists of revoked certificates, in PEM form.
+        cas: String,
+        /// The CA's private key, in PEM form.
+        key: String,
+    },
+}
+
+/// Shows no key.
+impl core::fmt::Debug for Enrolled {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::Certificate { .. } => "Enrolled::Certificate",
+            Self::Authorities(_) => "Enrolled::Authorities",
+            Self::Ca { .. } => "Enrolled::Ca",
+        })
+    }
+}
+
+/// The reason why no certificate is issued.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
+pub enum EnrollRefusal {
+    /// The invitation was never made here, was altered, or is used up.
+    #[error(
+        "this invitation is unknown here: it was made by the other master, was altered, or was used already; ask for a new one with \
+         uniq_master --invite"
+    )]
+    Unknown,
+    /// Its time is over.
+    #[error("this invitation has ended; ask for a new one with uniq_master --invite")]
+    Ended,
+    /// The caller shows no certificate, or one without these names.
+    #[error("the certificate that was shown cannot be renewed: {0}")]
+    Certificate(String),
+    /// The public key is none.
+    #[error("the public key is not an uncompressed point of P-256")]
+    Key,
+    /// The master has no CA, or it cannot be used.
+    #[error("this master issues no certificates: {0}")]
+    NoCa(String),
+    /// Too many ask at once.
+    #[error("this master issues other certificates just now; ask again")]
+    Overloaded,
+}

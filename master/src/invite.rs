@@ -1,0 +1,105 @@
+//! Invitations on the command line: those that a master makes, and the one by which a master gets the CA.
+
+use crate::config::{Args, Invite};
+use crate::enroll::{Invitations, Kept, ensure_own};
+use anyhow::Context as _;
+use common::enroll::{Ca, Invitation, Invited, redeem_as_master};
+use common::net::tls::{Role, fingerprint};
+use common::parameters::MasterId;
+use common::process::end;
+use common::settings;
+use common::time::WallMs;
+use std::os::unix::fs::MetadataExt as _;
+use std::time::Duration;
+
+/// The time for which an invitation is valid.
+const VALID: Duration = Duration::from_secs(3_600);
+
+/// Gives a master that is being made its CA and its certificate: master 1 makes the CA, the other one gets it by an invitation. Says what was
+/// done, in a line for the operator.
+///
+/// # Errors
+/// The reason why it has none.
+pub fn begin(args: &Args, id: MasterId) -> anyhow::Result<String> {
+    let folder = args.tls_folder();
+    let at = folder.path().display().to_string();
+    let said = match args.flags.invited().map_err(anyhow::Error::msg)? {
+        Some(invitation) => {
+            let expected = Invited::As(Role::Master(id));
+            anyhow::ensure!(
+                invitation.invited == expected,
+                "this invitation is for {}, and this is {expected}",
+                invitation.invited
+            );
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let (cas, key) = runtime.block_on(redeem_as_master(&invitation))?;
+            Ca::keep(&folder, &cas, &key)?;
+            format!("got the cluster's CA and made this master's certificate in {at}\n")
+        }
+        None if args.format && id == MasterId::One => {
+            Ca::make(&folder)?;
+            format!(
+                "made the cluster's CA and this master's certificate in {at}, for listeners beyond loopback; `uniq_master --invite` \
+                 gives the others theirs\n"
+            )
+        }
+        None => return Ok(String::new()),
+    };
+    ensure_own(&folder, &Role::Master(id), &args.names(), args.certificate_life)?;
+    Ok(said)
+}
+
+/// Makes an invitation, and prints it.
+///
+/// # Errors
+/// The reason why nobody could use it.
+pub fn invite(args: &Args, invite: &Invite) -> anyhow::Result<()> {
+    let folder = args.tls_folder();
+    let no_ca = "this master issues no certificates: it has no CA. Master 1 has the one that its --format made; master 2 gets it with \
+                 `uniq_master --invitation -` by what `uniq_master --invite master` prints at master 1";
+    let ca = Ca::load(&folder).context(no_ca)?;
+    let (owner, me) = (std::fs::metadata(folder.path())?.uid(), rustix::process::geteuid().as_raw());
+    anyhow::ensure!(
+        owner == me,
+        "{} belongs to user {owner}, and this is user {me}: the master could not read the invitation; run this as user {owner}",
+        folder.path().display()
+    );
+    anyhow::ensure!(
+        args.flags.keeps(args.folder().as_ref()).is_some(),
+        "this master speaks plain TCP, or has certificates from elsewhere: invite with the settings that it runs with (--config); its own \
+         certificate is used where a listener is not on loopback, or with --tls-dir {}",
+        folder.path().display()
+    );
+    let invited = match (&invite.invited, folder.role()) {
+        (Some(invited), _) => invited.clone(),
+        (None, Some(Role::Master(own))) => Invited::As(Role::Master(own.other())),
+        (None, _) => anyhow::bail!("own.pem in {} is not of a master", folder.path().display()),
+    };
+    let at = args.invite_at.clone().unwrap_or_else(|| settings::reached_at(args.agent_listen));
+    let invitation = Invitation { at, invited: invited.clone(), ca: fingerprint(ca.own()), secret: rand::random() };
+    if args.invite_at.is_none() && args.agent_listen.ip().is_loopback() {
+        end::say(
+            "--agent-listen is on loopback: only a program on this machine can use the invitation; --invite-at says another address",
+        );
+    }
+    let (now, valid) = (args.flags.clock().wall(), args.invite_for.unwrap_or(VALID));
+    let ends = WallMs(now.0.saturating_add(i64::try_from(valid.as_millis())?));
+    let uses = args.invite_uses.unwrap_or(1);
+    Invitations::new(folder).keep(
+        &invitation.proof(),
+        &Kept { invited: invited.clone(), ends, uses, names: invite.names.clone() },
+        now,
+    )?;
+    let how = match invited {
+        Invited::As(Role::Master(id)) => format!("uniq_master --format --id {id} --data-dir DIR --invitation -"),
+        Invited::As(Role::Agent(_)) | Invited::Agent => {
+            "uniq_generator --format --serial-file FILE --invitation -".to_owned()
+        }
+        Invited::As(Role::Client(_)) | Invited::Client => "uniq_generator --tls-dir FOLDER --invitation -".to_owned(),
+    };
+    end::say(&format!(
+        "an invitation for {invited}, for {uses} program{}, until {ends}. Keep it as a password until then, and give it to:\n{how}",
+        if uses == 1 { "" } else { "s" }
+    ));
+    end::print(&invitation.to_string()).map_err(anyhow::Error::msg)
+}

@@ -1,0 +1,329 @@
+//! A cluster that gets all its certificates by invitations, and everybody who should get none by one.
+
+use common::enroll::{self, Ca, EnrollError, Invitation, TlsFolder};
+use common::net::tls::{Admits, Files, Role, Tls};
+use common::rpc::enroll::{EnrollBy, EnrollRefusal, EnrollRequest};
+use common::rpc::lease::{LeaseServiceClient, NamespacesRequest, Refusal};
+use common::rpc::transport::{connect_to_enroll, deadline_in};
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+use tests::certificates::{Authority, get, metric};
+use tests::cluster::{Cluster, until};
+use tests::programs::{self, Ended};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+/// The life of a certificate that is renewed several times while a test looks.
+const SHORT_LIFE: &str = "15s";
+
+/// A cluster whose master 1 has made a CA, and runs.
+struct Invited {
+    cluster: Cluster,
+}
+
+impl Invited {
+    async fn begin(flags: &[(&str, &str)]) -> Self {
+        let mut cluster = Cluster::new().unwrap();
+        for master in &mut cluster.masters {
+            let folder = master.data_dir.join("tls");
+            master.daemon.set("--tls-dir", folder.to_str().unwrap());
+            flags.iter().for_each(|(flag, value)| master.daemon.set(flag, value));
+        }
+        // The one that was made with the store has the usual life.
+        std::fs::remove_file(cluster.masters[0].data_dir.join("tls/own.pem")).unwrap();
+        cluster.masters[0].daemon.start().unwrap();
+        let begun = Self { cluster };
+        let at = begun.cluster.masters[0].agent_listen;
+        until("master 1 listens", || async { tokio::net::TcpStream::connect(at).await.ok() }).await.unwrap();
+        begun
+    }
+
+    /// Runs `uniq_master --invite` beside a master, as it runs.
+    fn try_invite(&self, master: usize, args: &[&str]) -> Ended {
+        let daemon = &self.cluster.masters[master].daemon;
+        let args: Vec<&str> =
+            daemon.args.iter().map(String::as_str).chain(["--invite"]).chain(args.iter().copied()).collect();
+        programs::run(&programs::master().unwrap(), &args, self.cluster.dir()).unwrap()
+    }
+
+    fn invite(&self, master: usize, args: &[&str]) -> Invitation {
+        let ended = self.try_invite(master, args);
+        assert_eq!(ended.status, Some(0), "{ended:?}");
+        ended.out.parse().unwrap()
+    }
+
+    /// A file with that invitation.
+    fn file(&self, invitation: &Invitation) -> PathBuf {
+        let path = self.cluster.dir().join("invitation");
+        std::fs::write(&path, format!("{invitation}\n")).unwrap();
+        path
+    }
+
+    fn generator(&self, args: &[&str]) -> Ended {
+        programs::run(&programs::generator().unwrap(), args, self.cluster.dir()).unwrap()
+    }
+
+    /// Formats master 2 with that invitation, in the place of its store.
+    fn format_second(&self, invitation: &Invitation) -> Ended {
+        let dir = &self.cluster.masters[1].data_dir;
+        let _ = std::fs::remove_dir_all(dir);
+        let file = self.file(invitation);
+        #[rustfmt::skip]
+        let args = [
+            "--format", "--id", "2", "--data-dir", dir.to_str().unwrap(), "--invitation", file.to_str().unwrap(),
+            "--certificate-life", SHORT_LIFE,
+        ];
+        programs::run(&programs::master().unwrap(), &args, self.cluster.dir()).unwrap()
+    }
+
+    /// Adds an agent whose serial file is made with that invitation, and starts it. Its name is that of its certificate.
+    fn add_agent(&mut self, invitation: &Invitation, flags: &[&str]) -> usize {
+        let dir = self.cluster.dir().join(format!("invited-{}", self.cluster.agents.len() + 1));
+        std::fs::create_dir(&dir).unwrap();
+        let nth = self.cluster.add_agent_in(dir, "unused", flags).unwrap();
+        let (serial_file, file) = (self.cluster.agents[nth].serial_file(), self.file(invitation));
+        let [serial_file, file] = [serial_file, file].map(|path| path.to_str().unwrap().to_owned());
+        let ended = self.generator(&["--format", "--serial-file", &serial_file, "--invitation", &file]);
+        assert_eq!(ended.status, Some(0), "{ended:?}");
+        let daemon = &mut self.cluster.agents[nth].daemon;
+        daemon.unset("--agent-id");
+        daemon.start().unwrap();
+        nth
+    }
+
+    async fn redeem(&self, invitation: &Invitation) -> Result<Role, EnrollError> {
+        enroll::redeem(invitation, &self.folder("redeemed")).await
+    }
+
+    fn folder(&self, name: &str) -> TlsFolder {
+        TlsFolder::new(self.cluster.dir().join(name))
+    }
+
+    async fn counted(&self, tls: &Tls, name: &str) -> u64 {
+        let page = get(tls, Admits::Masters, self.cluster.masters[0].daemon.http, "/metrics").await.unwrap();
+        metric(&page, name)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_gets_its_certificates_by_invitations_and_renews_them_without_a_failed_request() {
+    let mut invited = Invited::begin(&[("--certificate-life", SHORT_LIFE)]).await;
+    let second = invited.format_second(&invited.invite(0, &["master"]));
+    assert!(second.status == Some(0) && second.err.contains("got the cluster's CA"), "{second:?}");
+    invited.cluster.masters[1].daemon.start().unwrap();
+    // One whose name is drawn, invited by either master, and one with a name and an address.
+    let at = invited.cluster.masters[1].agent_listen;
+    until("master 2 listens", || async { tokio::net::TcpStream::connect(at).await.ok() }).await.unwrap();
+    let drawn = invited.add_agent(&invited.invite(1, &["agent"]), &["--renew-interval", "1s"]);
+    let named = invited.add_agent(&invited.invite(0, &["agent/orders-1@ids.example.com"]), &["--renew-interval", "1s"]);
+    let file = invited.file(&invited.invite(0, &["client/billing"]));
+    let folder = invited.folder("billing");
+    let [path, file] = [folder.path(), &file].map(|path| path.to_str().unwrap().to_owned());
+    let client = invited.generator(&["--tls-dir", &path, "--invitation", &file]);
+    assert!(client.status == Some(0) && client.err.contains("uniq://client/billing"), "{client:?}");
+    let tls = Tls::load(folder.files()).unwrap();
+    for nth in [drawn, named] {
+        let http = invited.cluster.agents[nth].daemon.http;
+        let ready = || async { get(&tls, Admits::Agents, http, "/readyz").await.ok()?.contains(" 200 ").then_some(()) };
+        until("an invited agent is ready", ready).await.unwrap();
+    }
+    let own = TlsFolder::new(PathBuf::from(format!("{}.tls", invited.cluster.agents[named].serial_file().display())));
+    assert_eq!(own.role(), Role::of_path("agent/orders-1"));
+    assert!(own.names().contains(&"ids.example.com".to_owned()), "{:?}", own.names());
+
+    // Each request has a connection of its own, so each meets the certificates of its moment.
+    let (stop, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let load = {
+        let (stop, asked, tls) = (Arc::clone(&stop), Arc::clone(&asked), tls.clone());
+        let ports: Vec<_> = [drawn, named].map(|nth| invited.cluster.agents[nth].daemon.http).into();
+        async move {
+            while !stop.load(Relaxed) {
+                for http in &ports {
+                    let answer = get(&tls, Admits::Agents, *http, "/uniq64").await.unwrap();
+                    assert!(answer.contains(" 200 "), "{answer}");
+                    asked.fetch_add(1, Relaxed);
+                }
+            }
+        }
+    };
+    let load = tokio::spawn(load);
+    let ends = async |nth: usize| {
+        let page = get(&tls, Admits::Agents, invited.cluster.agents[nth].daemon.http, "/metrics").await.unwrap();
+        metric(&page, "uniq_tls_certificate_end_seconds")
+    };
+    let master_ends = async || invited.counted(&tls, "uniq_tls_certificate_end_seconds").await;
+    let before = [ends(drawn).await, ends(named).await, master_ends().await];
+    // The client's own, which no agent renews.
+    let masters: Vec<_> = invited.cluster.masters.iter().map(|it| it.agent_listen.to_string()).collect();
+    let renewed = || async {
+        let ended = invited.generator(&["--renew-certificate", "--tls-dir", &path, "--masters", &masters.join(",")]);
+        assert_eq!(ended.status, Some(0), "{ended:?}");
+        tls.look().await.unwrap();
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let now = [ends(drawn).await, ends(named).await, master_ends().await];
+        before.iter().zip(now).all(|(before, now)| *before < now).then_some(())
+    };
+    until("all certificates are renewed", renewed).await.unwrap();
+    let drawn = TlsFolder::new(PathBuf::from(format!("{}.tls", invited.cluster.agents[drawn].serial_file().display())));
+    exchange_the_ca(&invited, [&own, &drawn, &folder], &tls, &masters.join(",")).await;
+    stop.store(true, Relaxed);
+    load.await.unwrap();
+    assert!(asked.load(Relaxed) > 0);
+}
+
+/// Exchanges the CA as the page on TLS says, while everybody asks.
+async fn exchange_the_ca(invited: &Invited, [one, other, client]: [&TlsFolder; 3], tls: &Tls, masters: &str) {
+    let kept: Vec<_> =
+        invited.cluster.masters.iter().map(|master| TlsFolder::new(master.data_dir.join("tls"))).collect();
+    let renew_client = async || {
+        // A role gets so many certificates within the life of one.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let path = client.path().to_str().unwrap();
+        let ended = invited.generator(&["--renew-certificate", "--tls-dir", path, "--masters", masters]);
+        assert_eq!(ended.status, Some(0), "{ended:?}");
+        tls.look().await.unwrap();
+    };
+    let newer = Ca::make(&invited.folder("newer")).unwrap();
+    let follow = async |cas: String| {
+        kept.iter().for_each(|kept| kept.save_cas(&cas).unwrap());
+        let follows = |folder: &TlsFolder| std::fs::read_to_string(folder.cas_file()).unwrap() == cas;
+        let followed = || async {
+            renew_client().await;
+            [one, other, client].into_iter().all(follows).then_some(())
+        };
+        until("everybody follows the CAs", followed).await.unwrap();
+    };
+    let older = std::fs::read_to_string(kept[0].cas_file()).unwrap();
+    follow(format!("{older}{}", newer.cas())).await;
+    kept.iter().for_each(|kept| kept.save_ca_key(&newer.key()).unwrap());
+    let is_by_newer = |folder: &TlsFolder| {
+        let files = Files { ca: invited.folder("newer").cas_file(), ..folder.files() };
+        Tls::load(files).is_ok()
+    };
+    let exchanged = || async {
+        renew_client().await;
+        kept.iter().chain([one, other, client]).all(is_by_newer).then_some(())
+    };
+    until("all certificates are of the newer CA", exchanged).await.unwrap();
+    follow(newer.cas().to_owned()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_gets_a_certificate_who_was_not_invited() {
+    let invited = Invited::begin(&[]).await;
+    let refused = |ended: Result<Role, EnrollError>| match ended {
+        Err(EnrollError::Refused(why)) => why,
+        other => panic!("{other:?}"),
+    };
+    // Used once, and again.
+    let once = invited.invite(0, &["client/billing"]);
+    assert_eq!(invited.redeem(&once).await.unwrap(), Role::of_path("client/billing").unwrap());
+    assert_eq!(refused(invited.redeem(&once).await), EnrollRefusal::Unknown);
+    let tls = Tls::load(invited.folder("redeemed").files()).unwrap();
+    let issued = invited.counted(&tls, "uniq_master_certificates_issued_total").await;
+    let count = invited.counted(&tls, "uniq_master_certificates_refused_total").await;
+    assert_eq!((issued, count), (1, 1));
+    // Several programs, and one more.
+    let twice = invited.invite(0, &["agent", "--invite-uses", "2"]);
+    let names = [invited.redeem(&twice).await.unwrap(), invited.redeem(&twice).await.unwrap()];
+    assert!(names[0] != names[1]);
+    assert_eq!(refused(invited.redeem(&twice).await), EnrollRefusal::Unknown);
+    // Altered: of another role, another secret; and after its end.
+    let mut other = invited.invite(0, &["client/billing"]);
+    other.invited = "client/payments".parse().unwrap();
+    assert_eq!(refused(invited.redeem(&other).await), EnrollRefusal::Unknown);
+    let mut other = invited.invite(0, &["agent/orders-1"]);
+    other.secret[31] ^= 1;
+    assert_eq!(refused(invited.redeem(&other).await), EnrollRefusal::Unknown);
+    let late = invited.invite(0, &["agent/orders-1"]);
+    for entry in std::fs::read_dir(invited.cluster.masters[0].data_dir.join("tls/invitations")).unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lines: Vec<_> = text.lines().enumerate().map(|(nth, line)| if nth == 1 { "1" } else { line }).collect();
+        std::fs::write(&path, lines.join("\n") + "\n").unwrap();
+    }
+    assert_eq!(refused(invited.redeem(&late).await), EnrollRefusal::Ended);
+    // Another CA than the one that is there; and somebody between, with a certificate of his own CA.
+    let good = invited.invite(0, &["client/billing"]);
+    let mut other = good.clone();
+    other.ca[0] ^= 1;
+    assert!(matches!(invited.redeem(&other).await, Err(EnrollError::Unasked { .. })));
+    let mut between = good.clone();
+    between.at = man_in_the_middle(&invited.cluster).await;
+    assert!(matches!(invited.redeem(&between).await, Err(EnrollError::Unasked { .. })));
+    assert!(invited.redeem(&good).await.is_ok(), "nothing of it was used up");
+    // For another role than the one who comes with it.
+    let second = invited.format_second(&invited.invite(0, &["agent/orders-1"]));
+    assert!(second.status == Some(1) && second.err.contains("this invitation is for agent/orders-1"), "{second:?}");
+    assert!(!invited.cluster.masters[1].data_dir.join("ledger").exists());
+    let master = invited.redeem(&invited.invite(0, &["master"])).await;
+    assert!(matches!(&master, Err(EnrollError::Unusable { .. })), "{master:?}");
+    // Who came for a certificate gets nothing else; a key that is none and names of somebody else's get none.
+    who_came_gets_nothing_else(&invited, &tls).await;
+    // A master without a CA invites nobody, and neither does one that speaks plain TCP.
+    let second = invited.try_invite(1, &["agent"]);
+    assert!(second.status == Some(1) && second.err.contains("issues no certificates"), "{second:?}");
+    let args = [
+        "--invite",
+        "agent",
+        "--peer",
+        "127.0.0.1:1",
+        "--data-dir",
+        invited.cluster.masters[0].data_dir.to_str().unwrap(),
+    ];
+    let plain = programs::run(&programs::master().unwrap(), &args, invited.cluster.dir()).unwrap();
+    assert!(plain.status == Some(1) && plain.err.contains("speaks plain TCP"), "{plain:?}");
+}
+
+async fn who_came_gets_nothing_else(invited: &Invited, tls: &Tls) {
+    let at = invited.cluster.masters[0].agent_listen.to_string();
+    let invitation = invited.invite(0, &["client"]);
+    for (known, ca) in [(&Tls::PLAIN, Some(invitation.ca)), (tls, None)] {
+        let io = connect_to_enroll(at.as_str(), known, ca).await.unwrap();
+        let master = LeaseServiceClient::new(tarpc::client::Config::default(), io).spawn();
+        let context = || deadline_in(Duration::from_secs(10));
+        let request = NamespacesRequest { cluster: None, after: None };
+        assert_eq!(master.list_namespaces(context(), request).await.unwrap(), Err(Refusal::NotAllowed));
+        let by = EnrollBy::Invitation(invitation.proof());
+        let ask = async |by: EnrollBy, public_key: Vec<u8>| {
+            let request = EnrollRequest::Certificate { by, public_key };
+            master.enroll(context(), request).await.unwrap().map(drop)
+        };
+        let key = enroll::KeyPair::generate().unwrap().public_key_raw().to_vec();
+        let names = EnrollBy::Certificate(vec!["console.example.com".to_owned()]);
+        assert!(matches!(ask(names, key).await, Err(EnrollRefusal::Certificate(_))));
+        if ca.is_some() {
+            let authorities = master.enroll(context(), EnrollRequest::Authorities).await.unwrap();
+            assert!(matches!(authorities, Err(EnrollRefusal::Certificate(_))));
+            assert_eq!(ask(by, vec![4; 64]).await, Err(EnrollRefusal::Key));
+        }
+    }
+}
+
+/// A server that stands between, with a certificate of a master by its own CA, which it shows too.
+async fn man_in_the_middle(cluster: &Cluster) -> String {
+    let ca = Authority::new(&cluster.dir().join("mallory")).unwrap();
+    let files = ca.issue("master", &["uniq://master/1"]).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = listener.local_addr().unwrap().to_string();
+    let (certificate, key) = files.own.unwrap();
+    let chain = [certificate, files.ca].map(|file| CertificateDer::from_pem_file(file).unwrap());
+    let builder = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
+    let builder = builder.with_protocol_versions(&[&rustls::version::TLS13]).unwrap().with_no_client_auth();
+    let config = builder.with_single_cert(chain.into(), PrivateKeyDer::from_pem_file(key).unwrap()).unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    tokio::spawn(async move {
+        while let Ok((io, _)) = listener.accept().await {
+            if let Ok(mut io) = acceptor.accept(io).await {
+                let _ = io.shutdown().await;
+            }
+        }
+    });
+    at
+}
