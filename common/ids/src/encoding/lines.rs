@@ -252,18 +252,15 @@ fn put<const LEN: usize, const AFTER: usize>(line: &[u8; LINE_MAX], fours: &[[u8
     let Some(line) = line.first_chunk::<LEN>() else { return };
     let start = out.len();
     out.reserve(fours.len() * LEN);
-    let (first, rest) = fours.split_at(fours.len().min(LINES));
-    for four in first {
-        let mut line = *line;
-        if let Some(digits) = line.get_mut(LEN - AFTER - 4..LEN - AFTER) {
-            digits.copy_from_slice(four);
+    for fours in fours.chunks(LINES) {
+        let (copied, len) = (out.len(), fours.len() * LEN);
+        // Lines that are there are copied at once, and then only their digits written.
+        if copied == start {
+            out.resize(start + len, 0);
+            out.get_mut(start..).unwrap_or_default().as_chunks_mut::<LEN>().0.fill(*line);
+        } else {
+            out.extend_from_within(start..start + len);
         }
-        out.extend_from_slice(&line);
-    }
-    // Lines that are there are copied at once, and then only their digits written.
-    for fours in rest.chunks(LINES) {
-        let copied = out.len();
-        out.extend_from_within(start..start + fours.len() * LEN);
         let (lines, _) = out.get_mut(copied..).unwrap_or_default().as_chunks_mut::<LEN>();
         for (place, four) in lines.iter_mut().zip(fours) {
             if let Some(digits) = place.get_mut(LEN - AFTER - 4..LEN - AFTER) {
@@ -293,6 +290,20 @@ mod tests {
             );
             assert_eq!(DECIMAL64.run_len(run), 20 * n as usize);
             assert!(numbers().flat_map(u64::to_be_bytes).eq(packed));
+        }
+    }
+
+    #[test]
+    fn lines_are_those_of_the_formatter_at_the_edges_of_what_is_copied_at_once() {
+        let edges = [1, 7, 8, 9, 99, 127, 128, 129, 255, 256, 257, 1_000, 9_999, 10_000, 10_001, 20_100];
+        let rolling = (0..20).map(|exponent| 10u64.pow(exponent).saturating_sub(130));
+        for first in rolling.chain([9_872, 1 << 62, 999_999_990_000, u64::MAX - 20_100]) {
+            for (n, after) in edges.into_iter().flat_map(|n| ["\n", "\",\"", "", "\r\n"].map(|after| (n, after))) {
+                let (mut out, mut wanted) = (b"before".to_vec(), "before".to_owned());
+                (first..first + u64::from(n)).for_each(|number| wanted += &format!("{number}{after}"));
+                numbers(first, n, after.as_bytes(), &mut out);
+                assert!(out == wanted.as_bytes(), "{n} from {first} with {after:?}");
+            }
         }
     }
 

@@ -449,7 +449,7 @@ impl Encoding {
     /// Characters of the longest text, or more.
     fn longest(&self) -> usize {
         let own = match &self.way {
-            Way::Decimal => Alphabet::decimal().digits_for(ones(self.bits)),
+            Way::Decimal => ones(self.bits).checked_ilog10().map_or(1, |log| log + 1),
             Way::Sqids(_, longest) => *longest,
             _ => 0,
         };
