@@ -44,8 +44,8 @@ impl Style {
         match (&self.encoding, self.media) {
             (Some(encoding), Media::Packed) => encoding.packed_len(),
             _ if self.uri.is_some() => NUMBER_LEN_MAX,
-            (Some(encoding), _) => encoding.len_max() + JSON_BETWEEN.len(),
-            (None, _) => self.text_len + JSON_BETWEEN.len(),
+            (Some(encoding), _) => encoding.len_max() + self.between().len(),
+            (None, _) => self.text_len + self.between().len(),
         }
     }
 
@@ -129,14 +129,17 @@ impl Style {
         }
     }
 
-    /// Takes IDs out of `runs`, at least one, and appends them while `out` has less than `len` bytes.
+    /// Takes IDs out of `runs`, at least one, and appends them until `out` has nearly `len` bytes.
     pub(super) fn fill(&self, runs: &mut Runs, len: usize, out: &mut Vec<u8>) {
-        let mut room = (len.saturating_sub(out.len()) / self.id_len_max()).max(1);
+        let longest = self.id_len_max();
+        let mut room = (len.saturating_sub(out.len()) / longest).max(1);
         while room > 0
             && let Some(run) = runs.take(u32::try_from(room).unwrap_or(u32::MAX))
         {
             self.write(&run, out);
-            room = len.saturating_sub(out.len()) / self.id_len_max();
+            let left = len.saturating_sub(out.len());
+            // To begin anew costs as much as many IDs do: of shorter ones a few less are sent at once.
+            room = if left > len / 8 { left / longest } else { 0 };
         }
     }
 

@@ -27,8 +27,8 @@ use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::io::poll_read_buf;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
-/// Bytes of answers that are written before they are sent.
-const OUT_LEN: usize = 96 << 10;
+/// Bytes of answers that are written before they are sent: half of ten thousand numbers in JSON, which so go in two.
+const OUT_LEN: usize = 114 << 10;
 /// Bytes of input that are read at once at first; a longer request makes room for itself.
 const IN_LEN: usize = 4 << 10;
 /// An output buffer that is larger than this is not kept while a connection waits.
@@ -37,7 +37,7 @@ const OUT_KEPT: usize = 4 << 10;
 const OUT_SLACK: usize = 1 << 10;
 /// Large buffers that a worker keeps for its connections: fresh from the system, each page of one costs more than the IDs
 /// that are written into it.
-const SPARES_MAX: usize = 4;
+const SPARES_MAX: usize = 16;
 /// After so many buffers of one answer, other connections get their turn.
 const BUFFERS_A_TURN: u32 = 2;
 
@@ -282,7 +282,10 @@ impl<'a, IO: ByteStream> Pipeline<'a, IO> {
             self.flush().await?;
             buffers += 1;
             if buffers % BUFFERS_A_TURN == 0 {
+                // Whoever has his turn writes into it while it is in the processor's cache.
+                give_back(&mut self.out);
                 tokio::task::yield_now().await;
+                self.make_room(OUT_LEN);
             }
         }
         Ok(())
@@ -326,7 +329,7 @@ fn give_back(out: &mut Vec<u8>) {
     let mut large = std::mem::take(out);
     large.clear();
     SPARES.with_borrow_mut(|spares| {
-        if spares.len() < SPARES_MAX && large.capacity() <= OUT_LEN + OUT_SLACK {
+        if spares.len() < SPARES_MAX && (OUT_LEN..=OUT_LEN + OUT_SLACK).contains(&large.capacity()) {
             spares.push(large);
         }
     });
