@@ -86,6 +86,11 @@ revoke_all() {
   [ -e "$dir/issued/$1" ] || fail "no certificate of $1 was made in $dir"
   [ "$(grep -c 'BEGIN CERTIFICATE' "$dir/ca.pem")" = 1 ] || fail "$dir/ca.pem has the certificates of several CAs: leave in it the one of $dir/ca.key"
   touch "$dir/revoked"
+  # What was revoked elsewhere stays so: openssl makes the list anew of what it knows.
+  local serial
+  while read -r serial; do
+    grep -q $'\t'"$serial"$'\t' "$dir/revoked" || printf 'R\t491231235959Z\t%s\t%s\tunknown\t/CN=revoked elsewhere\n' "$(date -u +%y%m%d%H%M%SZ)" "$serial" >>"$dir/revoked"
+  done < <(sed -n '/BEGIN X509 CRL/,/END X509 CRL/p' "$dir/ca.pem" | openssl crl -noout -text 2>/dev/null | sed -n 's/^ *Serial Number: //p')
   for certificate in "$dir/issued/$1"/*.pem; do
     said=$(by_ca -revoke "$certificate") || [[ $said == *'Already revoked'* ]] || fail "openssl ca: $said"
   done

@@ -24,7 +24,7 @@ use crate::{secret_file, workers};
 use anyhow::Context as _;
 use common::clock::Clock;
 use common::encoding::Secrets;
-use common::enroll::{self, TlsFolder};
+use common::enroll::{self, Invited, TlsFolder};
 use common::kind::{self, Known, TextForm, UNIQ64};
 use common::net::tls::{Admits, Listener, Role, Tls};
 use common::parameters::{AgentId, SessionId};
@@ -94,6 +94,19 @@ fn format(args: &Args) -> anyhow::Result<()> {
 /// Uses the invitation up, and keeps the certificate that it gives. Says whose it is, and where it is kept.
 fn enroll(args: &Args) -> anyhow::Result<(Role, TlsFolder)> {
     let invitation = args.flags.invited().map_err(anyhow::Error::msg)?.context("--invitation is missing")?;
+    let invited = &invitation.invited;
+    let wrong = match (invited, &args.agent_id) {
+        (Invited::As(Role::Master(_)), _) => Some("give it to uniq_master".to_owned()),
+        (Invited::As(Role::Client(_)) | Invited::Client, _) if args.format || args.flags.tls_dir.is_none() => {
+            Some("an application gets its certificate by --tls-dir FOLDER --invitation -, without --format".to_owned())
+        }
+        (Invited::As(Role::Agent(name)), Some(id)) if name != id => Some(format!("--agent-id is {id}")),
+        (Invited::Agent, Some(id)) => Some(format!("--agent-id is {id}, and its name is drawn: invite agent/{id}")),
+        _ => None,
+    };
+    if let Some(why) = wrong {
+        anyhow::bail!("this invitation is for {invited}, and is not used up: {why}");
+    }
     let folder = args.tls_folder();
     let role = runtime()?.block_on(enroll::redeem(&invitation, &folder))?;
     Ok((role, folder))
@@ -106,7 +119,8 @@ fn say_enrolled((role, folder): (Role, TlsFolder)) -> anyhow::Result<()> {
 
 fn renew_certificate(args: &Args) -> anyhow::Result<()> {
     let folder = args.tls_folder();
-    let tls = Tls::load(folder.files())?;
+    let tls = Tls::load(folder.files())
+        .context("what is there cannot be renewed; a new invitation (--invitation) brings another")?;
     let mut renewed = Err(anyhow::anyhow!("--masters is missing"));
     for at in &args.masters {
         renewed = runtime()?.block_on(enroll::renew(at, &tls, &folder)).map_err(anyhow::Error::from);

@@ -377,7 +377,8 @@ fn parse_id(text: &str) -> Result<MasterId, String> {
 fn invited(text: &str) -> Result<Invite, String> {
     const FORM: &str = "write master, agent, client, agent/NAME or client/NAME, and further addresses as in agent/NAME@10.0.0.11,ids.example.com";
     let (role, names) = text.split_once('@').unwrap_or((text, ""));
-    let names: Vec<String> = names.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    let names: Vec<String> =
+        if text.contains('@') { names.split(',').map(str::to_owned).collect() } else { Vec::new() };
     if names.len() > NAMES_MAX / 2 || !names.iter().all(|name| enroll::is_name(name)) {
         return Err(FORM.to_owned());
     }

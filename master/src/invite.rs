@@ -15,33 +15,43 @@ use std::time::Duration;
 /// The time for which an invitation is valid.
 const VALID: Duration = Duration::from_secs(3_600);
 
+/// The way of who comes in the place of a lost master.
+const REPLACES: &str = "or, in the place of a lost master: uniq_master --join-file TOKEN --peer HOST:PORT --data-dir DIR --invitation FILE";
+
 /// Gives a master that is being made its CA and its certificate: master 1 makes the CA, the other one gets it by an invitation. Says what was
 /// done, in a line for the operator.
 ///
 /// # Errors
 /// The reason why it has none.
-pub fn begin(args: &Args, id: MasterId) -> anyhow::Result<String> {
+pub fn begin(args: &Args, id: Option<MasterId>) -> anyhow::Result<String> {
     let folder = args.tls_folder();
     let at = folder.path().display().to_string();
-    let said = match args.flags.invited().map_err(anyhow::Error::msg)? {
+    let (id, said) = match args.flags.invited().map_err(anyhow::Error::msg)? {
         Some(invitation) => {
-            let expected = Invited::As(Role::Master(id));
-            anyhow::ensure!(
-                invitation.invited == expected,
-                "this invitation is for {}, and this is {expected}",
-                invitation.invited
-            );
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            let (cas, key) = runtime.block_on(redeem_as_master(&invitation))?;
-            Ca::keep(&folder, &cas, &key)?;
-            format!("got the cluster's CA and made this master's certificate in {at}\n")
+            let found = match invitation.invited {
+                Invited::As(Role::Master(found)) => Some(found).filter(|found| id.is_none_or(|id| id == *found)),
+                _ => None,
+            };
+            let this = id.map_or_else(|| "a master".to_owned(), |id| format!("master/{id}"));
+            let found = found.with_context(|| {
+                format!("this invitation is for {}, and this is {this}: it is not used up", invitation.invited)
+            })?;
+            // Of an attempt that failed later: the invitation is used up, and what it brought is here.
+            let has_it = Ca::load(&folder).is_ok_and(|ca| fingerprint(ca.own()) == invitation.ca);
+            if !has_it {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+                let (cas, key) = runtime.block_on(redeem_as_master(&invitation))?;
+                Ca::keep(&folder, &cas, &key)?;
+            }
+            (found, format!("got the cluster's CA and made this master's certificate in {at}\n"))
         }
-        None if args.format && id == MasterId::One => {
+        None if args.format && id == Some(MasterId::One) => {
             Ca::make(&folder)?;
-            format!(
+            let said = format!(
                 "made the cluster's CA and this master's certificate in {at}, for listeners beyond loopback; `uniq_master --invite` \
                  gives the others theirs\n"
-            )
+            );
+            (MasterId::One, said)
         }
         None => return Ok(String::new()),
     };
@@ -91,7 +101,10 @@ pub fn invite(args: &Args, invite: &Invite) -> anyhow::Result<()> {
         now,
     )?;
     let how = match invited {
-        Invited::As(Role::Master(id)) => format!("uniq_master --format --id {id} --data-dir DIR --invitation -"),
+        Invited::As(Role::Master(MasterId::Two)) => {
+            format!("uniq_master --format --id 2 --data-dir DIR --invitation -\n{REPLACES} --id 2")
+        }
+        Invited::As(Role::Master(MasterId::One)) => format!("{REPLACES} --id 1"),
         Invited::As(Role::Agent(_)) | Invited::Agent => {
             "uniq_generator --format --serial-file FILE --invitation -".to_owned()
         }

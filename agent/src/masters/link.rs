@@ -142,7 +142,10 @@ impl Link {
             Ok(said) => said.map_err(|refusal| refused(address, refusal)),
             Err(why) => Err(failed(
                 address,
-                format!("it does not answer as a master does ({why}): is this the --agent-listen address of one?"),
+                format!(
+                    "it does not answer as a master does ({why}): is this the --agent-listen address of one, and do both \
+                     speak TLS, or neither (--tls-dir, --invitation)?"
+                ),
             )),
         };
         let greeting = greet(masters, address, membership, call).await?;

@@ -138,9 +138,8 @@ pub async fn keep(folder: TlsFolder, masters: Vec<String>, tls: Tls, stop: Cance
 /// Waits until the certificate in that folder is to be looked at, so long at most. Says whether it is to be renewed: a third of its life is
 /// left. `None`: it is over.
 pub async fn next_look(folder: &TlsFolder, tls: &Tls, longest: Duration, stop: &CancellationToken) -> Option<bool> {
-    let remaining = tls.remaining().unwrap_or(LOOK_INTERVAL);
-    let life = folder.age().unwrap_or_default() + remaining;
-    let pause = (life / LOOKS_A_LIFE).min(remaining / 2).clamp(LOOK_INTERVAL_MIN, longest);
+    let life = folder.age().unwrap_or_default() + tls.remaining().unwrap_or(LOOK_INTERVAL);
+    let pause = (life / LOOKS_A_LIFE).clamp(LOOK_INTERVAL_MIN, longest);
     // Those who were started together do not ask together.
     let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().subsec_nanos();
     let pause = pause / 2 + (pause / 2).mul_f64(f64::from(nanos) / 1e9);
@@ -168,14 +167,16 @@ async fn follow(at: &str, tls: &Tls, folder: &TlsFolder) -> Result<(), EnrollErr
 }
 
 async fn connected(at: &str, tls: &Tls, ca: Option<[u8; 32]>) -> Result<LeaseServiceClient, EnrollError> {
-    let unasked = |why: io::Error| EnrollError::Unasked { at: at.to_owned(), why: why.to_string() };
+    let hint = "is it running, reached at its --agent-listen, and of the cluster that made the invitation? Nothing was used up";
+    let unasked = |why: io::Error| EnrollError::Unasked { at: at.to_owned(), why: format!("{why}; {hint}") };
     let connection = connect_to_enroll(at, tls, ca).await.map_err(unasked)?;
     Ok(LeaseServiceClient::new(tarpc::client::Config::default(), connection).spawn())
 }
 
 async fn ask(at: &str, tls: &Tls, ca: Option<[u8; 32]>, request: EnrollRequest) -> Result<Enrolled, EnrollError> {
     let answer = connected(at, tls, ca).await?.enroll(deadline_in(CONNECT_TIMEOUT), request).await;
-    Ok(answer.map_err(|why| EnrollError::Unasked { at: at.to_owned(), why: why.to_string() })??)
+    let hint = "is that its --agent-listen, and if a certificate is renewed, is it neither revoked nor over?";
+    Ok(answer.map_err(|why| EnrollError::Unasked { at: at.to_owned(), why: format!("{why}; {hint}") })??)
 }
 
 /// A request for a certificate of that key.

@@ -162,7 +162,7 @@ impl Flags {
         match self.certificates(own).map_err(|(_, why)| why)? {
             Some(files) => {
                 let again = "; it came by an invitation, and a new one (--invitation) brings another";
-                let again = if self.keeps(own).is_some_and(TlsFolder::is_enrolled) { again } else { "" };
+                let again = if self.keeps(own).is_some() { again } else { "" };
                 let tls = Tls::load_for(files, holder).map_err(|why| format!("{why}{again}"))?;
                 Ok(if self.tls_1_2 { tls.with_tls12() } else { tls })
             }
@@ -176,14 +176,28 @@ impl Flags {
     /// The file cannot be read, or holds none.
     pub fn invited(&self) -> Result<Option<Invitation>, String> {
         let Some(file) = &self.invitation else { return Ok(None) };
+        if self.tls_cert.is_some() {
+            return Err("--invitation brings a certificate, and --tls-cert names one: give either".to_owned());
+        }
+        let at = match file.to_str() {
+            Some("-") => "standard input".to_owned(),
+            // Whoever reads the log could use it.
+            Some(line) if line.contains("://") => {
+                return Err(
+                    "give the invitation in a file, or by - on standard input: a command line is read by others"
+                        .to_owned(),
+                );
+            }
+            _ => file.display().to_string(),
+        };
         let mut text = String::new();
         let read = match file.to_str() {
             // The line alone: who pastes it does not end the input.
             Some("-") => std::io::stdin().lock().take(INVITATION_LEN_MAX).read_line(&mut text),
             _ => File::open(file).and_then(|file| BufReader::new(file).take(INVITATION_LEN_MAX).read_line(&mut text)),
         };
-        read.map_err(|why| format!("cannot read the invitation in {}: {why}", file.display()))?;
-        text.parse().map(Some).map_err(|why| format!("the first line of {} is none: {why}", file.display()))
+        read.map_err(|why| format!("cannot read the invitation in {at}: {why}"))?;
+        text.parse().map(Some).map_err(|why| format!("there is no invitation in the first line of {at}: {why}"))
     }
 }
 

@@ -87,8 +87,8 @@ fn main() -> ExitCode {
         } else if args.join.is_some() || args.join_file.is_some() {
             join(&args)
         } else if args.flags.invitation.is_some() {
-            // Of a store that was formatted without: what has joined none yet is master 2.
-            end::say(invite::begin(&args, MasterId::Two)?.trim_end());
+            // Of a store that was formatted without.
+            end::say(invite::begin(&args, None)?.trim_end());
             Ok(())
         } else {
             run(args)
@@ -123,7 +123,7 @@ fn format(args: &Args) -> anyhow::Result<()> {
     }
     let mut draft = store::draft(&args.data_dir)?;
     draft.commit(&writes, 0)?;
-    let certified = invite::begin(args, id)?;
+    let certified = invite::begin(args, Some(id))?;
     draft.publish()?;
     end::say(&format!("made the store of master {id} in {}: {parameters}\n{certified}{note}", args.data_dir.display()));
     Ok(())
@@ -246,7 +246,7 @@ fn join(args: &Args) -> anyhow::Result<()> {
     let token = join_token(args)?;
     let (id, peer) = args.id.zip(args.peer.as_deref()).context("--join needs --id and --peer")?;
     store::vacant(&args.data_dir)?;
-    let certified = invite::begin(args, id)?;
+    let certified = invite::begin(args, Some(id))?;
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the runtime")?;
     // Who was just invited has no other way to the survivor.

@@ -264,6 +264,29 @@ async fn nobody_gets_a_certificate_who_was_not_invited() {
     assert!(!invited.cluster.masters[1].data_dir.join("ledger").exists());
     let master = invited.redeem(&invited.invite(0, &["master"])).await;
     assert!(matches!(&master, Err(EnrollError::Unusable { .. })), "{master:?}");
+    // Who comes by mistake uses nothing up.
+    let [serial_file, folder] = ["mistaken", "client"].map(|name| invited.cluster.dir().join(name));
+    let [serial_file, folder] = [&serial_file, &folder].map(|path| path.to_str().unwrap().to_owned());
+    for (role, flags, why) in [
+        ("client/billing", &["--format"][..], "an application gets its certificate by --tls-dir"),
+        ("client/billing", &[], "an application gets its certificate by --tls-dir"),
+        ("master", &["--format"], "give it to uniq_master"),
+        ("agent/orders-1", &["--format", "--agent-id", "orders-2"], "--agent-id is orders-2"),
+        ("agent", &["--format", "--agent-id", "orders-2"], "invite agent/orders-2"),
+    ] {
+        let invitation = invited.invite(0, &[role]);
+        let file = invited.file(&invitation);
+        let args = [flags, &["--serial-file", &serial_file, "--invitation", file.to_str().unwrap()]].concat();
+        let ended = invited.generator(&args);
+        assert!(ended.status == Some(1) && ended.err.contains(why), "{role}: {ended:?}");
+        if role == "client/billing" {
+            let ended = invited.generator(&["--tls-dir", &folder, "--invitation", file.to_str().unwrap()]);
+            assert_eq!(ended.status, Some(0), "it was used up: {ended:?}");
+        }
+    }
+    let line = invited.invite(0, &["client"]).to_string();
+    let shown = invited.generator(&["--tls-dir", &folder, "--invitation", &line]);
+    assert!(shown.status == Some(1) && !shown.err.contains("secret="), "{shown:?}");
     // Who came for a certificate gets nothing else; a key that is none and names of somebody else's get none.
     who_came_gets_nothing_else(&invited, &tls).await;
     // A master without a CA invites nobody, and neither does one that speaks plain TCP.

@@ -120,12 +120,12 @@ pub enum Stream {
 pub struct Secured {
     state: State,
     from: SocketAddr,
-    shown: Arc<Shown>,
+    handshake: Arc<Handshake>,
 }
 
 /// What a handshake showed of the other end.
 #[derive(Debug, Default)]
-struct Shown {
+struct Handshake {
     role: OnceLock<Role>,
     /// Set if it came for a certificate, with the one that it has, if it has one.
     newcomer: OnceLock<Option<CertificateDer<'static>>>,
@@ -146,7 +146,7 @@ impl Stream {
             None => State::Opening(TlsAcceptor::from(Arc::clone(&tls.admitted)).accept(io)),
             Some(_) => State::Greeting(LazyConfigAcceptor::new(Acceptor::default(), io), tls.clone()),
         };
-        Self::Tls(Box::new(Secured { state, from, shown: Arc::default() }))
+        Self::Tls(Box::new(Secured { state, from, handshake: Arc::default() }))
     }
 
     /// Ends the handshake, if there is one: from then on it is known who is at the other end.
@@ -162,12 +162,12 @@ impl Stream {
 
     /// Whoever is at the other end, which is at that address.
     pub fn remote(&self, from: SocketAddr) -> Remote {
-        let (shown, user) = match self {
+        let (handshake, user) = match self {
             Self::Plain(_) => (None, None),
-            Self::Tls(secured) => (Some(Arc::clone(&secured.shown)), None),
+            Self::Tls(secured) => (Some(Arc::clone(&secured.handshake)), None),
             Self::Unix(_, user) => (None, Some(*user)),
         };
-        Remote { from, shown, user }
+        Remote { from, handshake, user }
     }
 }
 
@@ -177,26 +177,26 @@ pub struct Remote {
     /// The address from which it came.
     pub from: SocketAddr,
     /// Set once the handshake is over. `None`: it could show nothing.
-    shown: Option<Arc<Shown>>,
+    handshake: Option<Arc<Handshake>>,
     user: Option<u32>,
 }
 
 /// Whoever comes from there over plain TCP.
 impl From<SocketAddr> for Remote {
     fn from(from: SocketAddr) -> Self {
-        Self { from, shown: None, user: None }
+        Self { from, handshake: None, user: None }
     }
 }
 
 impl Remote {
     /// The role in its certificate, if it showed one.
     pub fn role(&self) -> Option<&Role> {
-        self.shown.as_ref()?.role.get()
+        self.handshake.as_ref()?.role.get()
     }
 
     /// The certificate of who came for one; the inner `None`: it has none yet. The outer one: it came for something else.
     pub fn newcomer(&self) -> Option<Option<&CertificateDer<'static>>> {
-        self.shown.as_ref()?.newcomer.get().map(Option::as_ref)
+        self.handshake.as_ref()?.newcomer.get().map(Option::as_ref)
     }
 
     /// The user of this machine that it is, if it came to a Unix socket.
@@ -206,12 +206,12 @@ impl Remote {
 
     /// Tells whether it could have shown a certificate and has not.
     pub fn is_anonymous(&self) -> bool {
-        self.shown.as_ref().is_some_and(|shown| shown.role.get().is_none())
+        self.handshake.as_ref().is_some_and(|handshake| handshake.role.get().is_none())
     }
 
     /// Tells whether it may speak for that agent: by its certificate, or because there are none.
     pub fn speaks_for(&self, agent: &AgentId) -> bool {
-        self.shown.is_none() || matches!(self.role(), Some(Role::Agent(name)) if name == agent)
+        self.handshake.is_none() || matches!(self.role(), Some(Role::Agent(name)) if name == agent)
     }
 }
 
@@ -241,10 +241,10 @@ impl Secured {
                     io.get_mut().1.set_buffer_limit(Some(UNSENT_MAX));
                     let certificate = io.get_ref().1.peer_certificates().and_then(<[_]>::first);
                     if let Some(role) = certificate.and_then(Role::of) {
-                        let _ = self.shown.role.set(role);
+                        let _ = self.handshake.role.set(role);
                     }
                     if io.get_ref().1.alpn_protocol().is_some() {
-                        let _ = self.shown.newcomer.set(certificate.map(|shown| shown.clone().into_owned()));
+                        let _ = self.handshake.newcomer.set(certificate.map(|own| own.clone().into_owned()));
                     }
                     State::Open(io)
                 }
