@@ -399,8 +399,11 @@ fn certificates(
 ) -> anyhow::Result<(Tls, Option<TlsFolder>)> {
     let (role, folder) = (Role::Master(id), args.folder());
     let kept = args.flags.keeps(folder.as_ref()).filter(|kept| kept.ca_key_file().exists()).cloned();
-    if let Some(kept) = &kept {
-        enroll::ensure_own(kept, &role, &args.names(), args.certificate_life)?;
+    if let Some(kept) = &kept
+        && let Err(why) = enroll::ensure_own(kept, &role, &args.names(), args.certificate_life)
+    {
+        // The certificate that is there may do for a while.
+        tracing::error!("this master's certificate cannot be renewed: {why:#}");
     }
     let tls = args.flags.tls(&role, folder.as_ref()).map_err(anyhow::Error::msg)?;
     tokio::spawn(watch.clone().until_done("certificates", tls.clone().reload(stop.clone())));
