@@ -6,6 +6,7 @@
 
 use crate::driver::Counters;
 use common::clock::Clock;
+use common::enroll::invitation::hex;
 use common::enroll::{self, Ca, CaError, Invited, TlsFolder, next_look};
 use common::file;
 use common::net::tls::{Remote, Role, Tls};
@@ -56,8 +57,7 @@ impl Invitations {
     }
 
     fn file(&self, proof: &[u8; 32]) -> PathBuf {
-        let digits: String = Sha256::digest(proof).iter().map(|byte| format!("{byte:02x}")).collect();
-        self.folder().join(digits)
+        self.folder().join(hex(&Sha256::digest(proof)))
     }
 
     /// Keeps an invitation of that SHA-256, and forgets those that have ended.
@@ -249,8 +249,7 @@ impl Issuing {
 fn named(invited: Invited) -> Result<Role, EnrollRefusal> {
     let drawn = |kind: &str| {
         let random: [u8; 6] = rand::random();
-        let digits: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("{kind}-{digits}").parse::<AgentId>().map_err(|why| EnrollRefusal::NoCa(why.to_string()))
+        format!("{kind}-{}", hex(&random)).parse::<AgentId>().map_err(|why| EnrollRefusal::NoCa(why.to_string()))
     };
     Ok(match invited {
         Invited::As(role) => role,
@@ -322,6 +321,12 @@ mod tests {
         assert_eq!(take(2, 0).unwrap().uses, 0);
         assert_eq!(take(2, 0), Err(EnrollRefusal::Unknown));
         assert_eq!(take(3, 1_000), Err(EnrollRefusal::Ended));
+        // A disk that is put back brings a used one back, until its end and not beyond.
+        invitations.keep(&[5; 32], &kept(1_000, 1), WallMs(0)).unwrap();
+        let before = std::fs::read(invitations.file(&[5; 32])).unwrap();
+        assert!(take(5, 0).is_ok() && take(5, 0) == Err(EnrollRefusal::Unknown));
+        std::fs::write(invitations.file(&[5; 32]), before).unwrap();
+        assert_eq!(take(5, 1_000), Err(EnrollRefusal::Ended));
         // What has ended goes with the next one, and so does what nobody can read.
         std::fs::write(invitations.file(&[9; 32]), "agent\n").unwrap();
         assert_eq!(take(9, 0), Err(EnrollRefusal::Unknown));

@@ -116,13 +116,7 @@ impl TlsFolder {
     ) -> Result<Role, SaveError> {
         let own = format!("{NAMES} {}\n{certificate}{}", names.join(" "), key.serialize_pem());
         let _alone = self.alone()?;
-        let trial = Self(self.0.join(TRIAL));
-        trial.make()?;
-        file::replace(&trial.files().ca, PUBLIC, cas.as_bytes())?;
-        file::replace(&trial.own(), PRIVATE, own.as_bytes())?;
-        let role = Tls::load(trial.files()).map(|tls| tls.role());
-        std::fs::remove_dir_all(&trial.0)?;
-        let role = role?.filter(is_expected).ok_or(SaveError::Role)?;
+        let role = self.tried(cas, Some(&own))?.filter(is_expected).ok_or(SaveError::Role)?;
         self.put_cas(cas)?;
         file::replace(&self.own(), PRIVATE, own.as_bytes())?;
         Ok(role)
@@ -135,14 +129,23 @@ impl TlsFolder {
     pub fn save_cas(&self, cas: &str) -> Result<(), SaveError> {
         let _alone = self.alone()?;
         if self.own().exists() {
-            let trial = Self(self.0.join(TRIAL));
-            trial.make()?;
-            file::replace(&trial.files().ca, PUBLIC, cas.as_bytes())?;
-            let judged = Tls::load(Files { ca: trial.files().ca, ..self.files() });
-            std::fs::remove_dir_all(&trial.0)?;
-            judged?;
+            self.tried(cas, None)?;
         }
         Ok(self.put_cas(cas)?)
+    }
+
+    /// Tries these CAs with that certificate and key, or with those that are there, in a folder beside. Says whose the certificate is.
+    fn tried(&self, cas: &str, own: Option<&str>) -> Result<Option<Role>, SaveError> {
+        let trial = Self(self.0.join(TRIAL));
+        trial.make()?;
+        file::replace(&trial.cas_file(), PUBLIC, cas.as_bytes())?;
+        if let Some(own) = own {
+            file::replace(&trial.own(), PRIVATE, own.as_bytes())?;
+        }
+        let files = if own.is_some() { trial.files() } else { Files { ca: trial.cas_file(), ..self.files() } };
+        let role = Tls::load(files).map(|tls| tls.role());
+        std::fs::remove_dir_all(&trial.0)?;
+        Ok(role?)
     }
 
     fn put_cas(&self, cas: &str) -> io::Result<()> {

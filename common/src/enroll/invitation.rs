@@ -1,6 +1,7 @@
 //! Invitations: one line, by which a program gets its first certificate from a master, and knows that it is the right one.
 
 use crate::net::tls::Role;
+use crate::rpc::peer::JoinToken;
 use sha2::{Digest as _, Sha256};
 use std::fmt;
 use std::str::FromStr;
@@ -97,11 +98,9 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Reads 64 hexadecimal digits, as a join token has them.
 fn unhex(text: &str) -> Option<[u8; 32]> {
-    let digit = |c: &u8| char::from(*c).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    let digits: Option<Vec<u8>> = text.as_bytes().iter().map(digit).collect();
-    let bytes: Vec<u8> = digits?.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit)).collect();
-    bytes.try_into().ok().filter(|_| text.len() == 64)
+    text.parse().ok().map(|JoinToken(bytes)| bytes)
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ pub enum EnrollError {
     /// No key can be drawn.
     #[error("cannot draw a key: {0}")]
     Key(#[from] rcgen::Error),
-    /// What came is not kept.
+    /// The certificate or the CAs that came are not kept.
     #[error("what came for {} is not kept, and what was there is there still: {why}", .folder.display())]
     Unkept {
         /// The folder.
@@ -59,7 +59,7 @@ pub enum EnrollError {
         /// The reason.
         why: SaveError,
     },
-    /// What came is no certificate for this program.
+    /// The answer is no certificate for this program.
     #[error("the master at {at} issued something else than it was asked for: {why}")]
     Unusable {
         /// The master's address.

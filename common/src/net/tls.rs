@@ -247,7 +247,7 @@ impl Tls {
     /// Uses what the files hold now: for who has just written them.
     ///
     /// # Errors
-    /// What they hold cannot be used, and changes nothing.
+    /// The files cannot be used, and change nothing.
     pub async fn look(&self) -> Result<(), TlsError> {
         let Some(current) = self.0.clone() else { return Ok(()) };
         let looked = tokio::task::spawn_blocking(move || current.look()).await;

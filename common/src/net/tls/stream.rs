@@ -123,7 +123,7 @@ pub struct Secured {
     handshake: Arc<Handshake>,
 }
 
-/// What a handshake showed of the other end.
+/// The other end, as the handshake showed it.
 #[derive(Debug, Default)]
 struct Handshake {
     role: OnceLock<Role>,
