@@ -9,6 +9,8 @@
 
 pub use minting::{gate, holder, refusal, run, segments, sequence, serial, ticks, timebase, window, years};
 
+#[cfg(feature = "server")]
+mod access;
 mod bootstrap;
 pub mod catalog;
 #[cfg(feature = "server")]

@@ -16,7 +16,7 @@ const MINTED: &[Series<Minter>] = &[
     counters("uniq_ids_minted_total", "IDs minted.", &["kind"], |minter, out| {
         minter.names().minted().for_each(|(kind, n)| out.of([&kind.name()], n));
     }),
-    counters("uniq_refusals_total", "Requests for IDs that were refused.", &["code"], |minter, out| {
+    counters("uniq_refusals_total", "Requests that were refused.", &["code"], |minter, out| {
         minter.calls().refused().for_each(|(code, n)| out.of([&code], n));
     }),
     gauges("uniq_lease_seconds_left", "Time until a lease ends if it is not renewed.", &["type"], |minter, out| {

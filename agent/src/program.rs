@@ -9,6 +9,7 @@
 //! }
 //! ```
 
+use crate::access::{Access, KeyList};
 use crate::bootstrap::{Identity, Parts};
 use crate::config::{Args, Mode};
 use crate::dev::Base;
@@ -35,7 +36,7 @@ use common::sequence::ServedAt;
 use common::setting::predefined;
 use common::settings;
 use futures::FutureExt as _;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, join, join_all};
 use serde_json::json;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -43,6 +44,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -247,7 +249,7 @@ async fn serve(
     let agent_id = agent_id(args, http_at.unwrap_or(rpc_at).port())?;
     let (bounds, sections_start) = sections(&base.opened, &agent_id);
     let (extensions, history) = with_history(args, extensions)?;
-    let asked = base.masters.join(",");
+    let (asked, serial_file) = (base.masters.join(","), base.serial_file.clone());
     let token_types = args.token_types.iter().copied().collect();
     let tls = certificates(args, &agent_id, &watch, &stop)?;
     let renew_interval = args.renew_interval();
@@ -256,24 +258,27 @@ async fn serve(
     let (minter, names, masters) = (Arc::clone(&parts.minter), Arc::clone(&parts.names), Arc::clone(&parts.masters));
     configure(&minter, args)?;
     names.recall().await;
+    let access = Arc::new(Access::new(args.open_mint));
+    let keys = KeyList::recalled(Arc::clone(&access), Arc::clone(&masters), &serial_file);
     let sequences = parts.sequences(args.sets.clone(), args.sequence_memory, served_at(args, http_at, rpc_at));
-    let sequences = sequences.with_bounds(bounds, &sections_start).with_connections(http::connections_of(http_max));
-    let sequences = Arc::new(sequences);
+    let sequences = sequences.with_bounds(bounds, &sections_start);
+    let sequences = Arc::new(sequences.with_connections(http::connections_of(http_max)));
     let agent = http::Agent::new(Arc::clone(&minter), Arc::clone(&masters.report), agent_id.clone(), args.batch_max)
         .with_names(Arc::clone(&names))
-        .with_sequences(Arc::clone(&sequences));
-    let tasks = tasks(parts, &sequences, &stop).map(|(name, task)| tokio::spawn(watch.clone().over(name, task)));
-    let host_names = host_names(args);
+        .with_sequences(Arc::clone(&sequences))
+        .with_access(Arc::clone(&access));
+    let tasks = tasks(parts, keys, &sequences, &stop).map(|(name, task)| tokio::spawn(watch.clone().over(name, task)));
     let (site, server) = (
-        http::Site::new(agent, settings::host_names(&host_names)).with_descriptors(http_max),
+        http::Site::new(agent, settings::host_names(&host_names(args))).with_descriptors(http_max),
         Server::new(Arc::clone(&minter), args.batch_max)
             .with_names(names)
             .with_sequences(sequences)
+            .with_access(Arc::clone(&access))
             .with_connections(rpc_max),
     );
     let scheme = tls.scheme();
     let clients = {
-        let (stop, callers) = (stop.clone(), (tls, args.admits()));
+        let (stop, callers) = (stop.clone(), (tls, args.admits(), access.any_keys()));
         let talk = move |listeners| {
             let work = talk(listeners, callers.clone(), site.clone(), server.clone(), stop.clone());
             watch.clone().over("worker", work)
@@ -283,15 +288,11 @@ async fn serve(
     let (http, unix) = (http_at.map(|at| format!("{scheme}://{at}/")), args.http_unix().map(Path::display));
     tracing::info!(target: PROGRAM, http, unix = unix.map(tracing::field::display), rpc = %rpc_at, masters = %asked, threads, "agent {agent_id} started");
 
-    let gone = tokio::select! {
-        () = stop.cancelled() => None,
-        why = minter.driver().ended() => Some(why),
-    };
+    let gone = stop.run_until_cancelled(minter.driver().ended()).await;
     tracing::info!(target: PROGRAM, "stopping");
     stop.cancel();
     drop(socket);
-    let ended = futures::future::join(futures::future::join_all(tasks), clients.wait());
-    drain(ended, history).await;
+    drain(join(join_all(tasks), clients.wait()), history).await;
     if let Some(why) = gone {
         anyhow::bail!(why);
     }
@@ -345,15 +346,17 @@ fn with_history(args: &Args, extensions: Extensions) -> anyhow::Result<(Extensio
 /// The tasks that run beside the workers for as long as the program does, with the names by which their end is told.
 fn tasks(
     parts: Parts,
+    keys: KeyList,
     sequences: &Arc<Sequences>,
     stop: &CancellationToken,
-) -> [(&'static str, BoxFuture<'static, ()>); 4] {
+) -> [(&'static str, BoxFuture<'static, ()>); 5] {
     parts.masters.live_on(&Handle::current());
     let names = Arc::clone(&parts.names);
     let (heartbeat, segments) = parts.tasks();
     [
         ("heartbeat", heartbeat.run(stop.clone()).boxed()),
         ("names", names.run(stop.clone()).boxed()),
+        ("keys", keys.run(stop.clone()).boxed()),
         ("segments", segments.run(stop.clone()).boxed()),
         ("sequences", Arc::clone(sequences).run(stop.clone()).boxed()),
     ]
@@ -445,18 +448,19 @@ impl Bound {
 /// Serves the listeners of a worker, for HTTP and for RPC.
 async fn talk(
     (http, unix, rpc): Listeners,
-    (tls, admits): (Tls, Admits),
+    (tls, admits, any_keys): (Tls, Admits, Arc<AtomicBool>),
     site: http::Site,
     server: Server,
     stop: CancellationToken,
 ) {
-    let port = |listener| tls.port(tokio::net::TcpListener::from_std(listener)?, admits);
+    // To show an API key takes no certificate.
+    let port = |tcp| tls.port_open_while(tokio::net::TcpListener::from_std(tcp)?, admits, Arc::clone(&any_keys));
     let unix = unix.map(|unix| tokio::net::UnixListener::from_std(unix).map(Listener::from));
     let http = http.map(port).into_iter().chain(unix).collect::<io::Result<Vec<_>>>();
     match (http, port(rpc)) {
         (Ok(http), Ok(rpc)) => {
             let http = http.into_iter().map(|http| http::serve(http, site.clone(), stop.clone()));
-            tokio::join!(futures::future::join_all(http), server.run(rpc, stop.clone()));
+            tokio::join!(join_all(http), server.run(rpc, stop.clone()));
         }
         (Err(error), _) | (_, Err(error)) => tracing::error!(target: PROGRAM, %error, "a worker cannot listen"),
     }

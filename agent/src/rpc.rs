@@ -1,13 +1,14 @@
 //! The same IDs over tarpc.
 
+use crate::access::{Access, Visitor};
 use crate::catalog::Catalog;
-use crate::catalog::registrant;
 use crate::mint::{self, Form, MintRequest};
 use crate::minter::{Generator, Minter};
 use crate::plugin::Caller;
 use crate::refusal::Refusal;
 use crate::run::{Run, Runs, TEXT_LEN_USUAL};
 use crate::sequences::Sequences;
+use common::api_key::KeyAction;
 use common::clock::Clock;
 use common::encoding;
 use common::kind::{self, Kind};
@@ -25,6 +26,7 @@ use common::time::SECOND_MS;
 use sequences::Connected;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 use tarpc::context::Context;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -36,6 +38,8 @@ pub const LIMITS: Limits = Limits {
     frame_len_max: CALL_LEN_MAX,
     memory_max: 128 << 20,
 };
+/// The time within which a caller shows a key where one is needed.
+const LOGIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of a frame that are not IDs.
 const FRAME_SLACK: usize = 1 << 10;
 /// Bytes that bincode needs at most for a number of 64 and of 128 bits, and for the length of a text.
@@ -65,6 +69,7 @@ pub struct Server {
     /// Of all listeners, as are the places.
     bounds: Bounds,
     places: Places,
+    access: Arc<Access>,
     side: Side,
 }
 
@@ -101,7 +106,14 @@ impl Server {
     /// A service that gives up to `batch_max` IDs at once.
     pub fn new(minter: Arc<Minter>, batch_max: u32) -> Self {
         let (places, side) = (Places::new(LIMITS.connections_max), Side::Port(may_wait(LIMITS.connections_max)));
-        Self { minter, batch_max, names: None, sequences: None, bounds: LIMITS.bounds(), places, side }
+        let (bounds, access) = (LIMITS.bounds(), Arc::default());
+        Self { minter, batch_max, names: None, sequences: None, bounds, places, access, side }
+    }
+
+    /// Judges callers by that.
+    #[must_use]
+    pub(crate) fn with_access(self, access: Arc<Access>) -> Self {
+        Self { access, ..self }
     }
 
     /// Registers names with the masters, and asks them about unknown ones.
@@ -123,6 +135,13 @@ impl Server {
         Self { places: Places::new(connections_max), side: Side::Port(may_wait(connections_max)), ..self }
     }
 
+    /// The service for the calls of somebody of this machine.
+    #[cfg(test)]
+    pub(crate) fn for_this_machine(self) -> Self {
+        let connected = Connected::new(Remote::here(), may_wait(1));
+        Self { side: Side::Connection(Arc::new(connected)), ..self }
+    }
+
     /// Serves until `stop`; then every connection ends.
     pub async fn run(self, port: impl Into<Listener>, stop: CancellationToken) {
         let places = self.places.clone();
@@ -135,8 +154,17 @@ impl Server {
                 let (bounds, batch_max) = (server.bounds.clone(), server.batch_max);
                 // One of this connection: each call takes part in it.
                 let minter = Arc::new(Arc::clone(&server.minter));
-                let weigh = move |request: &_| weight(request, &minter, batch_max);
-                common::serve_connection!(io, &place, &bounds, Calls(Arc::new(server)).serve(), weigh);
+                let server = Arc::new(server);
+                let calls = Calls(Arc::clone(&server));
+                let asks = Arc::clone(&server);
+                // Nothing is held for an answer that is a refusal.
+                let weigh =
+                    move |request: &_| if asks.opens(request) { weight(request, &minter, batch_max) } else { 0 };
+                let served = async { common::serve_connection!(io, &place, &bounds, calls.serve(), weigh) };
+                tokio::select! {
+                    () = served => {}
+                    () = server.stays_unknown() => {}
+                }
             }
         };
         transport::accept(port, places, stop, handle).await;
@@ -144,15 +172,16 @@ impl Server {
 
     /// Gives numbers, by the mint service.
     async fn runs(&self, kind: Option<Kind>, name: &str, n: u32) -> Result<Runs, MintFailure> {
+        let visitor = self.may(KeyAction::Mint, named(name)).map_err(|e| self.refused(kind, named(name), n, &e))?;
         // A future that may have to wait costs more than most calls do.
         match self.at_hand(kind, name, n) {
             Some(run) => Ok(run.into()),
-            None => Box::pin(self.minted(kind, name, n)).await,
+            None => Box::pin(self.minted(&visitor, kind, name, n)).await,
         }
     }
 
-    async fn minted(&self, kind: Option<Kind>, name: &str, n: u32) -> Result<Runs, MintFailure> {
-        let mut request = self.request(kind, name, n, Form::Numbers);
+    async fn minted(&self, visitor: &Visitor, kind: Option<Kind>, name: &str, n: u32) -> Result<Runs, MintFailure> {
+        let mut request = self.request(visitor, kind, name, n, Form::Numbers);
         request.n_max = request.n_max.min(in_a_frame(number_len_max(&self.minter, kind, name)));
         let minted = self.mint().ask(&request).await;
         minted.map(|minted| minted.runs).map_err(|e| failure(&e, self.minter.time().clock()))
@@ -174,16 +203,24 @@ impl Server {
         biz: &str,
         custom: &str,
     ) -> Result<Vec<String>, MintFailure> {
+        let visitor = self.may(KeyAction::Mint, named(name)).map_err(|e| self.refused(kind, named(name), n, &e))?;
         let [biz, custom] = [biz, custom].map(|text| Some(text).filter(|text| !text.is_empty()));
-        let request = MintRequest { biz, custom, ..self.request(kind, name, n, Form::Texts) };
+        let request = MintRequest { biz, custom, ..self.request(&visitor, kind, name, n, Form::Texts) };
         let minted = self.mint().ask(&request).await.map_err(|e| failure(&e, self.minter.time().clock()))?;
         Ok(minted.texts.unwrap_or_default())
     }
 
-    fn request<'a>(&'a self, kind: Option<Kind>, name: &'a str, n: u32, form: Form) -> MintRequest<'a> {
+    fn request<'a>(
+        &self,
+        visitor: &'a Visitor,
+        kind: Option<Kind>,
+        name: &'a str,
+        n: u32,
+        form: Form,
+    ) -> MintRequest<'a> {
         let name = named(name);
         let texts_max = |len| in_a_frame(len + TEXT_HEAD_LEN_MAX);
-        let (biz, custom, caller, n_max) = (None, None, self.caller(), self.batch_max);
+        let (biz, custom, caller, n_max) = (None, None, visitor.caller(), self.batch_max);
         MintRequest { kind, name, n, biz, custom, form, caller, n_max, texts_max }
     }
 
@@ -191,8 +228,47 @@ impl Server {
         mint::MintService::new(&self.minter, self.names.as_ref())
     }
 
-    fn caller(&self) -> Caller<'_> {
-        self.connected().map_or(Caller::Label("unknown"), |connected| Caller::from(&connected.remote))
+    /// The caller, by the key that it showed on this connection or by the connection.
+    ///
+    /// # Errors
+    /// [`Refusal::LoginRequired`]: that key has ended.
+    fn visitor(&self) -> Result<Arc<Visitor>, Refusal> {
+        let now = || self.minter.time().wall();
+        match self.connected() {
+            Some(connected) => connected.visitor(&self.access, now),
+            None => Err(Refusal::LoginRequired("this is no connection")),
+        }
+    }
+
+    /// The caller, if it may do that by that name.
+    fn may(&self, action: KeyAction, name: &str) -> Result<Arc<Visitor>, Refusal> {
+        let visitor = self.visitor()?;
+        visitor.may(action, Some(name))?;
+        Ok(visitor)
+    }
+
+    /// Tells whether the caller may make that call.
+    fn opens(&self, request: &MintServiceRequest) -> bool {
+        let (action, name) = match request {
+            MintServiceRequest::Numbers { name, .. } | MintServiceRequest::Texts { name, .. } => {
+                (KeyAction::Mint, named(name))
+            }
+            MintServiceRequest::Sequence { call, .. }
+            | MintServiceRequest::SequenceMany { call, .. }
+            | MintServiceRequest::SequenceCurrent { call, .. } => (KeyAction::Mint, call.name.as_str()),
+            MintServiceRequest::SequenceRoutes { name, .. } => (KeyAction::Mint, name.as_str()),
+            MintServiceRequest::DefineGenerator { namespace, .. } => (KeyAction::Define, namespace.name().as_str()),
+            MintServiceRequest::Authenticate { .. } | MintServiceRequest::Ready {} => return true,
+        };
+        self.may(action, name).is_ok()
+    }
+
+    /// Ends when the caller has shown neither a certificate nor a key in time where one is needed; never if it has.
+    async fn stays_unknown(&self) {
+        tokio::time::sleep(LOGIN_TIMEOUT).await;
+        if !self.visitor().is_ok_and(|visitor| visitor.is_nobody()) {
+            std::future::pending::<()>().await;
+        }
     }
 
     /// The caller, if this serves a connection.
@@ -209,9 +285,11 @@ impl Server {
         failure(refusal, self.minter.time().clock())
     }
 
-    /// Of a call for numbers of keys that gets none.
-    fn refused(&self, name: &str, n: u32, refusal: &Refusal) -> MintFailure {
-        self.mint().tell(Some(Kind::Sequence), name, n, self.caller(), refusal);
+    /// Of a call that is refused, and told of.
+    fn refused(&self, kind: Option<Kind>, name: &str, n: u32, refusal: &Refusal) -> MintFailure {
+        let visitor = self.visitor();
+        let caller = visitor.as_deref().map_or(Caller::Label("unknown"), Visitor::caller);
+        self.mint().tell(kind, name, n, caller, refusal);
         failure(refusal, self.minter.time().clock())
     }
 }
@@ -273,6 +351,7 @@ fn weight(request: &MintServiceRequest, minter: &Arc<Minter>, batch_max: u32) ->
         MintServiceRequest::DefineGenerator { .. } => DEFINED_WEIGHT,
         MintServiceRequest::SequenceRoutes { .. } => sequences::ROUTES_WEIGHT,
         MintServiceRequest::Sequence { .. }
+        | MintServiceRequest::Authenticate { .. }
         | MintServiceRequest::SequenceCurrent { .. }
         | MintServiceRequest::Ready {} => 0,
     }
@@ -304,19 +383,22 @@ impl MintService for Calls {
     }
 
     async fn define_generator(self, _: Context, namespace: Namespace, dry_run: bool) -> Result<Defined, MintFailure> {
+        let visitor = self.may(KeyAction::Define, namespace.name().as_str());
+        let visitor = visitor.map_err(|e| self.refused(None, namespace.name().as_str(), 1, &e))?;
         let defined = match &self.names {
-            Some(names) => {
-                let defining = async {
-                    let caller = self.connected().map_or(Ok(self.caller()), |by| registrant(&by.remote))?;
-                    names.define(caller, &namespace, dry_run).await
-                };
-                Box::pin(defining).await
-            }
+            Some(names) => Box::pin(names.define(visitor.caller(), &namespace, dry_run)).await,
             None => Err(Refusal::MastersUnavailable("this agent asks no masters about names".to_owned())),
         };
         let is_new = defined.map_err(|e| self.failure(&e))?;
         let sets = self.sequences.as_deref().map(Sequences::sets);
         Ok(Defined(Box::new(self.minter.preview(sets, namespace, is_new))))
+    }
+
+    async fn authenticate(self, _: Context, key: String) -> Result<(), MintFailure> {
+        let now = || self.minter.time().wall();
+        let none = Err(Refusal::LoginRequired("this is no connection"));
+        let shown = self.connected().map_or(none, |connected| connected.show(&key, &self.access, now));
+        shown.map_err(|e| self.failure(&e))
     }
 
     async fn ready(self, _: Context) -> Result<(), MintFailure> {
@@ -325,7 +407,7 @@ impl MintService for Calls {
 
     async fn sequence(self, _: Context, call: SequenceCall, slot: Slot, n: u32) -> Result<KeyReply, MintFailure> {
         let next = Box::pin(self.next_of(&call, slot, n)).await;
-        next.map_err(|e| self.refused(&call.name, n, &e))
+        next.map_err(|e| self.refused(Some(Kind::Sequence), &call.name, n, &e))
     }
 
     async fn sequence_many(
@@ -335,21 +417,22 @@ impl MintService for Calls {
         keys: Vec<KeyAsked>,
     ) -> Result<KeysReply, MintFailure> {
         let next = Box::pin(self.next_of_many(&call, &keys)).await;
-        next.map_err(|e| self.refused(&call.name, 1, &e))
+        next.map_err(|e| self.refused(Some(Kind::Sequence), &call.name, 1, &e))
     }
 
     async fn sequence_current(self, _: Context, call: SequenceCall, slot: Slot) -> Result<KeyReply, MintFailure> {
         let current = Box::pin(self.keyed(&call, &[KeyAsked { slot, n: 0 }])).await;
         let current = current.map(sequences::of_one);
-        current.map_err(|e| self.refused(&call.name, 1, &e))
+        current.map_err(|e| self.refused(Some(Kind::Sequence), &call.name, 1, &e))
     }
 
     async fn sequence_routes(self, _: Context, name: String, from: Section) -> Result<SequenceRoutes, MintFailure> {
-        let routes = match &self.sequences {
-            Some(sequences) => Box::pin(sequences.routes(&name, from)).await,
-            None => Err(sequences::none(&name)),
+        let routes = match (&self.sequences, self.may(KeyAction::Mint, &name)) {
+            (_, Err(refusal)) => Err(refusal),
+            (Some(sequences), Ok(_)) => Box::pin(sequences.routes(&name, from)).await,
+            (None, Ok(_)) => Err(sequences::none(&name)),
         };
-        routes.map_err(|e| self.refused(&name, 1, &e))
+        routes.map_err(|e| self.refused(Some(Kind::Sequence), &name, 1, &e))
     }
 }
 

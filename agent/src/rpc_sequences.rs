@@ -1,15 +1,19 @@
 //! Numbers of keys over tarpc.
 
-use crate::plugin::Holder;
+use crate::access::{self, Access, Visitor};
 use crate::refusal::Refusal;
 use crate::rpc::Server;
 use crate::sequences::{Call, CallOutcome};
+use arc_swap::ArcSwapOption;
+use common::account::SecretHash;
+use common::api_key::KeyAction;
 use common::kind::Kind;
 use common::net::tls::Remote;
 use common::rpc::mint::{
     BATCH_MAX_LIMIT, KEYS_PER_CALL_MAX, KeyAsked, KeyOutcome, KeyReply, KeysReply, MintCode, Passing, SequenceCall,
 };
 use common::sequence::Slot;
+use common::time::WallMs;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -17,11 +21,21 @@ const TOO_MANY_WAIT: Refusal = Refusal::Overloaded("calls of too many connection
 
 /// A connection, as far as its calls ask.
 pub(super) struct Connected {
-    pub(super) remote: Remote,
+    remote: Remote,
+    judged: ArcSwapOption<Judged>,
     /// Of all connections: how many may have calls that wait.
     may_wait: Arc<Semaphore>,
     /// Calls of this one that wait, with the permit that they share.
     waiting: Mutex<(usize, Option<OwnedSemaphorePermit>)>,
+}
+
+/// The caller, as it was judged last.
+struct Judged {
+    /// The hash of the key that it showed.
+    shown: Option<SecretHash>,
+    /// The rights of callers by which it was judged.
+    generation: u64,
+    visitor: Result<Arc<Visitor>, Refusal>,
 }
 
 /// A call that waits.
@@ -29,7 +43,41 @@ struct Waits<'a>(&'a Connected);
 
 impl Connected {
     pub(super) fn new(remote: Remote, may_wait: Arc<Semaphore>) -> Self {
-        Self { remote, may_wait, waiting: Mutex::default() }
+        Self { remote, judged: ArcSwapOption::empty(), may_wait, waiting: Mutex::default() }
+    }
+
+    /// The caller, by the key that it showed or by this connection.
+    ///
+    /// # Errors
+    /// [`Refusal::LoginRequired`]: that key opens nothing, or nothing any more.
+    pub(super) fn visitor(&self, access: &Access, now: impl Fn() -> WallMs) -> Result<Arc<Visitor>, Refusal> {
+        let judged = self.judged.load();
+        match &*judged {
+            Some(judged) if judged.generation == access.generation() => judged.visitor.clone(),
+            former => self.judge(former.as_ref().and_then(|former| former.shown), access, now),
+        }
+    }
+
+    /// Takes the caller for the owner of that key from now on.
+    ///
+    /// # Errors
+    /// [`Refusal::LoginRequired`]: it opens nothing here, and so does the caller until it shows another one.
+    pub(super) fn show(&self, key: &str, access: &Access, now: impl Fn() -> WallMs) -> Result<(), Refusal> {
+        let shown = self.judge(Some(SecretHash::of(key.as_bytes())), access, now);
+        access::hash_of(key.as_bytes()).and(shown).map(drop)
+    }
+
+    fn judge(
+        &self,
+        shown: Option<SecretHash>,
+        access: &Access,
+        now: impl Fn() -> WallMs,
+    ) -> Result<Arc<Visitor>, Refusal> {
+        // In this order: what ends after it is another one.
+        let generation = access.generation();
+        let visitor = access.visitor(&self.remote, shown, now()).map(Arc::new);
+        self.judged.store(Some(Arc::new(Judged { shown, generation, visitor: visitor.clone() })));
+        visitor
     }
 
     fn waiting(&self) -> MutexGuard<'_, (usize, Option<OwnedSemaphorePermit>)> {
@@ -104,14 +152,11 @@ impl Server {
     }
 
     pub(super) async fn keyed(&self, call: &SequenceCall, keys: &[KeyAsked]) -> Result<CallOutcome, Refusal> {
+        let visitor = self.may(KeyAction::Mint, &call.name)?;
         let sequences = self.sequences.as_ref().ok_or_else(|| none(&call.name))?;
         sequences.same_cluster(call.cluster.as_deref().copied())?;
         let name = sequences.name(&call.name, keys.iter().map(|key| key.n).max().unwrap_or(0)).await?;
-        let said = Call {
-            g: call.g,
-            passing: call.passing,
-            from: self.connected().map(|connected| Holder::at(&connected.remote)),
-        };
+        let said = Call { g: call.g, passing: call.passing, from: self.connected().map(|_| visitor.holder()) };
         if let [key] = keys
             && key.n > 0
             && let Some(first) = sequences.try_next(&name, key.slot, key.n, said)

@@ -147,7 +147,8 @@ async fn a_call_that_does_not_fit_its_name_does_not_take_it_in_use() {
         address: ServedAt { http: String::new(), rpc: String::new() },
     };
     let sequences = Arc::new(Sequences::new(settings, masters_at(&masters, &minter), Some(Arc::clone(&names))));
-    let server = Calls(Arc::new(Server::new(minter, 50_000).with_names(names).with_sequences(sequences)));
+    let server = Server::new(minter, 50_000).with_names(names).with_sequences(sequences);
+    let server = Calls(Arc::new(server.for_this_machine()));
     let call = |name: &str| SequenceCall { name: name.to_owned(), g: None, passing: Passing::Back, cluster: None };
     let (number, text, none) = (|| "number".to_owned(), || "text".to_owned(), String::new);
     // Nobody has heard of them here.

@@ -3,7 +3,7 @@
 use crate::error::{Attempt, Cause, Error, Failure};
 use crate::http::{Http, HttpClient};
 use crate::rpc::Rpc;
-use crate::settings::{Address, Protocol, Settings, SettingsError};
+use crate::settings::{Address, ApiKey, Protocol, Settings, SettingsError};
 use common::kind::Kind;
 use common::lease::Generation;
 use common::namespace::{GeneratorName, Namespace, Preview};
@@ -112,15 +112,37 @@ pub(crate) struct Agents {
     agents: Vec<Agent>,
     began: Instant,
     rest: Duration,
-    timeouts: Timeouts,
     /// The agent that answered last.
     preferred: AtomicUsize,
     /// The agent that is asked first for numbers of keys: the one that answered last, or the first that was not asked when others
     /// did so in vain.
     preferred_for_keys: AtomicUsize,
+    lines: Lines,
+}
+
+/// The parts that lines to all agents share.
+struct Lines {
+    timeouts: Timeouts,
     /// The client that all HTTP connections come from.
     http: HttpClient,
     tls: Tls,
+    key: Option<ApiKey>,
+    key_over_plain_tcp: bool,
+}
+
+impl Lines {
+    fn to(&self, address: &Address) -> Line {
+        // Routes lead to addresses that an agent says.
+        let may_show = self.key_over_plain_tcp || address.tls || address.is_local();
+        let key = self.key.clone().filter(|_| may_show);
+        match address.protocol {
+            Protocol::Http => Line::Http(Http::new(&self.http, address, key.as_ref())),
+            Protocol::Rpc => {
+                let tls = if address.tls { self.tls.clone() } else { Tls::PLAIN };
+                Line::Rpc(Rpc::new(&address.at, self.timeouts, tls, key))
+            }
+        }
+    }
 }
 
 impl Agents {
@@ -128,19 +150,20 @@ impl Agents {
         let timeouts = Timeouts { usual: settings.timeout, keys: settings.key_timeout };
         let tls = settings.tls.map_or(Ok(Tls::PLAIN), Tls::load).map_err(|e| SettingsError::Tls(e.to_string()))?;
         let http = Http::shared(timeouts, &tls).map_err(|e| SettingsError::System(e.to_string()))?;
-        let rest = settings.rest;
+        let (rest, key, key_over_plain_tcp) = (settings.rest, settings.api_key, settings.key_over_plain_tcp);
+        let lines = Lines { timeouts, http, tls, key, key_over_plain_tcp };
         let agents = settings.agents.into_iter().map(|address| {
-            let line = line(&http, &address, timeouts, &tls);
+            let line = lines.to(&address);
             Agent { address, line, rests_until: AtomicU64::new(0) }
         });
         let agents = agents.collect();
         let (preferred, preferred_for_keys) = Default::default();
-        Ok(Self { agents, began: Instant::now(), rest, timeouts, preferred, preferred_for_keys, http, tls })
+        Ok(Self { agents, began: Instant::now(), rest, preferred, preferred_for_keys, lines })
     }
 
     /// A connection to an agent that need not be one of the settings'.
     pub(crate) fn line(&self, address: &Address) -> Line {
-        line(&self.http, address, self.timeouts, &self.tls)
+        self.lines.to(address)
     }
 
     /// The address of the agent that serves a section, for the protocol by which the first agent of the settings is reached; `None` if it does
@@ -157,9 +180,9 @@ impl Agents {
 
     /// Asks an agent, and fails if it does not answer in time.
     pub(crate) async fn ask_line(&self, line: &Line, question: &Question) -> Result<Answer, Failure> {
-        self.tls.look_now_and_then();
+        self.lines.tls.look_now_and_then();
         // Also counts the wait for a connection of another call.
-        let answer = tokio::time::timeout(self.timeouts.of(question), line.ask(question)).await;
+        let answer = tokio::time::timeout(self.lines.timeouts.of(question), line.ask(question)).await;
         answer.unwrap_or(Err(Failure::Here(Cause::Timeout)))
     }
 
@@ -253,16 +276,6 @@ impl Agents {
 
     fn now_ms(&self) -> u64 {
         ms(self.began.elapsed())
-    }
-}
-
-fn line(http: &HttpClient, address: &Address, timeouts: Timeouts, tls: &Tls) -> Line {
-    match address.protocol {
-        Protocol::Http => Line::Http(Http::new(http, address)),
-        Protocol::Rpc => {
-            let tls = if address.tls { tls.clone() } else { Tls::PLAIN };
-            Line::Rpc(Rpc::new(&address.at, timeouts, tls))
-        }
     }
 }
 

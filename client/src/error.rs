@@ -13,7 +13,7 @@ pub enum Error {
     #[error("{code}: {detail}")]
     Refused {
         /// [`MintCode::BadParameter`], [`MintCode::UnknownGenerator`], [`MintCode::GeneratorExists`] or
-        /// [`MintCode::CertificateRequired`].
+        /// [`MintCode::Forbidden`].
         code: MintCode,
         /// The reason, for a person.
         detail: String,
@@ -101,10 +101,9 @@ fn list(attempts: &[Attempt]) -> String {
 /// Sorts an agent's refusal by who can act on it.
 pub(crate) fn refused(code: MintCode, detail: String, retry_after: Option<Duration>) -> Failure {
     match code {
-        MintCode::BadParameter
-        | MintCode::UnknownGenerator
-        | MintCode::GeneratorExists
-        | MintCode::CertificateRequired => Failure::Final(Error::Refused { code, detail }),
+        MintCode::BadParameter | MintCode::UnknownGenerator | MintCode::GeneratorExists | MintCode::Forbidden => {
+            Failure::Final(Error::Refused { code, detail })
+        }
         _ => Failure::Here(Cause::Cannot { code, detail, retry_after }),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::agents::{Answer, Question, Timeouts};
 use crate::error::{Cause, Failure, refused};
-use crate::settings::Address;
+use crate::settings::{Address, ApiKey};
 use common::kind::Kind;
 use common::lease::Generation;
 use common::namespace::GeneratorName;
@@ -12,7 +12,7 @@ use common::rpc::mint::{KeyAsked, KeyOutcome, MintCode, MintedNumbers, SequenceR
 use common::sequence::{Route, Section, ServedAt};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderName, RETRY_AFTER};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use hyper::{Method, Request, Response, Uri};
 use hyper_rustls::{HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::client::legacy::{self, connect::HttpConnector};
@@ -97,6 +97,8 @@ type Connector = BoxCloneSyncService<Uri, MaybeHttpsStream<TokioIo<TcpStream>>, 
 pub(crate) struct Http {
     client: HttpClient,
     base: String,
+    /// The header that shows the API key.
+    shown: Option<HeaderValue>,
 }
 
 impl Http {
@@ -114,8 +116,9 @@ impl Http {
         Ok(builder.build(BoxCloneSyncService::new(connector)))
     }
 
-    pub(crate) fn new(client: &HttpClient, address: &Address) -> Self {
-        Self { client: client.clone(), base: address.to_string() }
+    pub(crate) fn new(client: &HttpClient, address: &Address, key: Option<&ApiKey>) -> Self {
+        let shown = key.and_then(|key| HeaderValue::try_from(format!("Bearer {}", key.as_str())).ok());
+        Self { client: client.clone(), base: address.to_string(), shown }
     }
 
     pub(crate) async fn ask(&self, question: &Question) -> Result<Answer, Failure> {
@@ -226,6 +229,9 @@ impl Http {
         let mut request = Request::builder().method(method).uri(format!("{}{path}", self.base));
         for (name, value) in headers {
             request = request.header(name, *value);
+        }
+        if let Some(shown) = &self.shown {
+            request = request.header(AUTHORIZATION, shown);
         }
         let request = request.body(Full::from(body)).map_err(|e| Failure::Here(Cause::Connection(e.to_string())))?;
         let response = self.client.request(request).await.map_err(|e| failed(&e))?;

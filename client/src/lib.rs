@@ -57,7 +57,7 @@ pub use common::net::tls::Files as TlsFiles;
 pub use common::rpc::mint::MintCode;
 pub use common::sequence::{InvalidKey, Slot};
 pub use error::{Attempt, Cause, Error};
-pub use settings::{AGENTS_MAX, Address, Prefetch, Protocol, Settings, SettingsError};
+pub use settings::{AGENTS_MAX, Address, ApiKey, Prefetch, Protocol, Settings, SettingsError};
 
 use agents::Agents;
 use common::kind::Kind;

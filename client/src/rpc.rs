@@ -2,6 +2,7 @@
 
 use crate::agents::{Answer, Question, Timeouts};
 use crate::error::{Cause, Failure, refused};
+use crate::settings::ApiKey;
 use common::net::tls::{Admits, Tls};
 use common::rpc::mint::{
     Defined, KeyAsked, KeyOutcome, KeyReply, KeysReply, MintCode, MintFailure, MintServiceClient, Passing, SequenceCall,
@@ -15,12 +16,13 @@ pub(crate) struct Rpc {
     at: String,
     timeouts: Timeouts,
     tls: Tls,
+    key: Option<ApiKey>,
     line: Mutex<Option<MintServiceClient>>,
 }
 
 impl Rpc {
-    pub(crate) fn new(at: &str, timeouts: Timeouts, tls: Tls) -> Self {
-        Self { at: at.to_owned(), timeouts, tls, line: Mutex::new(None) }
+    pub(crate) fn new(at: &str, timeouts: Timeouts, tls: Tls, key: Option<ApiKey>) -> Self {
+        Self { at: at.to_owned(), timeouts, tls, key, line: Mutex::new(None) }
     }
 
     pub(crate) async fn ask(&self, question: &Question) -> Result<Answer, Failure> {
@@ -85,6 +87,11 @@ impl Rpc {
         let transport = connected.map_err(|_| Failure::Here(Cause::Timeout))?;
         let transport = transport.map_err(|e| Failure::Here(Cause::Connection(e.to_string())))?;
         let made = MintServiceClient::new(tarpc::client::Config::default(), transport).spawn();
+        if let Some(key) = &self.key {
+            let shown = made.authenticate(deadline_in(self.timeouts.connect()), key.as_str().to_owned()).await;
+            let shown = shown.map_err(|e| Failure::Here(Cause::Connection(e.to_string())))?;
+            shown.map_err(|MintFailure { code, detail, .. }| refused(code, detail, None))?;
+        }
         *line = Some(made.clone());
         Ok(made)
     }

@@ -1,7 +1,9 @@
 //! Settings of a client: which agents to ask, and how patiently.
 
+use common::api_key::{KEY_BEGIN, KEY_LEN};
 use common::net::tls::Files as TlsFiles;
 use std::fmt;
+use std::net::IpAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -48,6 +50,14 @@ impl FromStr for Address {
             _ => return Err(wrong()),
         };
         Ok(Self { protocol, tls, at: rest.to_owned() })
+    }
+}
+
+impl Address {
+    /// Tells whether it is of this machine.
+    pub(crate) fn is_local(&self) -> bool {
+        let host = self.at.rsplit_once(':').map_or("", |(host, _)| host.trim_matches(['[', ']']));
+        host == "localhost" || host.parse().is_ok_and(|at: IpAddr| at.is_loopback())
     }
 }
 
@@ -104,6 +114,36 @@ pub struct Settings {
     /// The CA by which agents are known, and the application's own certificate, for addresses with TLS. The files are read again when they
     /// change.
     pub tls: Option<TlsFiles>,
+    /// The API key that the client shows to agents; `None`: it is known by its certificate or its address.
+    pub api_key: Option<ApiKey>,
+    /// Shows the key over plain TCP to agents of other machines, too, where everybody on the way can read it.
+    pub key_over_plain_tcp: bool,
+}
+
+/// An API key for agents, as an admin made it in the console.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ApiKey(String);
+
+impl ApiKey {
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for ApiKey {
+    type Err = SettingsError;
+    fn from_str(text: &str) -> Result<Self, SettingsError> {
+        let text = text.trim();
+        let is_one = text.len() == KEY_LEN && text.starts_with(KEY_BEGIN) && text.bytes().all(|b| b.is_ascii_graphic());
+        is_one.then(|| Self(text.to_owned())).ok_or(SettingsError::ApiKey)
+    }
+}
+
+impl fmt::Debug for ApiKey {
+    /// Without the key: settings are logged.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ApiKey(..)")
+    }
 }
 
 impl Settings {
@@ -121,6 +161,8 @@ impl Settings {
             rest: Duration::from_secs(1),
             prefetch: None,
             tls: None,
+            api_key: None,
+            key_over_plain_tcp: false,
         })
     }
 
@@ -130,6 +172,11 @@ impl Settings {
         }
         if let Some(address) = self.agents.iter().find(|address| address.tls && self.tls.is_none()) {
             return Err(SettingsError::NoTls(address.clone()));
+        }
+        let is_open = |address: &&Address| !(address.tls || address.is_local());
+        let shows = self.api_key.is_some() && !self.key_over_plain_tcp;
+        if let Some(address) = self.agents.iter().find(is_open).filter(|_| shows) {
+            return Err(SettingsError::PlainKey(address.clone()));
         }
         match self.prefetch {
             Some(prefetch) if !(2..=crate::BATCH_MAX).contains(&prefetch.batch) => {
@@ -156,6 +203,16 @@ pub enum SettingsError {
     /// A batch that makes no sense.
     #[error("a batch of {0} cannot be prefetched: 2 to {max}", max = crate::BATCH_MAX)]
     Batch(u32),
+    /// A text that is no API key.
+    #[error(
+        "this is no API key: it begins with {KEY_BEGIN} and has {KEY_LEN} characters, as the console showed it when it was made"
+    )]
+    ApiKey,
+    /// An API key for an address without TLS.
+    #[error(
+        "{0} is an address without TLS, on which everybody on the way could read the API key: use https:// or tarpcs://, or set key_over_plain_tcp"
+    )]
+    PlainKey(Address),
     /// TLS without certificates.
     #[error("{0} is an address with TLS: say in `tls` by which CA its agent is known")]
     NoTls(Address),
@@ -196,6 +253,16 @@ mod tests {
     }
 
     #[test]
+    fn a_key_is_taken_as_it_was_shown_and_is_not_shown_again() {
+        let text = format!("{KEY_BEGIN}{}", "a1".repeat(32));
+        let key: ApiKey = format!(" {text}\n").parse().unwrap();
+        assert_eq!((key.as_str(), format!("{key:?}")), (text.as_str(), "ApiKey(..)".to_owned()));
+        for bad in ["", "uniq_", &text[1..], &text.replace("a1", "a\n")] {
+            assert_eq!(bad.parse::<ApiKey>(), Err(SettingsError::ApiKey), "{bad}");
+        }
+    }
+
+    #[test]
     fn what_cannot_work_is_refused() {
         let none = Settings::new([]).unwrap();
         assert_eq!(none.check(), Err(SettingsError::Agents(0)));
@@ -205,6 +272,17 @@ mod tests {
         assert_eq!(secured.check(), Err(SettingsError::NoTls("tarpcs://a:1".parse().unwrap())));
         secured.tls = Some(TlsFiles { ca: "ca.pem".into(), own: None });
         assert_eq!(secured.check(), Ok(()));
+        let key: ApiKey = format!("{KEY_BEGIN}{}", "0".repeat(64)).parse().unwrap();
+        for (at, fits) in [
+            ("http://a:1", false),
+            ("tarpc://127.0.0.1:1", true),
+            ("http://[::1]:1", true),
+            ("http://localhost:1", true),
+        ] {
+            let settings = Settings { api_key: Some(key.clone()), ..Settings::new([at]).unwrap() };
+            assert_eq!(settings.check().is_ok(), fits, "{at}");
+            assert_eq!(Settings { key_over_plain_tcp: true, ..settings }.check(), Ok(()));
+        }
         one.prefetch = Some(Prefetch { batch: 1, ..Prefetch::default() });
         assert_eq!(one.check(), Err(SettingsError::Batch(1)));
     }

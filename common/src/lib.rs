@@ -3,8 +3,8 @@
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 
 pub use ids::{
-    about, account, audit, calendar, encoding, envelope, json, kind, layout, lease, namespace, panics, parameters,
-    plugin, segment, sequence, setting, strategy, template, time, token,
+    about, account, api_key, audit, calendar, encoding, envelope, json, kind, layout, lease, namespace, panics,
+    parameters, plugin, segment, sequence, setting, strategy, template, time, token,
 };
 
 pub mod attachment;

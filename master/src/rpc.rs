@@ -6,6 +6,7 @@ use crate::lease::receipt::{told, told_by_name};
 use crate::lease::{Event, Reply};
 use crate::registry::AgentRegistry;
 use crate::whitelist::Whitelist;
+use common::account::ACCOUNTS_MAX;
 use common::audit::Actor;
 use common::clock::Clock;
 use common::lease::Grant;
@@ -18,9 +19,10 @@ use common::process::descriptors::Port;
 use common::rpc::connection::{Bounds, CALL_LEN_MAX};
 use common::rpc::enroll::{CAS_LEN_MAX, EnrollRefusal, EnrollRequest, Enrolled};
 use common::rpc::lease::{
-    AgentReport, Changed, DefineReply, DefineRequest, FindRequest, Found, HeartbeatReply, HeartbeatRequest,
-    LeaseService, LeaseServiceRequest, ListRequest, ListedLease, NAMESPACES_PAGE_MAX, NameState, NamespacesRequest,
-    Refusal, Registered, Rent, RentRequest, RestoreRequest, TerminateRequest, TokenRequest, report_interval_ms,
+    AgentKeys, AgentReport, Changed, DefineReply, DefineRequest, FindRequest, Found, HeartbeatReply, HeartbeatRequest,
+    KeysRequest, LeaseService, LeaseServiceRequest, ListRequest, ListedLease, Mode, NAMESPACES_PAGE_MAX, NameState,
+    NamespacesRequest, Refusal, Registered, Rent, RentRequest, RestoreRequest, TerminateRequest, TokenRequest,
+    report_interval_ms,
 };
 use common::rpc::ranges::{
     ADDRESS_LEN_MAX, KEEP_RANGES_MAX, KeepReply, KeepRequest, RAISED_MAX, RAISES_MAX, ROUTES_ASKED_MAX, ROUTES_MAX,
@@ -51,6 +53,8 @@ const KEEP_WEIGHT: usize = KEEP_RANGES_MAX * 192;
 const RAISES_WEIGHT: usize = (RAISED_MAX + RAISES_MAX) * 72;
 /// Bytes that a route takes at most, with addresses of full length.
 const ROUTE_WEIGHT: usize = 2 * ADDRESS_LEN_MAX + 96;
+/// Bytes that all API keys take at most, in memory and in the frame, with patterns of full length.
+const KEYS_WEIGHT: usize = ACCOUNTS_MAX * (3 << 10);
 /// Bytes that the whitelist takes at most.
 const NETWORKS_WEIGHT: usize = NETWORKS_MAX * 48;
 
@@ -130,6 +134,7 @@ pub async fn serve(
 /// Bytes that the answer to a request takes at most until it is sent; 0 if that is little.
 fn weight(request: &LeaseServiceRequest) -> usize {
     match request {
+        LeaseServiceRequest::AgentKeys { .. } => KEYS_WEIGHT,
         LeaseServiceRequest::ListTokens { .. }
         | LeaseServiceRequest::ListNamespaces { .. }
         | LeaseServiceRequest::FindNamespaces { .. } => PAGE_WEIGHT,
@@ -395,6 +400,15 @@ impl LeaseService for LeaseServer {
         self.allowed()?;
         let address = self.remote.from.to_string();
         ask!(self.driver, move |id| Event::Routes { id, request, address }, Reply::Routes)
+    }
+
+    async fn agent_keys(self, _: Context, request: KeysRequest) -> Result<Option<AgentKeys>, Refusal> {
+        self.allowed_for(&request.agent_id)?;
+        let KeysRequest { cluster, known, .. } = request;
+        self.driver.snapshot().serves_cluster(cluster)?;
+        let listed =
+            self.driver.look(move |ledger, _| ledger.settings_table().agent_keys(known, ledger.mode() == Mode::Ready));
+        listed.await.map_err(refusal)
     }
 
     async fn enroll(self, _: Context, request: EnrollRequest) -> Result<Enrolled, EnrollRefusal> {

@@ -145,8 +145,23 @@ pub fn metric(page: &str, name: &str) -> u64 {
 /// # Errors
 /// As [`get`].
 pub async fn ask(tls: &Tls, expected: Admits, at: SocketAddr, what: &str, body: &str) -> Result<String> {
+    ask_with(tls, expected, at, (what, ""), body).await
+}
+
+/// The same with further headers, each with the end of its line.
+///
+/// # Errors
+/// As [`get`].
+pub async fn ask_with(
+    tls: &Tls,
+    expected: Admits,
+    at: SocketAddr,
+    (what, headers): (&str, &str),
+    body: &str,
+) -> Result<String> {
     let mut io = tls.connect(TcpStream::connect(at).await?, expected).await?;
-    let head = format!("{what} HTTP/1.1\r\nHost: {at}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
+    let len = body.len();
+    let head = format!("{what} HTTP/1.1\r\nHost: {at}\r\nConnection: close\r\n{headers}Content-Length: {len}\r\n\r\n");
     io.write_all([&head, body].concat().as_bytes()).await?;
     let mut answer = String::new();
     // An end without a farewell is one too.

@@ -38,6 +38,10 @@ const pairs = (text) =>
     }),
   );
 
+// What a field adds to a list: its value if it is ticked, or all words of a text.
+const listed = (field) =>
+  field.type === "checkbox" ? [field.value].filter(() => field.checked) : field.value.split(/[\s,，、]+/).filter(Boolean);
+
 // What a form says, as JSON: empty fields are left out, and so are those that do not belong to what is chosen.
 function bodyOf(form) {
   const body = {};
@@ -46,7 +50,8 @@ function bodyOf(form) {
     // `a.b` is the field b of the object a.
     const [name, inner] = field.name.split(".");
     const put = (value) => (inner ? ((body[name] ??= {})[inner] = value) : (body[name] = value));
-    if (field.type === "checkbox") put(field.checked);
+    if ("list" in field.dataset) put([...(body[name] ?? []), ...listed(field)]);
+    else if (field.type === "checkbox") put(field.checked);
     else if (field.type === "number" && field.value !== "") put(Number(field.value));
     else if ("pairs" in field.dataset) put(pairs(field.value));
     else if (field.value !== "") put(field.value);
@@ -81,6 +86,8 @@ async function ask(method, address, body) {
 async function refresh() {
   const answer = await fetch(location.href, { credentials: "same-origin" });
   if (!answer.ok) return;
+  // Who has ended the own login is led to another one.
+  if (answer.redirected) return location.assign(answer.url);
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   for (const name of ["tbody", "dialog"]) {
     const [old, fresh] = [document.querySelectorAll(name), page.querySelectorAll(name)];
@@ -165,9 +172,9 @@ const flat = (answer) =>
     }),
   );
 
-// A secret that is shown once.
+// A secret that is shown once: in the form, or where it says, as a dialog is closed by then.
 function reveal(form, answer) {
-  const place = form.querySelector(".secret");
+  const place = document.getElementById(form.dataset.reveals) ?? form.querySelector(".secret");
   if (!place) return;
   place.hidden = false;
   place.querySelector("code").textContent = answer[form.dataset.secret] ?? "";

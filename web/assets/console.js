@@ -4,12 +4,13 @@
 const RETRY_MS = 5000;
 let events = null;
 
-// Buttons for changes that both masters must confirm wait while the other one is away, and say so.
+// Buttons for changes that both masters must confirm wait while the other one is away, and say so. Others wait only for what is typed.
 function gate() {
   const reason = document.getElementById("status-line")?.dataset.gate ?? "";
-  for (const button of document.querySelectorAll("button[data-both]")) {
-    button.disabled = reason !== "" || button.dataset.busy === "yes" || button.dataset.unconfirmed === "yes";
-    if (reason) button.title = reason;
+  for (const button of document.querySelectorAll("button[data-both], button[data-unconfirmed]")) {
+    const waits = "both" in button.dataset && reason !== "";
+    button.disabled = waits || button.dataset.busy === "yes" || button.dataset.unconfirmed === "yes";
+    if (waits) button.title = reason;
     else button.removeAttribute("title");
   }
   for (const note of document.querySelectorAll(".gate")) note.hidden = reason === "";

@@ -1,4 +1,4 @@
-//! Why no ID came: one list for minting, HTTP and RPC.
+//! The reasons why no ID came: one list for minting, HTTP and RPC.
 
 use crate::serial::SHARE_PARTS;
 use ids::encoding::InvalidEncoding;
@@ -68,11 +68,12 @@ pub enum Refusal {
         /// The reason.
         why: String,
     },
-    /// A caller without a certificate wants to register a name.
-    #[error(
-        "to register a name here takes a certificate: connect with that of a client (uniq://client/NAME) or an agent, or register it in the console"
-    )]
-    CertificateRequired,
+    /// The call takes a certificate or an API key, and neither was shown, or a key that opens nothing.
+    #[error("{0}")]
+    LoginRequired(&'static str),
+    /// The API key that was shown does not open this call.
+    #[error("{0}")]
+    Forbidden(String),
     /// Too many names were registered by one caller.
     #[error("more names are registered by {caller} than one caller may: at most {max} at once, and one more each {} s", whole_seconds(*each))]
     TooManyNames {
@@ -317,7 +318,8 @@ impl Refusal {
             Self::WrongCluster { .. } | Self::CallOfAnotherCluster { .. } => MintCode::WrongCluster,
             Self::GeneratorRetired { .. } => MintCode::UnknownGenerator,
             Self::NotRegistered { code, .. } => *code,
-            Self::CertificateRequired => MintCode::CertificateRequired,
+            Self::LoginRequired(_) => MintCode::LoginRequired,
+            Self::Forbidden(_) => MintCode::Forbidden,
             Self::TooManyNames { .. } | Self::ShareUsedUp { .. } | Self::KeyTooFast { .. } => MintCode::QuotaExceeded,
             Self::MastersUnavailable(_) => MintCode::MastersUnavailable,
             Self::SerialExhausted { .. } => MintCode::SerialExhausted,

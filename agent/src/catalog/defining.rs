@@ -10,15 +10,6 @@ use common::rpc::mint::MintCode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-/// Whoever is at the other end of a connection, as the one who registers a name.
-///
-/// # Errors
-/// [`Refusal::CertificateRequired`]: names are for ever, so whoever shows no certificate where there are some may not.
-#[cfg(feature = "server")]
-pub(crate) fn registrant(remote: &common::net::tls::Remote) -> Result<Caller<'_>, Refusal> {
-    if remote.is_anonymous() { Err(Refusal::CertificateRequired) } else { Ok(remote.into()) }
-}
-
 impl Catalog {
     /// Registers what a name stands for with the masters, or with `dry_run` only says what would come of that. `true` if it is new. A caller
     /// of another process may register so many names at once and no more; one that there is does not count: programs register at each start.

@@ -17,8 +17,6 @@ use crate::refusal::Refusal;
 use crate::serial_file::KeptNames;
 use common::namespace::GeneratorName;
 use common::rpc::lease::{NAMESPACES_PAGE_MAX, Registered};
-#[cfg(feature = "server")]
-pub(crate) use defining::registrant;
 use finding::Wanted;
 use rate::NameRate;
 use std::path::{Path, PathBuf};

@@ -10,10 +10,10 @@ use common::parameters::{ClusterId, ClusterParameters, MasterId};
 use common::rpc::PROTOCOL;
 use common::rpc::enroll::{EnrollRefusal, EnrollRequest, Enrolled};
 use common::rpc::lease::{
-    AgentReport, Changed, DefineReply, DefineRequest, FindRequest, Found, HeartbeatReply, HeartbeatRequest,
-    LeaseService, LeaseServiceRequest, LeaseServiceResponse, ListRequest, ListedLease, Mode, NAMESPACES_PAGE_MAX,
-    NamespacesRequest, REPORT_INTERVAL_MAX_MS, Refusal, Registered, Rent, RentRequest, RestoreRequest,
-    TerminateRequest, TokenRequest,
+    AgentKeys, AgentReport, Changed, DefineReply, DefineRequest, FindRequest, Found, HeartbeatReply, HeartbeatRequest,
+    KeysRequest, LeaseService, LeaseServiceRequest, LeaseServiceResponse, ListRequest, ListedLease, Mode,
+    NAMESPACES_PAGE_MAX, NamespacesRequest, REPORT_INTERVAL_MAX_MS, Refusal, Registered, Rent, RentRequest,
+    RestoreRequest, TerminateRequest, TokenRequest,
 };
 use common::rpc::ranges::{
     KeepReply, KeepRequest, RAISES_MAX, RaiseRequest, RaisedAll, RoutesReply, RoutesRequest, SegmentGrant,
@@ -271,6 +271,11 @@ impl LeaseService for Masters {
 
     async fn list_namespaces(self, _: Context, request: NamespacesRequest) -> Result<Vec<Registered>, Refusal> {
         self.look(|ledger| ledger.names(&request)).await
+    }
+
+    async fn agent_keys(self, _: Context, _: KeysRequest) -> Result<Option<AgentKeys>, Refusal> {
+        // Nobody can make one here.
+        Ok(None)
     }
 
     async fn find_namespaces(self, _: Context, request: FindRequest) -> Result<Found, Refusal> {

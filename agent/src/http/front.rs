@@ -14,8 +14,9 @@ use super::problem::Problem;
 use super::render::Style;
 use super::sequence::{self, ROUTE_HEADER};
 use super::{Agent, HEAD_LEN_MAX, HEAD_TIMEOUT, Site};
+use crate::access::{self, Visitor};
 use crate::minter::{Minted, Minter};
-use crate::plugin::{Caller, Holder};
+use crate::plugin::Caller;
 use crate::refusal::Refusal;
 use crate::run::Runs;
 use common::clock::Clock;
@@ -95,7 +96,11 @@ impl Usual {
 
 /// HTTP/1.1 on a connection that has not asked for anything but IDs yet.
 pub(super) struct Front<'a> {
-    remote: Remote,
+    visitor: Visitor,
+    /// The rights of callers by which it was judged; `None`: not yet.
+    generation: Option<u64>,
+    /// The `Authorization` header that it showed then.
+    shown: Option<Vec<u8>>,
     site: &'a Site,
     /// The last request that was read, and what it asks for: the next one is mostly the same, but for its key.
     usual: Usual,
@@ -117,6 +122,7 @@ impl Protocol for Front<'_> {
             Some(Plan::Key(plan)) => self.usual.with_key(plan, input).filter(|_| plan.still_stands(&self.site.agent)),
             None => None,
         };
+        let known = known.filter(|_| self.generation == Some(self.site.agent.access.generation()));
         match known.map_or_else(|| self.understand(input), Ok) {
             Ok(len) => {
                 self.steps = 0;
@@ -140,7 +146,23 @@ impl Protocol for Front<'_> {
 
 impl<'a> Front<'a> {
     pub(super) fn new(remote: Remote, site: &'a Site) -> Self {
-        Self { remote, site, usual: Usual::default(), plan: None, unplanned: None, steps: 0 }
+        let (visitor, usual) = (Visitor::unknown(remote), Usual::default());
+        Self { visitor, generation: None, shown: None, site, usual, plan: None, unplanned: None, steps: 0 }
+    }
+
+    /// Finds out what the caller may do, if that may be something else than at its last request.
+    fn judge(&mut self, authorization: Option<&[u8]>) -> Result<(), Refusal> {
+        let agent = &self.site.agent;
+        let generation = Some(agent.access.generation());
+        if self.generation == generation && self.shown.as_deref() == authorization {
+            return Ok(());
+        }
+        // What was understood before was somebody else's.
+        (self.plan, self.generation) = (None, None);
+        let hash = authorization.map(access::hash_in).transpose()?;
+        self.visitor = agent.access.visitor(self.visitor.remote(), hash, agent.minter.time().wall())?;
+        (self.generation, self.shown) = (generation, authorization.map(<[u8]>::to_vec));
+        Ok(())
     }
 
     /// Reads the request at the beginning of `input`. Gives its length, once it has a plan.
@@ -166,17 +188,18 @@ impl<'a> Front<'a> {
     }
 
     /// The plan of a request, if what it asks for can be had here.
-    fn plan_for(&self, plain: &Plain<'_>) -> Result<Plan, NoPlan> {
-        let Plain { uri, host, accept, .. } = plain;
+    fn plan_for(&mut self, plain: &Plain<'_>) -> Result<Plan, NoPlan> {
+        let Plain { uri, host, accept, authorization, .. } = plain;
+        self.judge(*authorization)?;
         if !self.site.hosts.accept(host) {
             return Err(NoPlan::NotForUs);
         }
         let agent = &self.site.agent;
         // Keys first: that a request is for none is seen at its first bytes.
         if uri.path().starts_with(key::PATH) {
-            KeyPlan::of(agent, uri, *accept, Holder::at(&self.remote)).map(Plan::Key)
+            KeyPlan::of(agent, uri, *accept, &self.visitor).map(Plan::Key)
         } else {
-            mint::Plan::of(agent, uri, *accept).map(Plan::Ids)
+            mint::Plan::of(agent, uri, *accept, &self.visitor).map(Plan::Ids)
         }
     }
 
@@ -199,7 +222,7 @@ impl<'a> Front<'a> {
         };
         self.steps = 0;
         pipeline.take(len);
-        agent.mint().tell(*kind, name.name().as_str(), *n, Caller::from(&self.remote), &refusal);
+        agent.mint().tell(*kind, name.name().as_str(), *n, self.visitor.caller(), &refusal);
         write_problem(agent, &agent.refused(&refusal), &mut pipeline.out);
         Ok(())
     }
@@ -222,10 +245,10 @@ impl<'a> Front<'a> {
 
     /// Answers one request by the plan at hand.
     async fn answer_planned<IO: ByteStream>(&self, pipeline: &mut Pipeline<'_, IO>) -> io::Result<()> {
-        let Self { remote, site, plan: Some(plan), .. } = self else { return Ok(()) };
+        let Self { visitor, site, plan: Some(plan), .. } = self else { return Ok(()) };
         let agent = &*site.agent;
         // Without a place for its answer a request is refused before anything is given; but whoever waits does not hold one.
-        let (n, caller) = (plan.n(), Caller::from(remote));
+        let (n, caller) = (plan.n(), visitor.caller());
         let place = || mint::large_room(agent, n, caller);
         if let Err(refusal) = place() {
             refuse(agent, plan, caller, &refusal, &mut pipeline.out);

@@ -4,10 +4,10 @@ use super::front::{LOOK, Plan, Usual};
 use super::head::{self, Head};
 use super::key::KeyPlan;
 use super::*;
+use crate::access::Visitor;
 use crate::heartbeat::tests::master::{Master, in_use};
 use crate::masters::tests::masters_at;
 use crate::minter::kit::Kit;
-use crate::plugin::Holder;
 use crate::sequences::tests::agent_of;
 use crate::sequences::tests::masters::Masters;
 use common::namespace::{Definition, Namespace};
@@ -129,7 +129,8 @@ async fn who_asks_for_a_name_first_stays_on_the_short_way() {
 
 /// The document that the router answers a request with.
 async fn of_the_router(site: &Site, path: &str) -> String {
-    let request = Request::builder().uri(path).header("host", "localhost").body(Body::empty()).unwrap();
+    let request =
+        Request::builder().uri(path).header("host", "localhost").extension(Remote::here()).body(Body::empty()).unwrap();
     let response = site.router.clone().oneshot(request).await.unwrap();
     String::from_utf8(axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap().to_vec()).unwrap()
 }
@@ -144,7 +145,7 @@ async fn a_request_that_is_like_the_last_but_for_its_key_is_what_the_parser_says
     let agent = agent.with_sequences(sequences);
     let parse = |input: &[u8]| {
         let Head::Plain(plain) = head::read(input) else { return None };
-        let plan = KeyPlan::of(&agent, &plain.uri, plain.accept, Holder::at(&LOCAL.into())).ok()?;
+        let plan = KeyPlan::of(&agent, &plain.uri, plain.accept, &Visitor::local()).ok()?;
         let mut usual = Usual::default();
         let plan = Plan::Key(plan);
         usual.learn(&plan, &plain, input);

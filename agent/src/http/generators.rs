@@ -2,8 +2,8 @@
 
 use super::openapi::{DryRun, ProblemBody};
 use super::problem::Problem;
-use super::{Agent, UNKNOWN, body, query};
-use crate::catalog::registrant;
+use super::{Agent, body, query};
+use crate::access::Visitor;
 use crate::refusal::Refusal;
 use crate::sequences::Sequences;
 use axum::body::{Body, to_bytes};
@@ -11,9 +11,9 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Extension, Path, State};
 use axum::http::{HeaderValue, StatusCode, Uri};
 use axum::response::Response;
+use common::api_key::KeyAction;
 use common::encoding::EncodingForm;
 use common::namespace::{Definition, GeneratorName, Namespace, Preview};
-use common::net::tls::Remote;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,7 +30,6 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(10);
         (status = 201, description = "Registered; with a `warning` if this agent leases no tokens of its type, does not serve its set, or one caller can use up within a day what all have", body = Preview),
         (status = 200, description = "It was so before, or this is a dry run; the same, and `new` says whether the name was free", body = Preview),
         (status = 400, description = "`bad_parameter`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 403, description = "`certificate_required`: names are registered by callers with a certificate", body = ProblemBody, content_type = "application/problem+json"),
         (status = 409, description = "`generator_exists` with another definition, or retired; `generator_conflict`: another name may give the same strings", body = ProblemBody, content_type = "application/problem+json"),
         (status = 429, description = "`quota_exceeded`: too many names from one caller", body = ProblemBody, content_type = "application/problem+json"),
         (status = 503, description = "`masters_unavailable`, `overloaded`", body = ProblemBody, content_type = "application/problem+json")
@@ -39,12 +38,15 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) async fn define(
     State(agent): State<Arc<Agent>>,
     name: Result<Path<String>, PathRejection>,
-    remote: Option<Extension<Remote>>,
+    Extension(visitor): Extension<Visitor>,
     uri: Uri,
     definition: Body,
 ) -> Result<Response, Problem> {
     let Path(name) = name.map_err(|_| Problem::bad_parameter("the name is not text"))?;
     let name: GeneratorName = name.parse().map_err(|e| Problem::bad_parameter(format!("{e}")))?;
+    visitor
+        .may(KeyAction::Define, Some(name.as_str()))
+        .map_err(|e| agent.turn_away(name.as_str(), visitor.caller(), &e))?;
     let dry_run = query::dry_run(&uri).map_err(|e| agent.refused(&e))?;
     let too_long = |_| Problem::bad_parameter(format!("a definition has at most {DEFINITION_LEN_MAX} bytes"));
     let too_slow =
@@ -72,11 +74,7 @@ pub(super) async fn define(
     {
         return Err(Problem::bad_parameter(refusal.to_string()));
     }
-    let caller = match &remote {
-        Some(Extension(remote)) => registrant(remote).map_err(|e| agent.refused(&e))?,
-        None => UNKNOWN,
-    };
-    let is_new = names.define(caller, &namespace, dry_run).await.map_err(|e| agent.refused(&e))?;
+    let is_new = names.define(visitor.caller(), &namespace, dry_run).await.map_err(|e| agent.refused(&e))?;
     let shown = agent.minter.preview(agent.sequences.as_deref().map(Sequences::sets), namespace, is_new);
     let status = if is_new && !dry_run { StatusCode::CREATED } else { StatusCode::OK };
     Ok(body(
@@ -95,6 +93,7 @@ mod tests {
     use crate::masters::tests::masters_at;
     use crate::minter::kit::Kit;
     use axum::http::Request;
+    use common::net::tls::Remote;
     use common::setting::CALLER_NAMES_AT_ONCE;
     use serde_json::{Value, json};
     use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! Where a request's head ends, and whether it is one that needs nothing of HTTP but an answer.
+//! The end of a request's head, and whether it is one that needs nothing of HTTP but an answer.
 //!
 //! The parser is the one that hyper uses too, so that both see the same bytes as the same request. Whatever is not plain
 //! here goes to hyper, which knows all of HTTP; nothing is answered, let alone refused, in this file.
@@ -28,6 +28,8 @@ pub(super) struct Plain<'a> {
     pub(super) host: &'a [u8],
     /// Its one `Accept` header, if there is one.
     pub(super) accept: Option<&'a str>,
+    /// Its one `Authorization` header, if there is one.
+    pub(super) authorization: Option<&'a [u8]>,
     /// Bytes that it takes.
     pub(super) len: usize,
 }
@@ -48,7 +50,7 @@ fn plain<'a>(request: &httparse::Request<'_, 'a>, len: usize) -> Option<Plain<'a
         return None;
     }
     let target = request.path.filter(|path| path.starts_with('/'))?;
-    let (mut accept, mut host) = (None, None);
+    let (mut accept, mut host, mut authorization) = (None, None, None);
     for header in request.headers.iter() {
         let named = |name: &str| header.name.eq_ignore_ascii_case(name);
         // Told apart by their length first: most headers are none of these.
@@ -63,12 +65,15 @@ fn plain<'a>(request: &httparse::Request<'_, 'a>, len: usize) -> Option<Plain<'a
             6 if named("expect") => return None,
             7 if named("upgrade") => return None,
             10 if named("connection") && !header.value.eq_ignore_ascii_case(b"keep-alive") => return None,
+            13 if named("authorization") => {
+                authorization = if authorization.is_none() { Some(header.value) } else { return None };
+            }
             14 if named("content-length") && header.value != b"0" => return None,
             17 if named("transfer-encoding") => return None,
             _ => {}
         }
     }
-    Some(Plain { uri: target.parse().ok()?, host: host?, accept, len })
+    Some(Plain { uri: target.parse().ok()?, host: host?, accept, authorization, len })
 }
 
 #[cfg(test)]
@@ -91,6 +96,7 @@ mod tests {
             "User-Agent: curl/8\r\nAccept: */*\r\n",
             "accept: application/json\r\nconnection: Keep-Alive\r\naccept-encoding: gzip\r\n",
             "Content-Length: 0\r\n",
+            "Authorization: Bearer uniq_0\r\n",
         ] {
             assert!(is_plain(&request(headers)), "{headers}");
         }
@@ -113,6 +119,7 @@ mod tests {
             "Connection: close\r\n",
             "Connection: keep-alive, upgrade\r\n",
             "Accept: text/plain\r\nAccept: application/json\r\n",
+            "Authorization: Bearer a\r\nAuthorization: Bearer a\r\n",
             "Accept: \u{e9}\r\nAccept: a\r\n",
         ] {
             assert_eq!(read(request(headers).as_bytes()), Head::Other, "{headers}");

@@ -7,11 +7,12 @@ use super::mint::{NoPlan, Unplanned};
 use super::problem::Problem;
 use super::render::Style;
 use super::sequence::{KeyQuery, OF_ONE_KEY};
+use crate::access::Visitor;
 use crate::gate::Prefix;
-use crate::plugin::Holder;
 use crate::run::Run;
 use crate::sequences::{Call, Name, admits};
 use axum::http::Uri;
+use common::api_key::KeyAction;
 use common::kind::Kind;
 use common::sequence::{Route, Slot};
 use common::template::CallerParts;
@@ -27,18 +28,22 @@ pub(super) struct KeyPlan {
     pub(super) n: u32,
     pub(super) call: Call,
     pub(super) style: Style,
+    /// The [changes](crate::minter::Names::changes) of names up to which it was found to stand.
+    changes: u64,
 }
 
 impl KeyPlan {
     /// The plan of that request, if it is for a key of a sequence that is known here, and understood.
-    pub(super) fn of(agent: &Agent, uri: &Uri, accept: Option<&str>, from: Holder) -> Result<Self, NoPlan> {
+    pub(super) fn of(agent: &Agent, uri: &Uri, accept: Option<&str>, visitor: &Visitor) -> Result<Self, NoPlan> {
         let unfit = || NoPlan::NotForUs;
         let (name, key) = uri.path().strip_prefix(PATH).and_then(|rest| rest.split_once('/')).ok_or_else(unfit)?;
         // The router would read them to the letter, too; it knows of percent signs, and of what follows on a key.
+        let changes = agent.minter.names().changes();
         let is_plain = |text: &str| text.is_ascii() && !text.bytes().any(|byte| matches!(byte, b'%' | b'/'));
         if !is_plain(name) || !is_plain(key) {
             return Err(NoPlan::NotForUs);
         }
+        visitor.may(KeyAction::Mint, Some(name))?;
         let media = accept.map_or(Media::default(), negotiate);
         let query = KeyQuery::of(uri, OF_ONE_KEY, agent.batch_max).map_err(|_| unfit())?;
         let (slot, n) = (Slot::of(key).map_err(|_| NoPlan::NotForUs)?, query.n.unwrap_or(1));
@@ -47,13 +52,22 @@ impl KeyPlan {
         name.admits(n).map_err(|_| NoPlan::NotForUs)?;
         let encoding = Some(Arc::clone(query.encoding(&name)));
         let style = Style { media, encoding, uri: None, caller: CallerParts::default(), text_len: 0 };
-        let call = Call { from: Some(from), ..query.call };
-        Ok(Self { name, slot, n, call, style })
+        let call = Call { from: Some(visitor.holder()), ..query.call };
+        Ok(Self { name, slot, n, call, style, changes })
     }
 
     /// Tells whether numbers of that name are still given: understood once, a request is answered as often as it comes.
-    pub(super) fn still_stands(&self, agent: &Agent) -> bool {
-        agent.sequences.as_ref().is_some_and(|sequences| sequences.gives(&self.name).is_ok())
+    pub(super) fn still_stands(&mut self, agent: &Agent) -> bool {
+        // Before the name is looked at: what changes meanwhile is looked at again.
+        let changes = agent.minter.names().changes();
+        if changes == self.changes {
+            return agent.minter.grants().wrong_cluster().is_none();
+        }
+        let stands = agent.sequences.as_ref().is_some_and(|sequences| sequences.gives(&self.name).is_ok());
+        if stands {
+            self.changes = changes;
+        }
+        stands
     }
 
     /// Its numbers, from that one on.

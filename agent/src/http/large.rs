@@ -46,7 +46,7 @@ impl Large {
         let permit = self.all.try_acquire().ok()?;
         let is_of_this_machine = match caller {
             Caller::Address(from) => from.to_canonical().is_loopback(),
-            Caller::Certificate(_) => false,
+            Caller::Certificate(_) | Caller::Key(_) => false,
             Caller::User(_) | Caller::Label(_) => true,
         };
         let holder = (!is_of_this_machine).then(|| Holder::of(By::Caller, caller));

@@ -4,7 +4,8 @@ use super::accept::{Media, negotiate};
 use super::large::LargePermit;
 use super::query::MintQuery;
 use super::render::Style;
-use super::{Agent, body, caller_of};
+use super::{Agent, body, visitor};
+use crate::access::Visitor;
 use crate::catalog::Unserved;
 use crate::mint::{Asked, Form, MintRequest};
 use crate::minter::{Generator, Minted};
@@ -18,6 +19,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodFilter, on};
 use bytes::Bytes;
+use common::api_key::KeyAction;
 use common::encoding::DECIMAL64;
 use common::kind::{Form as KindForm, Kind, TextForm};
 use common::namespace::GeneratorName;
@@ -83,7 +85,7 @@ impl From<Refusal> for NoPlan {
 
 impl Plan {
     /// The plan of that request, if it is for IDs, and understood, and their form has a length that is known before they are written.
-    pub(super) fn of(agent: &Agent, uri: &Uri, accept: Option<&str>) -> Result<Self, NoPlan> {
+    pub(super) fn of(agent: &Agent, uri: &Uri, accept: Option<&str>, visitor: &Visitor) -> Result<Self, NoPlan> {
         let unfit = || NoPlan::NotForUs;
         let path = uri.path().strip_prefix('/').ok_or_else(unfit)?;
         let (kind, name) = path.split_once('/').map_or((path, None), |(kind, name)| (kind, Some(name)));
@@ -97,6 +99,7 @@ impl Plan {
         let media = accept.map_or(Media::default(), negotiate);
         let query = MintQuery::of(uri, parameters(kind))?;
         let said = Said { kind, name: name.unwrap_or(GeneratorName::DEFAULT), query, media };
+        visitor.may(KeyAction::Mint, Some(said.name))?;
         // Who asks makes no difference to what can be had.
         let request = said.request(Caller::Label(""), agent.batch_max)?;
         let asked = match agent.mint().known(&request) {
@@ -221,8 +224,13 @@ impl Agent {
     /// IDs of that name, and of that kind if it is said, or the reason why not, which is counted.
     async fn ids(&self, kind: Option<Kind>, name: Option<&str>, request: Request) -> Response {
         let (head, _) = request.into_parts();
-        let caller = caller_of(&head.extensions);
+        let visitor = match visitor(&head.extensions) {
+            Ok(visitor) => visitor,
+            Err(problem) => return problem.into_response(),
+        };
+        let caller = visitor.caller();
         let said = name.ok_or_else(|| Refusal::unknown_name("")).and_then(|name| {
+            visitor.may(KeyAction::Mint, Some(name))?;
             let query = MintQuery::of(&head.uri, parameters(kind))?;
             Ok(Said { kind, name, query, media: media(&head.headers) })
         });

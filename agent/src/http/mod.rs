@@ -23,6 +23,7 @@ mod sequence_body;
 mod status;
 mod upload;
 
+use crate::access::{self, Access, Visitor};
 use crate::catalog::Catalog;
 use crate::masters::Report;
 use crate::mint::MintService;
@@ -33,11 +34,12 @@ use crate::sequences::Sequences;
 use axum::Router;
 use axum::body::{Body, HttpBody as _};
 use axum::extract::{Request, State};
-use axum::http::{Extensions, HeaderValue, StatusCode, Version, header};
+use axum::http::{Extensions, HeaderName, HeaderValue, StatusCode, Version, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post, put};
 use bytes::Bytes;
+use common::api_key::KeyAction;
 use common::hosts::HostNames;
 use common::kind::Kind;
 use common::net::budget::Budget;
@@ -84,12 +86,9 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The time that open requests may take to end when the agent stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The caller of a request that came by no connection, as in tests of the router alone.
-const UNKNOWN: Caller<'_> = Caller::Label("unknown");
-
-/// The caller of a request with these extensions.
-fn caller_of(extensions: &Extensions) -> Caller<'_> {
-    extensions.get::<Remote>().map_or(UNKNOWN, Caller::from)
+/// The caller of a request with these extensions: each that passed [`admit`] has one.
+fn visitor(extensions: &Extensions) -> Result<&Visitor, Problem> {
+    extensions.get::<Visitor>().ok_or_else(Problem::not_found)
 }
 
 /// The state that the routes work on.
@@ -102,6 +101,7 @@ pub struct Agent {
     names: Option<Arc<Catalog>>,
     /// `None`: this agent has none.
     sequences: Option<Arc<Sequences>>,
+    access: Arc<Access>,
     body_memory: Budget,
     large: Large,
     /// Real machine time at the start.
@@ -114,7 +114,14 @@ impl Agent {
         let started = minter.time().clock().link_now().boot;
         let body_memory = Budget::new(BODY_MEMORY_MAX);
         let large = Large::default();
-        Self { minter, report, agent_id, batch_max, names: None, sequences: None, body_memory, large, started }
+        let (names, sequences, access) = (None, None, Arc::default());
+        Self { minter, report, agent_id, batch_max, names, sequences, access, body_memory, large, started }
+    }
+
+    /// Judges callers by that.
+    #[must_use]
+    pub(crate) fn with_access(self, access: Arc<Access>) -> Self {
+        Self { access, ..self }
     }
 
     /// Registers names with the masters, and asks them about unknown ones.
@@ -138,6 +145,13 @@ impl Agent {
         Problem::refused(refusal, self.minter.time().clock())
     }
 
+    /// A refusal of a caller who may not, which is told of and counted.
+    #[cold]
+    fn turn_away(&self, name: &str, caller: Caller<'_>, refusal: &Refusal) -> Problem {
+        self.mint().tell(None, name, 1, caller, refusal);
+        self.refused(refusal)
+    }
+
     /// Tells of a request for numbers of keys that gets none, and counts it.
     #[cold]
     fn tell(&self, kind: Kind, name: &str, n: u32, caller: Caller<'_>, problem: &Problem) {
@@ -154,14 +168,21 @@ impl Agent {
 
 /// All routes.
 fn router(agent: Arc<Agent>) -> Router {
-    let of_the_agent = Router::new()
+    let explains = Router::new()
         .route("/explain/{*id}", get(status::explained))
+        .route_layer(from_fn_with_state((Arc::clone(&agent), KeyAction::Explain), may));
+    let shows = Router::new()
         .route("/generators", get(status::generators))
         .route("/status", get(status::status))
+        .route("/metrics", get(status::metrics))
+        .route_layer(from_fn_with_state((Arc::clone(&agent), KeyAction::Status), may));
+    // What watches programs, and what says how to speak to this one, need no login.
+    let of_the_agent = Router::new()
         .route("/healthz", get(status::healthz))
         .route("/readyz", get(status::readyz))
-        .route("/metrics", get(status::metrics))
         .route("/openapi.json", get(openapi::description))
+        .merge(explains)
+        .merge(shows)
         .route_layer(from_fn(no_query));
     mint::routes(of_the_agent)
         .route("/sequence/{name}/{key}", get(sequence::one).post(sequence::one))
@@ -173,6 +194,52 @@ fn router(agent: Arc<Agent>) -> Router {
         .fallback(async || Problem::not_found())
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
         .with_state(agent)
+}
+
+/// Finds out what the caller may do, by the key that it shows or by its connection.
+async fn admit(State(agent): State<Arc<Agent>>, mut request: Request, next: Next) -> Response {
+    // A probe says that a program lives, whatever its key does.
+    let is_open = openapi::OPEN.contains(&request.uri().path());
+    let shown = match one_of(&request, &header::AUTHORIZATION) {
+        Ok(shown) => shown.filter(|_| !is_open).map(|value| access::hash_in(value.as_bytes())).transpose(),
+        Err(problem) => return problem.into_response(),
+    };
+    let Some(remote) = request.extensions().get::<Remote>() else { return Problem::not_found().into_response() };
+    let visitor = shown.and_then(|shown| agent.access.visitor(remote, shown, agent.minter.time().wall()));
+    let (nobody, mut response) = match visitor {
+        Ok(visitor) => {
+            let nobody = visitor.is_nobody();
+            request.extensions_mut().insert(visitor);
+            (nobody, next.run(request).await)
+        }
+        Err(refusal) => (remote.is_anonymous(), agent.turn_away("", Caller::from(remote), &refusal).into_response()),
+    };
+    if nobody {
+        // A connection of a stranger takes no place that idle callers need.
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}
+
+/// The header of that name, which may be there once.
+fn one_of<'a>(request: &'a Request, name: &HeaderName) -> Result<Option<&'a HeaderValue>, Problem> {
+    let mut values = request.headers().get_all(name).iter();
+    match (values.next(), values.next()) {
+        (value, None) => Ok(value),
+        _ => Err(Problem::bad_parameter(format!("the header {name} is there twice"))),
+    }
+}
+
+/// Refuses an action that the caller may not do.
+async fn may(State((agent, action)): State<(Arc<Agent>, KeyAction)>, request: Request, next: Next) -> Response {
+    let refused = match visitor(request.extensions()) {
+        Ok(visitor) => visitor.may(action, None).map_err(|refusal| agent.turn_away("", visitor.caller(), &refusal)),
+        Err(problem) => Err(problem),
+    };
+    match refused {
+        Ok(()) => next.run(request).await,
+        Err(problem) => problem.into_response(),
+    }
 }
 
 /// Refuses a query where none is read: whoever wrote it wanted something by it.
@@ -231,7 +298,9 @@ impl Site {
     pub fn new(agent: Agent, hosts: HostNames) -> Self {
         let (agent, hosts) = (Arc::new(agent), Arc::new(hosts));
         Self {
-            router: router(Arc::clone(&agent)).layer(from_fn_with_state(Arc::clone(&hosts), known_host)),
+            router: router(Arc::clone(&agent))
+                .layer(from_fn_with_state(Arc::clone(&agent), admit))
+                .layer(from_fn_with_state(Arc::clone(&hosts), known_host)),
             agent,
             hosts,
             places: Places::new(CONNECTIONS_MAX),
@@ -328,6 +397,8 @@ async fn serve_anything<IO: ByteStream>(
     }
 }
 
+#[cfg(test)]
+mod access_tests;
 #[cfg(test)]
 mod front_tests;
 #[cfg(test)]

@@ -2,15 +2,17 @@
 
 use super::{body, generators, mint, sequence, status};
 use axum::http::{HeaderValue, StatusCode};
-use axum::response::Response;
 use common::kind::{Form, Kind};
 use std::sync::OnceLock;
 use utoipa::openapi::path::{HttpMethod, Operation, Parameter, ParameterIn};
-use utoipa::openapi::response::Responses;
+use utoipa::openapi::response::{Response, Responses};
 use utoipa::openapi::schema::{Object, Type};
-use utoipa::openapi::{Content, KnownFormat, RefOr, Required, SchemaFormat};
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::{Content, KnownFormat, Ref, RefOr, Required, SchemaFormat};
 use utoipa::{IntoParams, IntoResponses, OpenApi, ToSchema};
 
+/// The addresses that take neither a certificate nor a key.
+pub(super) const OPEN: [&str; 3] = ["/healthz", "/readyz", "/openapi.json"];
 /// IDs come by either.
 const METHODS: [HttpMethod; 2] = [HttpMethod::Get, HttpMethod::Post];
 
@@ -223,7 +225,27 @@ fn describe() -> utoipa::openapi::OpenApi {
         }
         [&mut item.get, &mut item.post].into_iter().flatten().for_each(in_all_forms);
     }
+    let described = api.paths.paths.iter_mut().filter(|(path, _)| !OPEN.contains(&path.as_str()));
+    for (_, item) in described {
+        [&mut item.get, &mut item.post, &mut item.put].into_iter().flatten().for_each(for_callers);
+    }
+    let key = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some("An API key made in the console."));
+    api.components.get_or_insert_default().add_security_scheme("key", SecurityScheme::Http(key.build()));
     api
+}
+
+/// Says that the caller may have to show an API key, and what comes of it if it does not.
+fn for_callers(operation: &mut Operation) {
+    let without = SecurityRequirement::default();
+    operation.security = Some(vec![without, SecurityRequirement::new("key", [""; 0])]);
+    for (status, code) in [
+        ("401", "`login_required`: a certificate or an API key is needed, or the key opens nothing"),
+        ("403", "`forbidden`: the API key does not open this"),
+    ] {
+        let problem = Content::new(Some(Ref::from_schema_name("ProblemBody")));
+        let answer = Response::builder().description(code).content("application/problem+json", problem);
+        operation.responses.responses.insert(status.to_owned(), RefOr::T(answer.build()));
+    }
 }
 
 /// Describes an answer with numbers in each form in which it comes, that first which comes unless another one is asked for: clients that
@@ -242,7 +264,7 @@ fn in_all_forms(operation: &mut Operation) {
 
 /// The description of this API.
 #[utoipa::path(get, path = "/openapi.json", tag = "program", responses((status = 200, description = "OpenAPI 3.1")))]
-pub(super) async fn description() -> Response {
+pub(super) async fn description() -> axum::response::Response {
     static TEXT: OnceLock<String> = OnceLock::new();
     let text = TEXT.get_or_init(|| describe().to_json().unwrap_or_default());
     body(StatusCode::OK, HeaderValue::from_static("application/json"), text.as_str().into())
@@ -319,7 +341,7 @@ mod tests {
             let call = &api["paths"][path]["get"];
             // A form that is not there is a bad parameter: no answer has the status 406.
             let statuses: Vec<&str> = call["responses"].as_object().unwrap().keys().map(String::as_str).collect();
-            assert_eq!(statuses, ["200", "400", "404", "429", "503"], "{path}");
+            assert_eq!(statuses, ["200", "400", "401", "403", "404", "429", "503"], "{path}");
             let n = call["parameters"].as_array().unwrap().iter().find(|parameter| parameter["name"] == "n").unwrap();
             let most = n["schema"]["maximum"].as_f64().unwrap();
             assert!((most - f64::from(common::rpc::mint::BATCH_MAX_LIMIT)).abs() < 0.5, "{path}: {n}");

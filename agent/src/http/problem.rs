@@ -124,6 +124,9 @@ impl Problem {
         if let Some(seconds) = self.retry_after_s {
             out.extend_from_slice(format!("retry-after: {seconds}\r\n").as_bytes());
         }
+        if self.status == StatusCode::UNAUTHORIZED {
+            out.extend_from_slice(b"www-authenticate: Bearer\r\n");
+        }
         out.extend_from_slice(b"content-type: ");
         out.extend_from_slice(MEDIA_TYPE.as_bytes());
     }
@@ -134,6 +137,9 @@ impl IntoResponse for Problem {
         let mut response = body(self.status, MEDIA_TYPE, self.document().into());
         if let Some(seconds) = self.retry_after_s {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response
     }

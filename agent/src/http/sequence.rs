@@ -6,21 +6,22 @@ use super::openapi::{Numbers, ProblemBody};
 use super::problem::Problem;
 use super::sequence_body::{self, KEYS_MAX, Shown};
 use super::upload::{self, Unread};
-use super::{Agent, body, caller_of};
-use crate::plugin::Holder;
+use super::{Agent, body, visitor};
+use crate::access::Visitor;
+use crate::plugin::Caller;
 use crate::sequences::{Call, CallOutcome, Name, Outcome, Sequences};
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, Query, Request, State};
+use axum::extract::{Extension, Path, Query, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
+use common::api_key::KeyAction;
 use common::encoding::{DECIMAL64, Encoding};
 use common::kind::Kind;
 use common::layout::Stretch;
 use common::lease::Generation;
 use common::net::budget::Charge;
-use common::net::tls::Remote;
 use common::parameters::ClusterId;
 use common::rpc::mint::{KeyAsked, MintCode, Passing};
 use common::sequence::{KEY_LEN_MAX, Route, Section, Slot};
@@ -65,9 +66,9 @@ pub(super) struct KeyQuery {
 }
 
 impl KeyQuery {
-    /// With the caller of that request.
-    fn by(mut self, head: &Parts) -> Self {
-        self.call.from = head.extensions.get::<Remote>().map(Holder::at);
+    /// With that caller.
+    fn by(mut self, visitor: &Visitor) -> Self {
+        self.call.from = Some(visitor.holder());
         self
     }
 
@@ -233,9 +234,11 @@ pub(super) async fn many(
 pub(super) async fn routes(
     State(agent): State<Arc<Agent>>,
     name: Result<Path<String>, PathRejection>,
+    Extension(visitor): Extension<Visitor>,
     uri: Uri,
 ) -> Result<Response, Problem> {
     let Path(name) = name.map_err(|_| Problem::bad_parameter("the name is not text"))?;
+    visitor.may(KeyAction::Mint, Some(&name)).map_err(|e| agent.turn_away(&name, visitor.caller(), &e))?;
     let query = KeyQuery::of(&uri, &["from"], agent.batch_max)?;
     let sequences = agent.sequences(&name)?;
     let said = sequences.routes(&name, Section(query.from.unwrap_or(0))).await.map_err(|e| agent.refused(&e))?;
@@ -259,10 +262,17 @@ impl Agent {
         self.sequences.as_ref().ok_or_else(none)
     }
 
+    /// The caller, if it may have numbers of keys by that name.
+    fn may_mint<'a>(&self, head: &'a Parts, name: &str) -> Result<&'a Visitor, Problem> {
+        let visitor = visitor(&head.extensions)?;
+        visitor.may(KeyAction::Mint, Some(name)).map_err(|e| self.refused(&e))?;
+        Ok(visitor)
+    }
+
     /// A problem is told of, and counted.
     fn or_told(&self, answered: Result<Response, Problem>, name: &str, n: u32, head: &Parts) -> Response {
         answered.unwrap_or_else(|problem| {
-            let caller = caller_of(&head.extensions);
+            let caller = visitor(&head.extensions).map_or(Caller::Label(""), Visitor::caller);
             self.tell(Kind::Sequence, name, n, caller, &problem);
             problem.into_response()
         })
@@ -288,7 +298,7 @@ impl Agent {
         let Ok(Path((name, key))) = path else {
             return Err(Problem::bad_parameter("the name and the key are text in UTF-8, percent-encoded"));
         };
-        let query = query?.by(head);
+        let query = query?.by(self.may_mint(head, name)?);
         let (call, cluster, media) = (query.call, query.cluster, media(&head.headers));
         let slot = Slot::of(key).map_err(|e| Problem::bad_parameter(e.to_string()))?;
         let sequences = self.sequences(name)?;
@@ -339,7 +349,7 @@ impl Agent {
     ) -> Result<Response, Problem> {
         let Ok(Path(name)) = name else { return Err(Problem::bad_parameter("the name is not text")) };
         let query = KeyQuery::of(&head.uri, OF_KEYS, self.batch_max)?;
-        let query = query.by(head);
+        let query = query.by(self.may_mint(head, name)?);
         let (call, cluster, media) = (query.call, query.cluster, media(&head.headers));
         let sequences = self.sequences(name)?;
         sequences.same_cluster(cluster).map_err(|e| self.refused(&e))?;

@@ -2,8 +2,8 @@
 
 use super::tests::Answer;
 use super::*;
+use crate::access::Visitor;
 use crate::heartbeat::tests::master::in_use;
-use crate::plugin::Holder;
 use crate::sequences::tests::masters::{Masters, Record};
 use crate::sequences::tests::{self as kit, agent_for, agent_of};
 use axum::body::to_bytes;
@@ -16,16 +16,13 @@ use common::sequence::Slot;
 use serde_json::json;
 use std::collections::HashSet;
 use std::net::SocketAddr;
-use std::net::{IpAddr, Ipv4Addr};
 use tokio::net::TcpListener;
 use tower::ServiceExt as _;
 
-const CALLER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1);
-
-struct Served {
-    router: Router,
-    site: Site,
-    agent: kit::Agent,
+pub(super) struct Served {
+    pub(super) router: Router,
+    pub(super) site: Site,
+    pub(super) agent: kit::Agent,
     masters: Masters,
 }
 
@@ -48,7 +45,7 @@ async fn site_of(namespace: Namespace) -> Served {
     site
 }
 
-async fn site() -> Served {
+pub(super) async fn site() -> Served {
     let masters = Masters::new("orders", 3_000, 100, i64::MAX as u64);
     let site = site_at(&masters.listen().await, &masters, 63).await;
     masters.session(0).await;
@@ -57,7 +54,8 @@ async fn site() -> Served {
 
 impl Served {
     async fn call(&self, method: Method, path: &str, headers: &[(&str, &str)], body: impl Into<Body>) -> Answer {
-        let request = Request::builder().method(method).uri(path).header("host", "localhost:6200");
+        let request =
+            Request::builder().method(method).uri(path).header("host", "localhost:6200").extension(Remote::here());
         let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
         let response = self.router.clone().oneshot(request.body(body.into()).unwrap()).await.unwrap();
         let (parts, body) = response.into_parts();
@@ -65,7 +63,7 @@ impl Served {
         Answer { status: parts.status, headers: parts.headers, body }
     }
 
-    async fn get(&self, path: &str) -> Answer {
+    pub(super) async fn get(&self, path: &str) -> Answer {
         self.call(Method::GET, path, &[], "").await
     }
 
@@ -140,7 +138,7 @@ async fn more_numbers_than_a_master_may_grant_alone_are_refused_at_once_with_the
         assert!(answer.text().contains("at most 200") && answer.text().contains("solo_allowance"), "{}", answer.text());
     }
     let server = crate::rpc::Server::new(Arc::clone(&site.agent.minter), BATCH_MAX_DEFAULT);
-    let server = server.with_sequences(Arc::clone(&site.agent.sequences));
+    let server = server.with_sequences(Arc::clone(&site.agent.sequences)).for_this_machine();
     let call = SequenceCall { name: "orders".to_owned(), g: None, passing: Passing::On, cluster: None };
     let refused = server.next_of(&call, Slot(42), 201).await.unwrap_err();
     assert_eq!(refused.code(), MintCode::BadParameter);
@@ -357,8 +355,8 @@ async fn callers_who_say_a_length_and_send_nothing_keep_nobody_out() {
     let length = sequence::BODY_LEN_MAX.to_string();
     let silent = || {
         let router = site.router.clone();
-        let request =
-            Request::post("/sequence/orders").header("host", "localhost:6200").header("content-length", &length);
+        let request = Request::post("/sequence/orders").header("host", "localhost:6200").extension(Remote::here());
+        let request = request.header("content-length", &length);
         let never = Body::from_stream(futures::stream::pending::<Result<Vec<u8>, std::io::Error>>());
         tokio::spawn(router.oneshot(request.body(never).unwrap()))
     };
@@ -387,7 +385,8 @@ async fn calls_that_wait_keep_nobody_out() {
     assert_eq!(site.post("/sequence/orders", &[], "1\n2\n").await.text(), "1\n1\n");
     site.masters.with(|state| state.heir = 9);
     let unserved = |request: axum::http::request::Builder, body: String| {
-        let request = request.header("host", "localhost:6200").body(Body::from(body)).unwrap();
+        let request = request.header("host", "localhost:6200").extension(Remote::here());
+        let request = request.body(Body::from(body)).unwrap();
         tokio::spawn(site.router.clone().oneshot(request))
     };
     let one = |_| unserved(Request::get("/sequence/orders/900000?n=100000"), String::new());
@@ -522,14 +521,17 @@ async fn calls_whose_callers_are_gone_give_their_places_back() {
     }
 }
 
+/// A header that the short way leaves to the router.
+pub(super) const LONG_WAY: &str = "Connection: other\r\n";
+
 /// Answers over a socket: by the short way, or, with a header that it leaves to the router, by that. The date is left out.
-async fn raw(site: &Served, method: &str, path: &str, headers: &str) -> String {
+pub(super) async fn raw(site: &Served, method: &str, path: &str, headers: &str) -> String {
     let request = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n");
     raw_all(site, &request, 1).await.remove(0)
 }
 
 /// The answers to so many requests that are sent at once.
-async fn raw_all(site: &Served, requests: &str, n: usize) -> Vec<String> {
+pub(super) async fn raw_all(site: &Served, requests: &str, n: usize) -> Vec<String> {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -560,12 +562,11 @@ async fn raw_all(site: &Served, requests: &str, n: usize) -> Vec<String> {
 }
 
 fn is_short(site: &Served, path: &str) -> bool {
-    super::key::KeyPlan::of(&site.site.agent, &path.parse().unwrap(), None, Holder::at(&CALLER.into())).is_ok()
+    super::key::KeyPlan::of(&site.site.agent, &path.parse().unwrap(), None, &Visitor::local()).is_ok()
 }
 
 #[tokio::test]
 async fn the_short_way_and_the_router_answer_alike() {
-    const LONG_WAY: &str = "Connection: other\r\n";
     let masters = Masters::new("orders", 3_000, 100, i64::MAX as u64);
     let addresses = masters.listen().await;
     let one = site_at(&addresses, &masters, 63).await;
@@ -614,13 +615,9 @@ async fn the_short_way_and_the_router_answer_alike() {
     }
     // A name that ends while a connection asks for it again and again.
     let namespace = one.agent.minter.names().keyed("orders").unwrap();
-    let plan = super::key::KeyPlan::of(
-        &one.site.agent,
-        &"/sequence/orders/5".parse().unwrap(),
-        None,
-        Holder::at(&CALLER.into()),
-    )
-    .unwrap();
+    let mut plan =
+        super::key::KeyPlan::of(&one.site.agent, &"/sequence/orders/5".parse().unwrap(), None, &Visitor::local())
+            .unwrap();
     assert!(plan.still_stands(&one.site.agent));
     one.agent.minter.retire(&namespace);
     assert!(!plan.still_stands(&one.site.agent) && !is_short(&one, "/sequence/orders/5"));

@@ -69,7 +69,8 @@ impl App {
     }
 
     async fn send(&self, method: Method, path: &str, accept: Option<&str>) -> Answer {
-        let request = Request::builder().method(method).uri(path).header("host", "localhost:6200");
+        let request =
+            Request::builder().method(method).uri(path).header("host", "localhost:6200").extension(Remote::here());
         let request = accept.into_iter().fold(request, |request, value| request.header("accept", value));
         let response = self.router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
         let (parts, body) = response.into_parts();
@@ -259,7 +260,10 @@ async fn the_codes_of_the_clock_the_token_and_the_end_of_serials() {
 #[tokio::test]
 async fn answers_that_are_not_read_hold_their_memory_and_others_are_refused() {
     let app = App::new();
-    let ask = || Request::builder().uri("/uniq64?n=100000").header("host", "localhost").body(Body::empty()).unwrap();
+    let ask = || {
+        let request = Request::builder().uri("/uniq64?n=100000").header("host", "localhost");
+        request.extension(Remote::here()).body(Body::empty()).unwrap()
+    };
     let mut unread = Vec::new();
     let refused = loop {
         let response = app.router.clone().oneshot(ask()).await.unwrap();
@@ -545,7 +549,7 @@ async fn large_requests_beyond_the_bound_are_refused_and_small_ones_are_not() {
     let app = App::new();
     let (address, stop, _server) = listen(&app).await;
     let _stop = stop.drop_guard();
-    let taken: Vec<_> = std::iter::from_fn(|| app.site.agent.large.take(100_000, UNKNOWN)).collect();
+    let taken: Vec<_> = std::iter::from_fn(|| app.site.agent.large.take(100_000, Caller::IN_PROCESS)).collect();
     assert_eq!(taken.len(), large::LARGE_MAX);
     let (head, body) = get_raw(address, "/uniq64?n=100000").await;
     assert!(head.starts_with("HTTP/1.1 503 ") && body.contains("\"overloaded\""), "{head} {body}");
@@ -624,7 +628,7 @@ async fn what_nobody_reads_is_refused() {
     ] {
         let method = if path == "/status" { Method::GET } else { Method::POST };
         let request = Request::builder().method(method).uri(path).header("host", "localhost");
-        let request = request.body(Body::from(sent)).unwrap();
+        let request = request.extension(Remote::here()).body(Body::from(sent)).unwrap();
         let response = app.router.clone().oneshot(request).await.unwrap();
         assert_eq!(response.status(), StatusCode::BAD_REQUEST, "{path}");
         let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();

@@ -6,7 +6,11 @@ use crate::holder::Renewal;
 use crate::minter::Membership;
 use common::lease::{Generation, Grant, Receipt};
 use common::namespace::{GeneratorName, Namespace};
+#[cfg(feature = "server")]
+use common::parameters::ClusterId;
 use common::parameters::{AgentId, ClusterParameters, SessionId};
+#[cfg(feature = "server")]
+use common::rpc::lease::{AgentKeys, KeysRequest, KeysVersion};
 use common::rpc::lease::{
     AgentReport, Changed, DefineReply, DefineRequest, FindRequest, Found, NamespacesRequest, Refusal, Registered, Rent,
     RentRequest, RestoreRequest, TokenRequest,
@@ -154,6 +158,15 @@ impl Line {
     pub(crate) async fn find_namespaces(&self, names: Vec<GeneratorName>) -> Result<Found, CallError> {
         let request = FindRequest { cluster: Some(self.link.cluster), names };
         self.within(self.link.client.find_namespaces(self.context(), request)).await
+    }
+
+    /// The API keys for agents, if they are others than those of that version, and the cluster whose keys they are.
+    #[cfg(feature = "server")]
+    pub(crate) async fn agent_keys(&self, known: KeysVersion) -> Result<Option<(ClusterId, AgentKeys)>, CallError> {
+        let cluster = self.link.cluster;
+        let request = KeysRequest { agent_id: self.caller().0, cluster: Some(cluster), known };
+        let keys = self.within(self.link.client.agent_keys(self.context(), request)).await?;
+        Ok(keys.map(|keys| (cluster, keys)))
     }
 
     /// A further segment of up to `wanted` numbers of a name, for the call that asks for it; with 0 it is only shown that those before `seen`

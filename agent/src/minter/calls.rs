@@ -20,7 +20,7 @@ impl Calls {
         &self.handler
     }
 
-    /// Counts a request for IDs that was refused, for whatever reason. Whoever answers it calls this.
+    /// Counts a request that was refused, for whatever reason. Whoever answers it calls this.
     pub fn refuse(&self, code: MintCode) {
         if let Some(refused) = self.refused.get(code as usize) {
             refused.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Who has had how many IDs: windows of a second and of a day that begin with the first ID in them.
+//! The number of IDs that each caller has had: windows of a second and of a day that begin with the first ID in them.
 //!
 //! In one window nobody gets more than the limit; in a span of that length that lies across two windows it may be up to twice
 //! as much. A refusal says to the millisecond when the window ends, and then the call passes. Time is the machine's own,
@@ -29,7 +29,7 @@ pub(crate) enum Holder {
     V6(u64),
     /// A user of this machine.
     User(u32),
-    /// The hash of a certificate's role, or of the label of a caller without an address.
+    /// The hash of a certificate's role, of an API key's name, or of the label of a caller without an address.
     Named(u64),
 }
 
@@ -40,6 +40,7 @@ impl Holder {
             (By::Name, _) => Self::Everyone,
             (By::Caller, Caller::Label(label)) => Self::named(label),
             (By::Caller, Caller::Certificate(role)) => Self::named(role),
+            (By::Caller, Caller::Key(name)) => Self::named(("key", name)),
             (By::Caller, Caller::User(user)) => Self::User(user),
             (By::Caller, Caller::Address(address)) => match address.to_canonical() {
                 IpAddr::V4(address) => Self::V4(address.to_bits()),
@@ -47,12 +48,6 @@ impl Holder {
                 IpAddr::V6(address) => Self::V6(u64::try_from(address.to_bits() >> HOST_BITS).unwrap_or(u64::MAX)),
             },
         }
-    }
-
-    /// The account of whoever is at the other end of a connection.
-    #[cfg(feature = "server")]
-    pub(crate) fn at(remote: &common::net::tls::Remote) -> Self {
-        Self::of(By::Caller, remote.into())
     }
 
     fn named(name: impl Hash) -> Self {

@@ -2,6 +2,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use crate::refusal::Refusal;
+use common::account::AccountName;
 use common::kind::Kind;
 use common::net::tls::{Remote, Role};
 use common::rpc::mint::MintCode;
@@ -20,6 +21,8 @@ pub enum Caller<'a> {
     Address(IpAddr),
     /// A client or an agent, by its certificate.
     Certificate(&'a Role),
+    /// Whoever shows that API key.
+    Key(&'a AccountName),
     /// A user of this machine, by the number that the system knows it by.
     User(u32),
     /// Whoever has no address, such as the application that an agent is embedded in.
@@ -46,6 +49,7 @@ impl fmt::Display for Caller<'_> {
         match self {
             Self::Address(address) => address.to_canonical().fmt(f),
             Self::Certificate(role) => role.fmt(f),
+            Self::Key(name) => write!(f, "key:{name}"),
             Self::User(user) => write!(f, "uid:{user}"),
             Self::Label(label) => f.write_str(label),
         }

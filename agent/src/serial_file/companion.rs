@@ -6,6 +6,7 @@
 //! | `.bounds` | how far sections of sequences are; added to between two replacements | its bytes, for the disk's errors | another session serves the sections |
 //! | `.proof` | what `.bounds` looked like after its last write | no: both count in their boot alone | the same |
 //! | `.generators` | what names stand for | before it is in place, and its name | the masters are asked |
+//! | `.keys` | the API keys for agents, as hashes | the same | the same |
 //!
 //! | a replacement | a kill after it |
 //! |---|---|
@@ -15,7 +16,7 @@
 //! | C4 flush them, where that is to be before its name is | the old one |
 //! | C5 rename it to its name | the new one |
 //!
-//! A log, as `.bounds` and `.generators` are, is records behind each other; each says of what the file is and which record it is.
+//! A log, as `.bounds`, `.generators` and `.keys` are, is records behind each other; each says of what the file is and which record it is.
 
 use super::StepError;
 use super::disk::{Access, Disk};

@@ -1,4 +1,4 @@
-//! Where the serial file is, and what lies beside it.
+//! The place of the serial file and of the files beside it.
 
 use super::SerialFileError;
 use super::companion::{Companion, joined};
@@ -33,6 +33,8 @@ pub struct Place {
     pub proof: Companion,
     /// `<F>.generators`: what names stand for.
     pub names: Companion,
+    /// `<F>.keys`: the API keys for agents.
+    pub keys: Companion,
 }
 
 impl Place {
@@ -47,6 +49,7 @@ impl Place {
             bounds: beside(".bounds", "the bounds of sections"),
             proof: beside(".proof", "the proof of the bounds of sections"),
             names: beside(".generators", "the names of generators"),
+            keys: beside(".keys", "the API keys"),
             file: file.to_owned(),
             folder,
         }

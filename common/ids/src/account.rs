@@ -1,14 +1,15 @@
-//! The accounts of the console: people with passwords, and keys for scripts. Both masters confirm each change of them,
-//! as of any [setting](crate::setting).
+//! The accounts of people who use the console, with passwords. Both masters confirm each change of them, as of any
+//! [setting](crate::setting).
 //!
-//! No password and no key is ever in here, only what they can be checked against.
+//! No password is ever in here, only what it can be checked against.
 
 use crate::time::WallMs;
 use serde::{Deserialize, Deserializer, Serialize};
+use sha2::{Digest as _, Sha256};
 use std::fmt;
 use std::str::FromStr;
 
-/// People, and keys, at most, each.
+/// People, and API keys, at most, each.
 pub const ACCOUNTS_MAX: usize = 256;
 /// The longest name, in bytes.
 pub const NAME_LEN_MAX: usize = 32;
@@ -127,6 +128,13 @@ impl fmt::Debug for User {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SecretHash(pub [u8; 32]);
 
+impl SecretHash {
+    /// The hash of that secret.
+    pub fn of(secret: &[u8]) -> Self {
+        Self(Sha256::digest(secret).into())
+    }
+}
+
 impl fmt::Display for SecretHash {
     /// 64 hexadecimal digits.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -138,17 +146,6 @@ impl fmt::Debug for SecretHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SecretHash(..)")
     }
-}
-
-/// A key for scripts. It has 256 random bits, so its hash needs no salt.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct ApiKey {
-    /// The name.
-    pub name: AccountName,
-    /// The role.
-    pub role: Role,
-    /// Its SHA-256.
-    pub hash: SecretHash,
 }
 
 /// Somebody who is logged in at one master's console. It is kept by that master alone, under the SHA-256 of what the

@@ -129,6 +129,8 @@ pub enum Action {
     Export,
     /// `settings.import`: somebody brings settings from a file; what is new has lines of its own.
     Import,
+    /// `login.end`: an admin ended somebody else's login at this master's console.
+    EndLogin,
 }
 
 impl Action {
@@ -169,6 +171,7 @@ impl Action {
             Self::Drain => "agent.drain",
             Self::Export => "settings.export",
             Self::Import => "settings.import",
+            Self::EndLogin => "login.end",
         }
     }
 }

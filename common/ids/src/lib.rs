@@ -7,6 +7,7 @@
 
 pub mod about;
 pub mod account;
+pub mod api_key;
 pub mod audit;
 pub mod calendar;
 mod digits;

@@ -3,19 +3,21 @@
 //! Each is a record that both masters confirm, like a lease.
 
 mod names;
+mod networks;
 mod retired;
 
 pub use names::{collision, predefined};
+pub use networks::{NetworkError, canonical, network};
 pub use retired::{RETIRED_KEPT, RETIRED_NAMES_MAX, RetiredName, RetiredNames, is_known_by_name};
 
 use crate::about::About;
-use crate::account::{ACCOUNTS_MAX, AccountName, ApiKey, Role, User};
+use crate::account::{ACCOUNTS_MAX, AccountName, Role, SecretHash, User};
+use crate::api_key::{ApiKey, FormerKey};
 use crate::audit::Actor;
 use crate::namespace::{GeneratorName, Namespace};
 use crate::parameters::MasterId;
 use crate::segment::{Axis, MasterRun};
 use crate::time::{SpanMs, WallMs};
-use core::net::IpAddr;
 use ipnet::IpNet;
 use names::{define, restored, used};
 use serde::{Deserialize, Serialize};
@@ -52,7 +54,7 @@ pub enum SettingKey {
     Namespace(GeneratorName),
     /// The users of the console.
     Users,
-    /// The keys of scripts.
+    /// The API keys.
     Keys,
     /// The note about a generator's name.
     About(GeneratorName),
@@ -187,7 +189,9 @@ impl Setting {
                     && has_admin(users)
             }
             (SettingKey::Keys, SettingValue::Keys(keys)) => {
-                keys.len() <= ACCOUNTS_MAX && keys.is_sorted_by(|a, b| a.name < b.name)
+                keys.len() <= ACCOUNTS_MAX
+                    && keys.is_sorted_by(|a, b| a.name < b.name)
+                    && keys.iter().all(ApiKey::plausible)
             }
             _ => false,
         }
@@ -223,8 +227,19 @@ pub enum Change {
     },
     /// A user is removed.
     RemoveUser(AccountName),
-    /// A new key for scripts.
+    /// A new API key.
     AddKey(ApiKey),
+    /// A key is replaced, and opens the same.
+    RotateKey {
+        /// The key's name.
+        name: AccountName,
+        /// The hash of the present one.
+        former: SecretHash,
+        /// The hash of the new one.
+        hash: SecretHash,
+        /// The first instant at which the one before opens nothing any more.
+        former_until: WallMs,
+    },
     /// A key is removed.
     RemoveKey(AccountName),
     /// A name gives no more IDs, and is never used again if any were given.
@@ -276,51 +291,6 @@ pub enum Change {
         /// Tells whether masters of this cluster said so.
         proved: bool,
     },
-}
-
-/// A text that is not a network, or one that would not mean what it seems to.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NetworkError {
-    /// Text that is no network.
-    #[error("write a network as 10.0.0.0/8 or fd00::/8, or one address")]
-    Malformed,
-    /// An octet that some read as decimal and others as octal.
-    #[error("write the octets of an IPv4 network without leading zeros: some would read them as octal numbers")]
-    LeadingZero,
-    /// A part of the addresses that stand for IPv4 ones, and of others.
-    #[error("callers from ::ffff:0:0/96 count as the IPv4 addresses they stand for: write the IPv4 network")]
-    Mapped,
-}
-
-/// A network as an operator writes it, or one address, with nothing beyond its mask. One of IPv4 addresses in the clothes of
-/// IPv6 becomes what it stands for, because callers do.
-///
-/// # Errors
-/// Text that would never match, or would match what it does not seem to.
-pub fn network(text: &str) -> Result<IpNet, NetworkError> {
-    let address = text.split('/').next().unwrap_or_default();
-    let octets = address.rsplit(':').next().unwrap_or_default();
-    let zero = |octet: &str| octet.len() > 1 && octet.starts_with('0');
-    if octets.contains('.') && octets.split('.').any(zero) {
-        return Err(NetworkError::LeadingZero);
-    }
-    let network = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
-    canonical(network.map_err(|_| NetworkError::Malformed)?)
-}
-
-/// The network in the form that callers' addresses are compared with.
-///
-/// # Errors
-/// [`NetworkError::Mapped`].
-pub fn canonical(network: IpNet) -> Result<IpNet, NetworkError> {
-    const MAPPED_BITS: u8 = 96;
-    let IpAddr::V4(v4) = network.addr().to_canonical() else { return Ok(network.trunc()) };
-    let bits = match network {
-        IpNet::V4(net) => Some(net.prefix_len()),
-        IpNet::V6(net) => net.prefix_len().checked_sub(MAPPED_BITS),
-    };
-    let network = bits.and_then(|bits| IpNet::new(v4.into(), bits).ok());
-    network.map(|network| network.trunc()).ok_or(NetworkError::Mapped)
 }
 
 /// The outcome of a change of a setting.
@@ -381,7 +351,7 @@ impl Change {
             | Self::SetPassword { .. }
             | Self::SetRole { .. }
             | Self::RemoveUser(_) => SettingKey::Users,
-            Self::AddKey(_) | Self::RemoveKey(_) => SettingKey::Keys,
+            Self::AddKey(_) | Self::RotateKey { .. } | Self::RemoveKey(_) => SettingKey::Keys,
         }
     }
 
@@ -459,7 +429,7 @@ impl Change {
                 networks.retain(|known| known.trunc() != network.trunc());
                 whitelist(known, networks)
             }
-            Self::AddKey(_) | Self::RemoveKey(_) => match known {
+            Self::AddKey(_) | Self::RotateKey { .. } | Self::RemoveKey(_) => match known {
                 Some(SettingValue::Keys(keys)) => self.keys_outcome(keys),
                 _ => self.keys_outcome(&[]),
             },
@@ -478,6 +448,16 @@ impl Change {
                 Some(_) => return Outcome::Taken,
                 None if known.len() >= ACCOUNTS_MAX => return Outcome::TooMany,
                 None => keys.push(key.clone()),
+            },
+            Self::RotateKey { name, former, hash, former_until } => match keys.iter_mut().find(|key| key.name == *name)
+            {
+                Some(key) if key.hash == *hash => return Outcome::AlreadySo,
+                Some(key) if key.hash == *former => {
+                    key.former = Some(FormerKey { hash: *former, until: *former_until });
+                    key.hash = *hash;
+                }
+                Some(_) => return Outcome::Taken,
+                None => return Outcome::NoSuch,
             },
             Self::RemoveKey(name) => keys.retain(|key| key.name != *name),
             _ => {}
@@ -537,7 +517,7 @@ fn whitelist(known: Option<&SettingValue>, networks: Vec<IpNet>) -> Outcome {
 mod tests {
     use super::*;
     use crate::about::AboutSource;
-    use crate::account::SecretHash;
+    use crate::api_key::KeyScope;
     use crate::namespace::{Definition, Scope, Uniq64Spec};
 
     fn net(text: &str) -> IpNet {
@@ -553,32 +533,6 @@ mod tests {
             ..Uniq64Spec::default()
         });
         Box::new(Namespace::define("orders".parse().unwrap(), &definition).unwrap())
-    }
-
-    #[test]
-    fn a_network_is_taken_as_callers_are_compared_with_it_or_refused() {
-        for (text, taken) in [
-            ("10.1.2.3/8", "10.0.0.0/8"),
-            ("10.1.2.3", "10.1.2.3/32"),
-            ("::ffff:10.0.0.0/104", "10.0.0.0/8"),
-            ("::ffff:10.0.0.1", "10.0.0.1/32"),
-            ("::ffff:a00:0/96", "0.0.0.0/0"),
-            ("fd00::7/8", "fd00::/8"),
-            ("0.0.0.0/0", "0.0.0.0/0"),
-        ] {
-            assert_eq!(network(text), Ok(net(taken)), "{text}");
-        }
-        for (text, why) in [
-            ("010.0.0.0/8", NetworkError::LeadingZero),
-            ("10.0.00.1", NetworkError::LeadingZero),
-            ("::ffff:010.0.0.0/104", NetworkError::LeadingZero),
-            ("::ffff:10.0.0.0/95", NetworkError::Mapped),
-            ("10.0.0.0/33", NetworkError::Malformed),
-            ("somewhere", NetworkError::Malformed),
-            ("", NetworkError::Malformed),
-        ] {
-            assert_eq!(network(text), Err(why), "{text}");
-        }
     }
 
     #[test]
@@ -600,7 +554,7 @@ mod tests {
     }
 
     fn key(name: &str, byte: u8) -> ApiKey {
-        ApiKey { name: name.parse().unwrap(), role: Role::Viewer, hash: SecretHash([byte; 32]) }
+        ApiKey::new(name.parse().unwrap(), KeyScope::Console(Role::Viewer), SecretHash([byte; 32]))
     }
 
     #[test]
@@ -634,6 +588,17 @@ mod tests {
         let Outcome::Becomes(one) = Change::AddKey(key("a", 1)).outcome(None, &[]) else { panic!() };
         assert_eq!(Change::AddKey(key("a", 1)).outcome(Some(&one), &[]), Outcome::AlreadySo);
         assert_eq!(Change::AddKey(key("a", 2)).outcome(Some(&one), &[]), Outcome::Taken);
+        let rotate = |name: &str, byte: u8| {
+            let (name, [former, hash]) = (name.parse().unwrap(), [1, byte].map(|byte| SecretHash([byte; 32])));
+            Change::RotateKey { name, former, hash, former_until: WallMs(9) }
+        };
+        let Outcome::Becomes(rotated) = rotate("a", 3).outcome(Some(&one), &[]) else { panic!() };
+        let SettingValue::Keys(keys) = &rotated else { panic!() };
+        let opens = |byte: u8, at: i64| keys.iter().any(|key| key.opens(SecretHash([byte; 32]), WallMs(at)));
+        assert!(opens(3, 9) && opens(1, 8) && !opens(1, 9) && !opens(2, 0));
+        assert_eq!(rotate("a", 3).outcome(Some(&rotated), &[]), Outcome::AlreadySo);
+        assert_eq!(rotate("a", 4).outcome(Some(&rotated), &[]), Outcome::Taken, "somebody else did");
+        assert_eq!(rotate("b", 3).outcome(Some(&rotated), &[]), Outcome::NoSuch);
         let remove = Change::RemoveKey("a".parse().unwrap());
         assert_eq!(remove.outcome(Some(&one), &[]), Outcome::Becomes(SettingValue::Keys(Vec::new())));
         assert_eq!(remove.outcome(None, &[]), Outcome::AlreadySo);

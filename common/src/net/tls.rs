@@ -27,7 +27,7 @@ use rustls::version::TLS13;
 use rustls::{CipherSuite, ClientConfig, RootCertStore, ServerConfig, SupportedProtocolVersion};
 use std::io;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
@@ -158,6 +158,16 @@ impl Tls {
             Some(current) => Ok(Listener::secured(tcp, current.server_config(admits)?)),
             None => Ok(Listener::from(tcp)),
         }
+    }
+
+    /// The same, where whoever shows no certificate is let in, too, while `open` is true: to show something else.
+    ///
+    /// # Errors
+    /// As [`Self::port`].
+    pub fn port_open_while(&self, tcp: TcpListener, admits: Admits, open: Arc<AtomicBool>) -> io::Result<Listener> {
+        let Some(current) = &self.0 else { return Ok(Listener::from(tcp)) };
+        let anybody = current.server_config(Admits::Open)?;
+        Ok(Listener::secured(tcp, current.server_config(admits)?).admitting_anybody(anybody, open))
     }
 
     /// The same, where others may come for a certificate, too: who says so in its greeting.

@@ -24,6 +24,8 @@ pub trait MintService {
     /// Registers what a generator's name stands for with the masters; both confirm. `generator_exists` if the name stands for
     /// something else. With `dry_run` nothing is registered, and the answer is what that would give, or why it would be refused.
     async fn define_generator(namespace: Namespace, dry_run: bool) -> Result<Defined, MintFailure>;
+    /// Makes the caller the owner of an API key for the rest of the connection.
+    async fn authenticate(key: String) -> Result<(), MintFailure>;
     /// Tells whether the agent can mint now.
     async fn ready() -> Result<(), MintFailure>;
     /// The next `n` numbers of one key of a name of kind `sequence`.

@@ -5,6 +5,7 @@ pub use super::names::{
     RestoreRequest, RetiredOnly, refusal,
 };
 use super::ranges::NotMoved;
+use ids::api_key::ApiKey;
 use ids::kind::Kind;
 use ids::lease::{Generation, Grant, Receipt};
 use ids::namespace::GeneratorName;
@@ -78,6 +79,36 @@ pub struct RentRequest {
     pub attempt: u64,
     /// The newest receipt that the agent has for this lease.
     pub receipt: Option<Receipt>,
+}
+
+/// A call for the API keys that are for agents.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct KeysRequest {
+    /// The agent's name.
+    pub agent_id: AgentId,
+    /// The cluster it belongs to; `None` if it never met one.
+    pub cluster: Option<ClusterId>,
+    /// The list that it has.
+    pub known: KeysVersion,
+}
+
+/// The version of the list of API keys, 0 before anybody made one, and the time of its last change, by which two lists of one version differ
+/// after a master's disk was put back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct KeysVersion {
+    /// Grows by one with each change.
+    pub version: u64,
+    /// Time of the last change.
+    pub at: WallMs,
+}
+
+/// The API keys that are for agents.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct AgentKeys {
+    /// The version of the whole list.
+    pub version: KeysVersion,
+    /// Those of it that are for agents.
+    pub keys: Vec<ApiKey>,
 }
 
 /// The answer to a renewal, with the seed's numbers.

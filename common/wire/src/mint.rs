@@ -193,8 +193,10 @@ macro_rules! codes {
 codes! {
     /// A parameter is missing, malformed or out of range.
     BadParameter = "bad_parameter", 400;
-    /// The call takes a certificate, and none was shown.
-    CertificateRequired = "certificate_required", 403;
+    /// The call takes a certificate or an API key, and neither was shown, or a key that opens nothing.
+    LoginRequired = "login_required", 401;
+    /// The API key that was shown does not open this call.
+    Forbidden = "forbidden", 403;
     /// No generator has that name and kind.
     UnknownGenerator = "unknown_generator", 404;
     /// The name is taken by another definition.

@@ -123,7 +123,7 @@ pub(crate) fn show_setting(setting: &Setting) -> String {
         SettingValue::About(about) => about.description().to_owned(),
         SettingValue::Users(users) => format!("{users:?}"),
         SettingValue::Keys(keys) => {
-            let keys = keys.iter().map(|key| format!("{} {}", key.name, key.role));
+            let keys = keys.iter().map(|key| format!("{} {}", key.name, key.scope));
             keys.collect::<Vec<_>>().join(", ")
         }
     };

@@ -246,7 +246,7 @@ async fn who_shows_no_certificate_mints_where_that_is_allowed_and_registers_no_n
     };
     for path in ["orders", "orders?dry-run"] {
         let refused = register(&anybody, path).await;
-        assert!(refused.contains(" 403 ") && refused.contains("\"certificate_required\""), "{path}: {refused}");
+        assert!(refused.contains(" 401 ") && refused.contains("\"login_required\""), "{path}: {refused}");
     }
     // The same over RPC.
     let settings = |own: Option<TlsFiles>| {
@@ -258,7 +258,7 @@ async fn who_shows_no_certificate_mints_where_that_is_allowed_and_registers_no_n
     let client = Client::new(settings(None)).unwrap();
     assert!(client.uniq64("default").await.unwrap() > 0);
     let refused = client.define_generator(namespace()).await.unwrap_err().to_string();
-    assert!(refused.contains("takes a certificate"), "{refused}");
+    assert!(refused.contains("shows a certificate"), "{refused}");
     Client::new(settings(Some(secured.files("client")))).unwrap().define_generator(namespace()).await.unwrap();
     // Whoever has one is known by it: two callers of one address have an account each, and so has the address.
     assert!(register(&billing, "orders").await.contains(" 201 "));

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 mod all_at_once;
+mod api_keys;
 mod certificates;
 mod hostile_input;
 mod invitations;

@@ -1,21 +1,25 @@
 //! Users, their passwords and roles, and API keys.
 
 use super::{ChangeErrors, From, ProblemBody, Sent, body, caller, path, read_as};
-use crate::auth::{Auth, Role, Source, Who, acceptable, hash_of, new_key};
+use crate::auth::{Auth, Role, Source, Who, acceptable, new_key};
 use crate::problem::Problem;
 use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Extension, Path, State};
 use axum::http::StatusCode;
-use common::account::{AccountName, ApiKey, User};
+use common::account::{AccountName, SecretHash, User};
+use common::api_key::{AgentScope, ApiKey, DAYS_MAX, FormerKey, KEEP_HOURS, KEEP_HOURS_MAX, KeyScope, PATTERNS_MAX};
 use common::audit::Actor;
 use common::setting::Change;
+use common::time::{HOUR_MS, SpanMs, WallMs};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use utoipa::ToSchema;
 
 type NamePath = Result<Path<String>, PathRejection>;
+
 /// Somebody with a role: a user, or an API key.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct AccountRow {
@@ -38,14 +42,43 @@ pub(crate) struct MeRow {
     csrf: Option<String>,
 }
 
+/// An API key, without the key itself.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct KeyRow {
+    /// The name.
+    name: String,
+    /// The role at the masters' API; `null` for a key for agents.
+    #[schema(value_type = Option<String>)]
+    role: Option<Role>,
+    /// The actions at agents: `mint`, `define`, `explain`, `status`; `null` for a key for masters.
+    actions: Option<Vec<&'static str>>,
+    /// The names that it may mint by or define: a name, or the beginning of names with `*` behind it; `null` for a key for masters.
+    names: Option<Vec<String>>,
+    /// The instant from which on it opens nothing; `null`: none.
+    until: Option<String>,
+    /// The instant until which the key that it replaced opens the same; `null`: none.
+    former_until: Option<String>,
+}
+
+impl KeyRow {
+    fn of(key: &ApiKey) -> Self {
+        let agents = key.agents();
+        Self {
+            name: key.name.to_string(),
+            role: key.role(),
+            actions: agents.map(|scope| scope.actions.iter().map(|action| action.name()).collect()),
+            names: agents.map(|scope| scope.names.iter().map(ToString::to_string).collect()),
+            until: key.until.map(|until| until.to_string()),
+            former_until: key.former.map(|former| former.until.to_string()),
+        }
+    }
+}
+
 /// A new API key.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct NewKey {
-    /// The name.
-    name: String,
-    /// The role.
-    #[schema(value_type = String)]
-    role: Role,
+    #[serde(flatten)]
+    made: KeyRow,
     /// The key. It is shown this once and kept nowhere.
     key: String,
 }
@@ -62,14 +95,49 @@ pub(crate) struct UserForm {
     role: String,
 }
 
-/// A key to be made.
+/// A key to be made: with a role for masters, or with actions and names for agents.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct KeyForm {
     /// 1..=32 of a-z 0-9 . _ -, beginning with a letter or a digit.
     name: String,
     /// `viewer`, `operator` or `admin`.
-    role: String,
+    role: Option<String>,
+    /// `mint`, `define`, `explain`, `status`.
+    actions: Option<Vec<String>>,
+    /// 1..=8 of: a generator's name, the beginning of names with `*` behind it, or `*` for all. The kinds' own IDs are those of the name `default`.
+    names: Option<Vec<String>>,
+    /// Days after which it opens nothing, 1..=3650; without an end if it is left out.
+    days: Option<u32>,
+}
+
+impl KeyForm {
+    /// The calls that it opens.
+    fn scope(&self) -> Result<KeyScope, Problem> {
+        match (&self.role, &self.actions, &self.names) {
+            (Some(role), None, None) => Ok(KeyScope::Console(read_as("role", role)?)),
+            (None, Some(actions), Some(names)) => {
+                let actions: BTreeSet<_> = actions.iter().map(|it| read_as("actions", it)).collect::<Result<_, _>>()?;
+                let names: BTreeSet<_> = names.iter().map(|it| read_as("names", it)).collect::<Result<_, _>>()?;
+                if actions.is_empty() || !(1..=PATTERNS_MAX).contains(&names.len()) {
+                    let why = format!("write at least one of actions, and 1 to {PATTERNS_MAX} of names");
+                    return Err(Problem::bad_parameter(why));
+                }
+                Ok(KeyScope::Agents(AgentScope { actions, names }))
+            }
+            _ => Err(Problem::bad_parameter(
+                "write either a role, for a key for masters, or actions and names, for one for agents",
+            )),
+        }
+    }
+}
+
+/// A key to be replaced.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RotateForm {
+    /// Hours for which the one before opens the same, 0..=720; 24 unless it is said.
+    keep_hours: Option<u32>,
 }
 
 /// A new password.
@@ -232,20 +300,20 @@ pub(crate) async fn remove_user(
 /// All API keys, without the keys themselves, which nobody has.
 #[utoipa::path(
     get, path = "/api/keys", tag = "people",
-    responses((status = 200, description = "All keys, by name", body = [AccountRow])),
+    responses((status = 200, description = "All keys, by name", body = [KeyRow])),
     security(("login" = ["admin"]), ("key" = ["admin"]))
 )]
-pub(crate) async fn keys(State(auth): State<Arc<Auth>>, who: Who) -> Result<Json<Vec<AccountRow>>, Problem> {
+pub(crate) async fn keys(State(auth): State<Arc<Auth>>, who: Who) -> Result<Json<Vec<KeyRow>>, Problem> {
     who.at_least(Role::Admin)?;
     let keys = auth.accounts().keys().await?;
-    Ok(Json(keys.into_iter().map(|key| AccountRow { name: key.name.to_string(), role: key.role }).collect()))
+    Ok(Json(keys.iter().map(KeyRow::of).collect()))
 }
 
-/// A new API key.
+/// A new API key: with a `role` for the masters' API, or with `actions` and `names` for agents.
 #[utoipa::path(
     post, path = "/api/keys", tag = "people", request_body = KeyForm,
     responses(
-        (status = 201, description = "Made: both masters hold its hash. The key is shown this once", body = NewKey),
+        (status = 201, description = "Made: both masters hold its hash, and agents hear of it within some 20 seconds. The key is shown this once", body = NewKey),
         (status = 409, description = "`name_taken`, `too_many`", body = ProblemBody, content_type = "application/problem+json"),
         ChangeErrors
     ),
@@ -258,17 +326,62 @@ pub(crate) async fn add_key(
     form: Sent,
 ) -> Result<(StatusCode, Json<NewKey>), Problem> {
     let caller = caller(who, Role::Admin, from)?;
-    let KeyForm { name, role } = body(form)?;
-    let name: AccountName = read_as("name", &name)?;
-    let role = read_as("role", &role)?;
+    let form: KeyForm = body(form)?;
+    let name: AccountName = read_as("name", &form.name)?;
     let key = new_key();
-    let hash = hash_of(key.as_bytes());
-    let change = Change::AddKey(ApiKey { name: name.clone(), role, hash });
-    auth.commands().change(change, caller.actor()).await.map_err(|refusal| match refusal {
+    let until = form.days.map(|days| days_from(auth.now(), days)).transpose()?;
+    let made = ApiKey { until, ..ApiKey::new(name, form.scope()?, SecretHash::of(key.as_bytes())) };
+    auth.commands().change(Change::AddKey(made.clone()), caller.actor()).await.map_err(|refusal| match refusal {
         common::rpc::lease::Refusal::NameTaken => taken("there is a key of this name"),
         other => other.into(),
     })?;
-    Ok((StatusCode::CREATED, Json(NewKey { name: name.to_string(), role, key })))
+    Ok((StatusCode::CREATED, Json(NewKey { made: KeyRow::of(&made), key })))
+}
+
+/// Replaces a key by another one that opens the same. The one before goes on for a while, so that nothing that uses it fails meanwhile.
+#[utoipa::path(
+    post, path = "/api/keys/{name}/rotate", tag = "people", request_body = RotateForm,
+    params(("name" = String, Path, description = "The key's name")),
+    responses(
+        (status = 200, description = "Replaced. The new key is shown this once", body = NewKey),
+        (status = 404, description = "`not_found`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`name_taken`: somebody else replaced it at the same time", body = ProblemBody, content_type = "application/problem+json"),
+        ChangeErrors
+    ),
+    security(("login" = ["admin"]), ("key" = ["admin"]))
+)]
+pub(crate) async fn rotate_key(
+    State(auth): State<Arc<Auth>>,
+    who: Who,
+    from: From,
+    named: NamePath,
+    form: Sent,
+) -> Result<Json<NewKey>, Problem> {
+    let caller = caller(who, Role::Admin, from)?;
+    let name: AccountName = read_as("name", &path(named)?)?;
+    let RotateForm { keep_hours } = body(form)?;
+    let hours = keep_hours.unwrap_or(KEEP_HOURS);
+    if hours > KEEP_HOURS_MAX {
+        return Err(Problem::bad_parameter(format!("keep_hours: at most {KEEP_HOURS_MAX}")));
+    }
+    let now = auth.now();
+    let former_until = now + SpanMs(i64::from(hours) * HOUR_MS);
+    let before = key_of(&auth, &name).await?;
+    if before.until.is_some_and(|until| until <= now) {
+        return Err(Problem::bad_parameter("this key has ended: remove it, and make another one"));
+    }
+    let key = new_key();
+    let hash = SecretHash::of(key.as_bytes());
+    let former = before.hash;
+    let change = Change::RotateKey { name, former, hash, former_until };
+    auth.commands().change(change, caller.actor()).await.map_err(|refusal| match refusal {
+        common::rpc::lease::Refusal::NameTaken => {
+            taken("somebody else has replaced this key meanwhile: look at it again")
+        }
+        other => other.into(),
+    })?;
+    let former = Some(FormerKey { hash: former, until: former_until });
+    Ok(Json(NewKey { made: KeyRow::of(&ApiKey { hash, former, ..before }), key }))
 }
 
 /// Removes a key.
@@ -276,7 +389,7 @@ pub(crate) async fn add_key(
     delete, path = "/api/keys/{name}", tag = "people",
     params(("name" = String, Path, description = "The key's name")),
     responses(
-        (status = 204, description = "Gone"),
+        (status = 204, description = "Gone: it opens nothing at masters, and within some 20 seconds nothing at agents that reach one"),
         (status = 404, description = "`not_found`", body = ProblemBody, content_type = "application/problem+json"),
         ChangeErrors
     ),
@@ -290,11 +403,22 @@ pub(crate) async fn remove_key(
 ) -> Result<StatusCode, Problem> {
     let caller = caller(who, Role::Admin, from)?;
     let name: AccountName = read_as("name", &path(named)?)?;
-    if !auth.accounts().keys().await?.iter().any(|key| key.name == name) {
-        return Err(Problem::new(StatusCode::NOT_FOUND, "not_found", "there is no key of this name"));
-    }
+    key_of(&auth, &name).await?;
     auth.commands().change(Change::RemoveKey(name), caller.actor()).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+async fn key_of(auth: &Auth, name: &AccountName) -> Result<ApiKey, Problem> {
+    let found = auth.accounts().keys().await?.into_iter().find(|key| key.name == *name);
+    found.ok_or_else(|| Problem::new(StatusCode::NOT_FOUND, "not_found", "there is no key of this name"))
+}
+
+/// The end of a key that is to open something for so many days.
+fn days_from(now: WallMs, days: u32) -> Result<WallMs, Problem> {
+    if !(1..=DAYS_MAX).contains(&days) {
+        return Err(Problem::bad_parameter(format!("days: 1 to {DAYS_MAX}, or left out for a key without an end")));
+    }
+    Ok(now + SpanMs::days(days.into()))
 }
 
 /// Makes a change of a user, and ends the logins that it makes worthless.

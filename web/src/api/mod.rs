@@ -1,10 +1,11 @@
 //! The JSON API, and its description, which is made from the handlers and the types they answer with.
 
-mod accounts;
+pub(crate) mod accounts;
 mod axes;
 mod backup;
 mod layout;
 mod lease;
+mod logins;
 pub(crate) mod read;
 mod sequences;
 mod setting;
@@ -78,6 +79,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(lease::renew))
         .routes(routes!(accounts::remove_user))
         .routes(routes!(accounts::remove_key))
+        .routes(routes!(logins::end_login))
         .route_layer(from_fn(no_body));
     let without_parameters = bare
         .routes(routes!(lease::terminate))
@@ -101,6 +103,8 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(accounts::set_password))
         .routes(routes!(accounts::set_role))
         .routes(routes!(accounts::keys, accounts::add_key))
+        .routes(routes!(accounts::rotate_key))
+        .routes(routes!(logins::logins))
         .routes(routes!(login::log_out))
         .routes(routes!(read::healthz))
         .routes(routes!(read::readyz))

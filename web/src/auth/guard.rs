@@ -26,7 +26,8 @@ fn is_open(path: &str) -> bool {
 
 /// Tells whether everybody who is logged in may ask for a change; the handler knows the rest.
 fn is_own_affair(path: &str) -> bool {
-    path == "/logout" || (path.starts_with("/api/users/") && path.ends_with("/password"))
+    let is_own_password = path.starts_with("/api/users/") && path.ends_with("/password");
+    path == "/logout" || is_own_password || path.starts_with("/api/logins/")
 }
 
 /// Lets a request in with its [`Who`], or says why not.

@@ -1,7 +1,7 @@
 //! `/login` and `/logout`.
 
 use super::guard::{CSRF_HEADER, is_token};
-use super::{Auth, Source, Who, hash_of, proof, secret};
+use super::{Auth, Source, Who, proof, secret};
 use crate::preferences::{self, Choice, Preferences};
 use crate::problem::{Problem, ProblemBody};
 use crate::words::{Words, fill};
@@ -11,7 +11,7 @@ use axum::extract::rejection::{FormRejection, QueryRejection};
 use axum::extract::{Extension, Query, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
-use common::account::{Login, User};
+use common::account::{Login, SecretHash, User};
 use common::audit::{Action, Actor};
 use common::time::SECOND_MS;
 use serde::Deserialize;
@@ -137,7 +137,7 @@ pub(crate) async fn log_out(
         return Problem::new(StatusCode::FORBIDDEN, "bad_csrf", "logging out needs the page's token").into_response();
     }
     if let Some(cookie) = auth.cookie(&headers) {
-        let over = auth.logins().close(hash_of(cookie.as_bytes()));
+        let over = auth.logins().close(SecretHash::of(cookie.as_bytes()));
         if let Err(why) = auth.accounts.keep(over.into_iter().collect(), None).await {
             return Problem::from(why).into_response();
         }
@@ -232,7 +232,7 @@ impl Auth {
     async fn begin(&self, user: User, from: IpAddr) -> Result<String, Problem> {
         let (cookie, now) = (secret().to_string(), self.now());
         let login = Login { user: user.name.clone(), proof: proof(&user), csrf: secret(), began: now, used: now };
-        let kept = self.logins().open(hash_of(cookie.as_bytes()), login, now);
+        let kept = self.logins().open(SecretHash::of(cookie.as_bytes()), login, now);
         let actor = Actor::new(user.name.as_str(), &from.to_string());
         self.accounts.keep(kept, Some((actor, Action::LogIn, user.name.to_string()))).await?;
         Ok(cookie)

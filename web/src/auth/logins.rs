@@ -54,6 +54,11 @@ impl Logins {
         Some((login.clone(), news.then(|| (hash, Some(login.clone())))))
     }
 
+    /// The logins that have not run out.
+    pub(crate) fn living(&self, now: WallMs) -> impl Iterator<Item = (SecretHash, &Login)> {
+        self.0.iter().filter(move |(_, login)| lives(login, now)).map(|(hash, login)| (*hash, login))
+    }
+
     /// Ends a login, because its user logs out or may not stay.
     pub(crate) fn close(&mut self, hash: SecretHash) -> Option<Kept> {
         self.0.remove(&hash).map(|_| (hash, None))
@@ -78,6 +83,11 @@ impl Logins {
         let hash = stalest.map(|(hash, _)| *hash)?;
         self.close(hash)
     }
+}
+
+/// The instant at which a login ends if it is not used again.
+pub(crate) fn ends(login: &Login) -> WallMs {
+    (login.used + IDLE_MAX).min(login.began + AGE_MAX)
 }
 
 /// A clock that was set back makes no login older, and one that was set back by much ends it.
@@ -112,8 +122,13 @@ mod tests {
             now = now + SpanMs(IDLE_MAX.0 - 1);
         }
         assert!(logins.use_it(hash(1), NOW + AGE_MAX).is_none());
+        let (used, began) = (NOW + IDLE_MAX, NOW + AGE_MAX);
+        assert_eq!(ends(&login("a", NOW)), used);
+        assert_eq!(ends(&Login { used: began + SpanMs(-1), ..login("a", NOW) }), began);
+        let mut logins = Logins::default();
         logins.open(hash(2), login("a", NOW), NOW);
-        assert!(logins.use_it(hash(2), NOW + IDLE_MAX).is_none());
+        assert_eq!((logins.living(used + SpanMs(-1)).count(), logins.living(used).count()), (1, 0));
+        assert!(logins.use_it(hash(2), used).is_none());
         assert!(logins.use_it(hash(2), NOW + SpanMs(-2 * HOUR_MS)).is_none(), "the clock was set back");
         assert!(logins.use_it(hash(3), NOW).is_none());
     }

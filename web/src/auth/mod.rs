@@ -11,9 +11,11 @@ mod lockout;
 pub(crate) mod login;
 mod logins;
 mod passwords;
+mod seen;
 
 pub use common::account::Role;
 pub use passwords::{PASSWORD_CHARS_MIN, PASSWORD_LEN_MAX, acceptable, hash, verify};
+pub(crate) use seen::LoginSeen;
 
 use crate::commands::Commands;
 use crate::masters::Unavailable;
@@ -22,7 +24,8 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use common::account::{AccountName, ApiKey, Login, SecretHash, User};
+use common::account::{AccountName, Login, SecretHash, User};
+use common::api_key::{ApiKey, KEY_BEGIN};
 use common::audit::{Action, Actor};
 use common::clock::Clock;
 use common::hosts::HostNames;
@@ -31,12 +34,8 @@ use futures::future::BoxFuture;
 use lockout::Lockout;
 use logins::Logins;
 use passwords::Passwords;
-use sha2::{Digest as _, Sha256};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// The first characters of every API key, so that one that lies about is recognised.
-const KEY_BEGIN: &str = "uniq_";
 
 /// Somebody who was let in. Every handler behind the guard can take it from the request's extensions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,7 +153,7 @@ impl Auth {
         self.passwords.hash(password).await
     }
 
-    fn now(&self) -> WallMs {
+    pub(crate) fn now(&self) -> WallMs {
         self.clock.wall()
     }
 
@@ -171,16 +170,17 @@ impl Auth {
         if let Some(given) = headers.get(header::AUTHORIZATION) {
             let given = given.to_str().ok().and_then(|text| text.split_once(' '));
             let key = given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, key)| key.trim());
-            let wrong =
-                || Problem::new(StatusCode::UNAUTHORIZED, "login_required", "this is not an API key of this cluster");
-            let hash =
-                key.filter(|key| key.starts_with(KEY_BEGIN)).map(|key| hash_of(key.as_bytes())).ok_or_else(wrong)?;
+            let wrong = |why| Problem::new(StatusCode::UNAUTHORIZED, "login_required", why);
+            let none = || wrong("this is not an API key of this cluster, or one that has ended");
+            let key = key.filter(|key| key.starts_with(KEY_BEGIN)).ok_or_else(none)?;
+            let (hash, now) = (SecretHash::of(key.as_bytes()), self.now());
             let keys = self.accounts.keys().await?;
-            let key = keys.into_iter().find(|key| key.hash == hash).ok_or_else(wrong)?;
-            return Ok(Entry::Key(Who { name: format!("key {}", key.name), role: key.role, csrf: None }));
+            let key = keys.into_iter().find(|key| key.opens(hash, now)).ok_or_else(none)?;
+            let role = key.role().ok_or_else(|| wrong("this API key is for agents: it opens nothing at masters"))?;
+            return Ok(Entry::Key(Who { name: format!("key {}", key.name), role, csrf: None }));
         }
         match self.cookie(headers) {
-            Some(cookie) => self.recognise_login(hash_of(cookie.as_bytes())).await,
+            Some(cookie) => self.recognise_login(SecretHash::of(cookie.as_bytes())).await,
             None => Ok(Entry::Nobody),
         }
     }
@@ -195,11 +195,16 @@ impl Auth {
             self.accounts.keep(over.into_iter().collect(), None).await?;
             return Ok(Entry::Nobody);
         };
-        if let Some(news) = news
-            && let Err(why) = self.accounts.keep(vec![news], None).await
-        {
-            // It ends a little early after a restart; that is not a reason to refuse the request.
-            tracing::debug!(%why, "the time of a login's last use could not be written down");
+        if let Some(news) = news {
+            if let Err(why) = self.accounts.keep(vec![news], None).await {
+                // It ends a little early after a restart; that is not a reason to refuse the request.
+                tracing::debug!(%why, "the time of a login's last use could not be written down");
+            }
+            // One that was ended meanwhile must not be on the disk again because of that.
+            if self.logins().use_it(hash, now).is_none() {
+                self.accounts.keep(vec![(hash, None)], None).await?;
+                return Ok(Entry::Nobody);
+            }
         }
         Ok(Entry::Login(Who { name: user.name.to_string(), role: user.role, csrf: Some(login.csrf.to_string()) }, hash))
     }
@@ -225,14 +230,9 @@ impl Auth {
     }
 }
 
-/// The SHA-256 of a secret.
-pub(crate) fn hash_of(secret: &[u8]) -> SecretHash {
-    SecretHash(Sha256::digest(secret).into())
-}
-
 /// Changes with everything that ends a login.
 fn proof(user: &User) -> SecretHash {
-    hash_of(format!("{}\n{}\n{}", user.name, user.role, user.phc).as_bytes())
+    SecretHash::of(format!("{}\n{}\n{}", user.name, user.role, user.phc).as_bytes())
 }
 
 /// 256 random bits.

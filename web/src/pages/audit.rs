@@ -97,7 +97,7 @@ impl TryFrom<AuditViewQuery> for AuditView {
 }
 
 /// All that the audit may say.
-const ACTIONS: [Action; 28] = [
+const ACTIONS: [Action; 29] = [
     Action::Grant,
     Action::Renew,
     Action::Terminate,
@@ -110,6 +110,7 @@ const ACTIONS: [Action; 28] = [
     Action::User,
     Action::Key,
     Action::LogIn,
+    Action::EndLogin,
     Action::LockOut,
     Action::Extend,
     Action::Raise,
@@ -146,6 +147,7 @@ fn action_name(action: Action, w: &'static Words) -> &'static str {
         Action::Join => w.act_join,
         Action::RolledBack => w.act_rolled_back,
         Action::LogIn => w.act_login,
+        Action::EndLogin => w.act_end_login,
         Action::LockOut => w.act_lockout,
         Action::User => w.act_user,
         Action::Key => w.act_key,
@@ -262,6 +264,7 @@ impl Line {
             Action::Whitelist
             | Action::User
             | Action::Key
+            | Action::EndLogin
             | Action::LockOut
             | Action::Vouch
             | Action::Export

@@ -1,11 +1,18 @@
-//! Users, API keys, and the own password.
+//! Users, API keys, logins, and the own password.
 
 use super::frame::role_name;
 use super::{Context, Frame, Static, Visitor, rows, still_frame};
-use crate::auth::{Auth, PASSWORD_CHARS_MIN, PASSWORD_LEN_MAX, Role};
+use crate::auth::{Auth, LoginSeen, PASSWORD_CHARS_MIN, PASSWORD_LEN_MAX, Role};
 use crate::problem::Problem;
+use crate::text::When;
 use crate::words::{Words, fill};
 use askama::Template;
+use common::account::User;
+use common::api_key::{ApiKey, DAYS_MAX, KEEP_HOURS, KEEP_HOURS_MAX, KeyAction, KeyScope, PATTERNS_MAX};
+use common::time::{SpanMs, WallMs};
+
+/// Time before a key's end from which on the list points it out.
+const SOON: SpanMs = SpanMs::days(7);
 
 #[derive(Template)]
 #[template(path = "users.html")]
@@ -14,19 +21,52 @@ struct Page {
     /// The viewer's own name; empty for API keys, which have no password.
     own: String,
     users: Vec<Account>,
-    keys: Vec<Account>,
+    keys: Vec<Key>,
+    logins: Vec<LoginShown>,
     roles: Vec<RoleShown>,
+    actions: Vec<ActionShown>,
+    names_hint: String,
+    days_hint: String,
+    days_max: u32,
+    hours: u32,
+    hours_max: u32,
     password_hint: String,
     password_min: usize,
     password_max: usize,
 }
 
-/// A user or a key.
+/// A user.
 struct Account {
     name: String,
     role: &'static str,
     role_name: &'static str,
     own: bool,
+}
+
+/// A key.
+struct Key {
+    name: String,
+    /// `None`: it is for agents.
+    role: Option<&'static str>,
+    opens: &'static str,
+    /// The actions and the names at agents.
+    agents: Option<(String, String)>,
+    until: Option<When>,
+    /// The tone and the text of what there is to say about its end.
+    mark: Option<(&'static str, &'static str)>,
+    /// The end of the key that it replaced, as long as that one goes on.
+    former: Option<When>,
+}
+
+/// A login at this master.
+struct LoginShown {
+    id: String,
+    user: String,
+    own: bool,
+    current: bool,
+    began: When,
+    used: When,
+    ends: When,
 }
 
 struct RoleShown {
@@ -35,22 +75,86 @@ struct RoleShown {
     text: &'static str,
 }
 
+struct ActionShown {
+    value: &'static str,
+    text: &'static str,
+}
+
 pub(crate) async fn users(context: &Context<'_>, auth: &Auth, visitor: &Visitor) -> Result<String, Problem> {
     let frame = still_frame(context, visitor, Static::Users).await?;
     let w = frame.w;
     let own = if visitor.who.csrf.is_some() { visitor.who.name.clone() } else { String::new() };
-    let account =
-        |name: String, role: Role| Account { own: name == own, name, role: role.name(), role_name: role_name(role, w) };
+    let everybody = rows(auth.accounts().users()).await?;
+    let logins = auth.logins_seen_by(&visitor.who, &everybody).into_iter().map(LoginShown::of).collect();
     let (mut users, mut keys) = (Vec::new(), Vec::new());
     if frame.admin {
-        users =
-            rows(auth.accounts().users()).await?.into_iter().map(|it| account(it.name.to_string(), it.role)).collect();
-        keys =
-            rows(auth.accounts().keys()).await?.into_iter().map(|it| account(it.name.to_string(), it.role)).collect();
+        users = everybody.iter().map(|it| Account::of(it, &own, w)).collect();
+        keys = rows(auth.accounts().keys()).await?.iter().map(|it| Key::of(it, auth.now(), w)).collect();
     }
-    let password_hint = fill(w.password_hint, &[&PASSWORD_CHARS_MIN.to_string()]);
-    let (password_min, password_max) = (PASSWORD_CHARS_MIN, PASSWORD_LEN_MAX);
-    Ok(Page { frame, own, users, keys, roles: roles(w), password_hint, password_min, password_max }.render()?)
+    let page = Page {
+        frame,
+        own,
+        users,
+        keys,
+        logins,
+        roles: roles(w),
+        actions: actions(w),
+        names_hint: fill(w.key_names_hint, &[&PATTERNS_MAX.to_string()]),
+        days_hint: fill(w.key_days_hint, &[&DAYS_MAX.to_string()]),
+        days_max: DAYS_MAX,
+        hours: KEEP_HOURS,
+        hours_max: KEEP_HOURS_MAX,
+        password_hint: fill(w.password_hint, &[&PASSWORD_CHARS_MIN.to_string()]),
+        password_min: PASSWORD_CHARS_MIN,
+        password_max: PASSWORD_LEN_MAX,
+    };
+    Ok(page.render()?)
+}
+
+impl Account {
+    fn of(user: &User, own: &str, w: &'static Words) -> Self {
+        let (name, role) = (user.name.to_string(), user.role);
+        Self { own: name == own, name, role: role.name(), role_name: role_name(role, w) }
+    }
+}
+
+impl Key {
+    fn of(key: &ApiKey, now: WallMs, w: &'static Words) -> Self {
+        let (role, opens, agents) = match &key.scope {
+            KeyScope::Console(role) => (Some(role.name()), role_name(*role, w), None),
+            KeyScope::Agents(scope) => {
+                let actions: Vec<_> = scope.actions.iter().map(|action| action.name()).collect();
+                let names: Vec<_> = scope.names.iter().map(|name| name.as_str()).collect();
+                (None, w.key_agents, Some((actions.join(", "), names.join(" "))))
+            }
+        };
+        let mark = key.until.and_then(|until| match until - now {
+            left if left <= SpanMs(0) => Some(("bad", w.key_ended)),
+            left if left <= SOON => Some(("warn", w.key_ends_soon)),
+            _ => None,
+        });
+        let former = key.former.map(|former| former.until).filter(|until| now < *until);
+        let (until, former) = (key.until.map(When::date), former.map(When::date));
+        Self { name: key.name.to_string(), role, opens, agents, until, mark, former }
+    }
+}
+
+impl LoginShown {
+    fn of(seen: LoginSeen) -> Self {
+        let LoginSeen { id, own, current, .. } = seen;
+        let [began, used, ends] = [seen.began, seen.used, seen.ends].map(When::date);
+        Self { id, user: seen.user.to_string(), own, current, began, used, ends }
+    }
+}
+
+fn actions(w: &'static Words) -> Vec<ActionShown> {
+    let text = |action| match action {
+        KeyAction::Mint => w.action_mint,
+        KeyAction::Define => w.action_define,
+        KeyAction::Explain => w.action_explain,
+        KeyAction::Status => w.action_status,
+    };
+    KeyAction::ALL.map(|action| ActionShown { value: action.name(), text: text(action) }).into()
 }
 
 fn roles(w: &'static Words) -> Vec<RoleShown> {

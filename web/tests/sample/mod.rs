@@ -7,7 +7,8 @@ pub(crate) mod ask;
 pub(crate) mod sequences;
 
 use common::about::{About, AboutSource};
-use common::account::{ApiKey, Login, SecretHash, User};
+use common::account::{Login, SecretHash, User};
+use common::api_key::{ApiKey, KeyScope};
 use common::audit::{Action, Actor};
 use common::clock::TestClock;
 use common::namespace::{Definition, GeneratorName, Namespace, Scope, SegmentSpec, StringSpec, Uniq64Spec};
@@ -19,7 +20,6 @@ use common::time::{DAY_MS, HOUR_MS, WallMs};
 use common::token::{TokenKey, TokenType, TokenValue};
 use futures::future::BoxFuture;
 use sequences::Sequences;
-use sha2::{Digest as _, Sha256};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use web::{
@@ -214,6 +214,8 @@ pub(crate) struct SampleAccounts {
     pub(crate) audit: Mutex<Vec<AuditRow>>,
     /// Logins that were made durable, in order.
     pub(crate) kept: Mutex<Vec<(SecretHash, Option<Login>)>>,
+    /// Lines of the audit that came with them.
+    pub(crate) noted: Mutex<Vec<String>>,
     /// True if the walk through the audit never ends; `asked` counts those that were begun.
     pub(crate) endless: bool,
     pub(crate) asked: AtomicUsize,
@@ -227,8 +229,7 @@ impl SampleAccounts {
 
     /// With [`KEY`] as the key of somebody.
     pub(crate) fn with_key_of(role: Role) -> Self {
-        let hash = SecretHash(Sha256::digest(KEY.as_bytes()).into());
-        let key = ApiKey { name: "all".parse().unwrap(), role, hash };
+        let key = ApiKey::new("all".parse().unwrap(), KeyScope::Console(role), SecretHash::of(KEY.as_bytes()));
         Self { keys: Mutex::new(vec![key]), ..Self::default() }
     }
 
@@ -399,8 +400,10 @@ impl Accounts for SampleAccounts {
     fn keep(
         &self,
         logins: Vec<(SecretHash, Option<Login>)>,
-        _: Option<(Actor, Action, String)>,
+        note: Option<(Actor, Action, String)>,
     ) -> BoxFuture<'_, Result<(), Unavailable>> {
+        let note = note.map(|(actor, action, subject)| format!("{} {action} {subject}", actor.who()));
+        self.noted.lock().unwrap().extend(note);
         self.kept.lock().unwrap().extend(logins);
         Box::pin(std::future::ready(Ok(())))
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use common::rpc::enroll::{EnrollRefusal, EnrollRequest, Enrolled};
-use common::rpc::lease::NAMESPACES_PAGE_MAX;
+use common::rpc::lease::{AgentKeys, KeysRequest, NAMESPACES_PAGE_MAX};
 
 /// The answers of a master, and the questions that it was asked.
 pub(crate) struct Records {
@@ -17,6 +17,7 @@ pub(crate) struct Records {
     pub(crate) uses: usize,
     /// The calls that have names used before the first of them is answered.
     pub(crate) uses_awaited: usize,
+    pub(crate) keys: Option<AgentKeys>,
     pub(crate) registered: Vec<Registered>,
     pub(crate) retired: Vec<RetiredOnly>,
     pub(crate) restore: Result<(), Said>,
@@ -79,6 +80,7 @@ impl Master {
             finds: Vec::new(),
             uses: 0,
             uses_awaited: 0,
+            keys: None,
             registered: Vec::new(),
             retired: Vec::new(),
             restore: Ok(()),
@@ -209,6 +211,10 @@ impl LeaseService for Master {
             let living = records.registered.iter().filter(|one| one.state != NameState::Retired).filter(is_later);
             living.take(NAMESPACES_PAGE_MAX).cloned().collect()
         }))
+    }
+
+    async fn agent_keys(self, _: Context, request: KeysRequest) -> Result<Option<AgentKeys>, Said> {
+        Ok(self.with(|records| records.keys.clone().filter(|keys| request.known != keys.version)))
     }
 
     async fn find_namespaces(self, _: Context, request: FindRequest) -> Result<Found, Said> {

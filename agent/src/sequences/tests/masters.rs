@@ -8,9 +8,9 @@ use common::net::places::{Place, Places};
 use common::parameters::{ClusterId, MasterId, SessionId};
 use common::rpc::enroll::{EnrollRefusal, EnrollRequest, Enrolled};
 use common::rpc::lease::{
-    AgentReport, Changed, DefineReply, DefineRequest, FindRequest, Found, HeartbeatReply, HeartbeatRequest,
-    LeaseService, ListRequest, ListedLease, Mode, NamespacesRequest, Refusal, Registered, Rent, RentRequest,
-    RestoreRequest, TerminateRequest, TokenRequest,
+    AgentKeys, AgentReport, Changed, DefineReply, DefineRequest, FindRequest, Found, HeartbeatReply, HeartbeatRequest,
+    KeysRequest, LeaseService, ListRequest, ListedLease, Mode, NamespacesRequest, Refusal, Registered, Rent,
+    RentRequest, RestoreRequest, TerminateRequest, TokenRequest,
 };
 use common::rpc::ranges::{
     HeldSections, KeepReply, KeepRequest, NotRaised, Raise, RaiseRequest, RaiseTo, Raised, RaisedAll, RaisedSections,
@@ -323,6 +323,9 @@ impl LeaseService for Master {
     }
     async fn list_namespaces(self, _: Context, _: NamespacesRequest) -> Result<Vec<Registered>, Refusal> {
         Err(Refusal::PeerAway)
+    }
+    async fn agent_keys(self, _: Context, _: KeysRequest) -> Result<Option<AgentKeys>, Refusal> {
+        Ok(None)
     }
     async fn find_namespaces(self, _: Context, _: FindRequest) -> Result<Found, Refusal> {
         Err(Refusal::PeerAway)

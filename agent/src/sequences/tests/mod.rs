@@ -10,7 +10,7 @@ use super::waiting::WaitsFor;
 use super::*;
 use crate::masters::tests::masters_at;
 use crate::minter::kit::Kit;
-use crate::plugin::Holder;
+use crate::plugin::{By, Caller, Holder};
 use crate::rpc::Server;
 use crate::sequence::Kept;
 use crate::serial::caller_per_hour;
@@ -23,7 +23,6 @@ use common::rpc::mint::{KeyAsked, KeyOutcome, KeyReply, MintCode, Passing, Seque
 use common::rpc::ranges::{KeepRequest, RECEIPTS_MAX, Unserved};
 use common::sequence::{SECTION_LEN, Section, Slot};
 use masters::Masters;
-use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::time::Instant;
@@ -172,6 +171,7 @@ async fn what_another_agent_passes_on_is_bounded_by_what_any_may_admit() {
     let masters = masters(3_000);
     let agent = agent(&masters).await;
     let narrow = Server::new(Arc::clone(&agent.minter), 10).with_sequences(Arc::clone(&agent.sequences));
+    let narrow = narrow.for_this_machine();
     let call = |passing| SequenceCall { name: "orders".to_owned(), g: None, passing, cluster: None };
     assert!(narrow.next_of(&call(Passing::On), Slot(7), 11).await.is_err());
     let passed_on = narrow.next_of(&call(Passing::Back), Slot(7), 11).await;
@@ -197,6 +197,7 @@ async fn an_agent_gives_nothing_to_callers_of_another_cluster() {
     let parameters = ClusterParameters::new(7, UtcOffset::default(), 65_535).unwrap();
     agent.minter.join(ClusterId(1), parameters).unwrap();
     let server = Server::new(Arc::clone(&agent.minter), 10).with_sequences(Arc::clone(&agent.sequences));
+    let server = server.for_this_machine();
     let call = |cluster: Option<ClusterId>| {
         let cluster = cluster.map(Box::new);
         SequenceCall { name: "orders".to_owned(), g: None, passing: Passing::Back, cluster }
@@ -664,7 +665,8 @@ async fn one_caller_leaves_numbers_of_a_key_of_32_bits_to_others() {
     let most = name.definition.width().per_hour().unwrap();
     const MANY: u32 = 1 << 20;
     let take = async |last: u8, n| {
-        let call = Call { from: Some(Holder::at(&SocketAddr::from(([10, 0, 0, last], 1)).into())), ..Call::default() };
+        let call =
+            Call { from: Some(Holder::of(By::Caller, Caller::Address([10, 0, 0, last].into()))), ..Call::default() };
         match agent.ask(&[(7, n)], call).await.outcomes[..] {
             [KeyOutcome::Given(_)] => true,
             [KeyOutcome::Refused(MintCode::QuotaExceeded)] => false,

@@ -10,6 +10,7 @@ use rustls::server::Acceptor;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
@@ -40,8 +41,16 @@ pub struct Listener {
 #[derive(Clone)]
 struct Secure {
     admitted: Arc<ServerConfig>,
-    /// For those who come for a certificate.
-    newcomers: Option<Arc<ServerConfig>>,
+    others: Option<Others>,
+}
+
+/// Those who are let in beside those who are admitted.
+#[derive(Clone)]
+enum Others {
+    /// Who comes for a certificate, and says so in its greeting.
+    Newcomers(Arc<ServerConfig>),
+    /// Everybody, while that is true.
+    Anybody(Arc<ServerConfig>, Arc<AtomicBool>),
 }
 
 enum Socket {
@@ -65,14 +74,23 @@ impl From<UnixListener> for Listener {
 
 impl Listener {
     pub(super) fn secured(tcp: TcpListener, config: ServerConfig) -> Self {
-        let tls = Some(Secure { admitted: Arc::new(config), newcomers: None });
+        let tls = Some(Secure { admitted: Arc::new(config), others: None });
         Self { tls, ..Self::from(tcp) }
     }
 
     /// The same, and who greets with a protocol of this configuration gets that one.
-    pub(super) fn admitting_newcomers(mut self, config: ServerConfig) -> Self {
+    pub(super) fn admitting_newcomers(self, config: ServerConfig) -> Self {
+        self.admitting(Others::Newcomers(Arc::new(config)))
+    }
+
+    /// The same, and everybody gets this configuration while `open` is true.
+    pub(super) fn admitting_anybody(self, config: ServerConfig, open: Arc<AtomicBool>) -> Self {
+        self.admitting(Others::Anybody(Arc::new(config), open))
+    }
+
+    fn admitting(mut self, others: Others) -> Self {
         if let Some(tls) = &mut self.tls {
-            tls.newcomers = Some(Arc::new(config));
+            tls.others = Some(others);
         }
         self
     }
@@ -142,9 +160,13 @@ enum State {
 impl Stream {
     fn new(io: TcpStream, from: SocketAddr, tls: Option<&Secure>) -> Self {
         let Some(tls) = tls else { return Self::Plain(io) };
-        let state = match tls.newcomers {
-            None => State::Opening(TlsAcceptor::from(Arc::clone(&tls.admitted)).accept(io)),
-            Some(_) => State::Greeting(LazyConfigAcceptor::new(Acceptor::default(), io), tls.clone()),
+        let opening = |config: &Arc<ServerConfig>| TlsAcceptor::from(Arc::clone(config));
+        let state = match &tls.others {
+            Some(Others::Newcomers(_)) => {
+                State::Greeting(LazyConfigAcceptor::new(Acceptor::default(), io), tls.clone())
+            }
+            Some(Others::Anybody(config, open)) if open.load(Relaxed) => State::Opening(opening(config).accept(io)),
+            _ => State::Opening(opening(&tls.admitted).accept(io)),
         };
         Self::Tls(Box::new(Secured { state, from, handshake: Arc::default() }))
     }
@@ -189,6 +211,11 @@ impl From<SocketAddr> for Remote {
 }
 
 impl Remote {
+    /// Somebody of this machine, over plain TCP.
+    pub fn here() -> Self {
+        Self::from(NOWHERE)
+    }
+
     /// The role in its certificate, if it showed one.
     pub fn role(&self) -> Option<&Role> {
         self.handshake.as_ref()?.role.get()
@@ -219,7 +246,10 @@ impl Secure {
     /// Goes on with a handshake whose greeting has come.
     fn answer(&self, greeted: StartHandshake<TcpStream>) -> Accept<TcpStream> {
         let wanted: Vec<&[u8]> = greeted.client_hello().alpn().into_iter().flatten().collect();
-        let newcomers = self.newcomers.as_ref();
+        let newcomers = match &self.others {
+            Some(Others::Newcomers(config)) => Some(config),
+            _ => None,
+        };
         let config = newcomers.filter(|config| config.alpn_protocols.iter().any(|ours| wanted.contains(&&ours[..])));
         let config = Arc::clone(config.unwrap_or(&self.admitted));
         drop(wanted);

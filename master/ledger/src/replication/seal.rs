@@ -133,7 +133,8 @@ pub fn open(own: &Own, sealed: SealedFrame) -> Result<Opened, NotBelieved> {
 mod tests {
     use super::*;
     use ids::about::{About, AboutSource};
-    use ids::account::{ACCOUNTS_MAX, AccountName, ApiKey, PHC_LEN_MAX, Role, SecretHash, User};
+    use ids::account::{ACCOUNTS_MAX, AccountName, PHC_LEN_MAX, Role, SecretHash, User};
+    use ids::api_key::{AgentScope, ApiKey, FormerKey, KeyAction, KeyScope, PATTERNS_MAX};
     use ids::audit::{ACTOR_CHARS_MAX, Actor};
     use ids::encoding::{EncodingForm, EncodingParameters, EncodingSource, Secret};
     use ids::kind::Kind;
@@ -248,8 +249,11 @@ mod tests {
         let account = |n: usize| -> AccountName { format!("{n:0>32}").parse().unwrap() };
         let phc = format!("$argon2id${}", "p".repeat(PHC_LEN_MAX - 10));
         let users = (0..ACCOUNTS_MAX).map(|n| User { name: account(n), role: Role::Admin, phc: phc.clone() });
-        let keys =
-            (0..ACCOUNTS_MAX).map(|n| ApiKey { name: account(n), role: Role::Admin, hash: SecretHash([255; 32]) });
+        let names = (0..PATTERNS_MAX).map(|n| name(n).as_str().parse().unwrap()).collect();
+        let scope = KeyScope::Agents(AgentScope { actions: KeyAction::ALL.into(), names });
+        let former = Some(FormerKey { hash: SecretHash([254; 32]), until: WallMs(i64::MAX) });
+        let key = |n| ApiKey::new(account(n), scope.clone(), SecretHash([255; 32]));
+        let keys = (0..ACCOUNTS_MAX).map(|n| ApiKey { until: Some(WallMs(i64::MAX)), former, ..key(n) });
         let networks = (0..NETWORKS_MAX).map(|n| format!("ffff:ffff:{n:x}::/128").parse().unwrap());
         let mut settings: Vec<Setting> = (0..2_000).map(retired).collect();
         settings.extend(

@@ -1,11 +1,13 @@
 //! Lines of the audit about changes of settings. Never a password, a key, or a hash of one.
 
 use ids::about::About;
-use ids::account::{AccountName, ApiKey, User};
+use ids::account::{AccountName, User};
+use ids::api_key::ApiKey;
 use ids::audit::Action;
 use ids::namespace::Scope;
 use ids::segment::{Axis, Extent};
 use ids::setting::{Setting, SettingKey, SettingValue};
+use ids::time::WallMs;
 
 /// A line: what was done, to what, and how.
 pub(crate) type Line = (Action, String, String);
@@ -127,7 +129,16 @@ fn user_change(before: Option<&User>, after: &User) -> Option<String> {
 }
 
 fn key_change(before: Option<&ApiKey>, after: &ApiKey) -> Option<String> {
-    (before != Some(after)).then(|| format!("new, {}", after.role))
+    if before == Some(after) {
+        return None;
+    }
+    let end = |at: WallMs, verb: &str| format!(", {verb} {at}");
+    if let (Some(before), Some(former)) = (before, after.former)
+        && before.hash != after.hash
+    {
+        return Some(format!("replaced{}", end(former.until, "the one before ends")));
+    }
+    Some(format!("new, {}{}", after.scope, after.until.map_or(String::new(), |at| end(at, "ends"))))
 }
 
 #[cfg(test)]
@@ -135,8 +146,8 @@ mod tests {
     use super::*;
     use ids::about::AboutSource;
     use ids::account::{Role, SecretHash};
+    use ids::api_key::KeyScope;
     use ids::audit::Actor;
-    use ids::time::WallMs;
 
     fn user(name: &str, role: Role, phc: &str) -> User {
         User { name: name.parse().unwrap(), role, phc: format!("$argon2id${phc}") }
@@ -178,7 +189,7 @@ mod tests {
 
     #[test]
     fn each_key_has_a_line() {
-        let key = ApiKey { name: "ci".parse().unwrap(), role: Role::Operator, hash: SecretHash([7; 32]) };
+        let key = ApiKey::new("ci".parse().unwrap(), KeyScope::Console(Role::Operator), SecretHash([7; 32]));
         let setting = |keys: Vec<ApiKey>| {
             let value = SettingValue::Keys(keys);
             Setting { key: SettingKey::Keys, version: 1, value, actor: Actor::new("a", ""), at: WallMs(0) }

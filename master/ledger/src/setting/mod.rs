@@ -26,6 +26,7 @@
 
 mod audit_lines;
 mod counts;
+mod keys;
 mod table;
 
 pub(crate) use audit_lines::lines;

@@ -3,7 +3,7 @@
 use super::counts::Counts;
 use crate::lease::event::RequestId;
 use crate::lease::proposals::Proposals;
-use ids::account::{ApiKey, User};
+use ids::account::User;
 use ids::audit::Actor;
 use ids::namespace::{GeneratorName, Namespace, Scope};
 use ids::segment::{Axis, SegmentDefinition};
@@ -201,13 +201,6 @@ impl SettingsTable {
         match &self.settings.get(&SettingKey::Users)?.value {
             SettingValue::Users(users) => Some(users),
             _ => None,
-        }
-    }
-
-    pub fn keys(&self) -> &[ApiKey] {
-        match self.settings.get(&SettingKey::Keys).map(|setting| &setting.value) {
-            Some(SettingValue::Keys(keys)) => keys,
-            _ => &[],
         }
     }
 
@@ -466,7 +459,7 @@ fn length(value: &SettingValue) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use ids::about::{About, AboutSource};
     use ids::namespace::{Definition, SegmentSpec};
@@ -482,7 +475,7 @@ mod tests {
     }
 
     /// Does what a change makes of the settings table, as both masters would.
-    fn put(settings_table: &mut SettingsTable, change: &Change) {
+    pub(crate) fn put(settings_table: &mut SettingsTable, change: &Change) {
         let Outcome::Becomes(value) = settings_table.outcome(change) else {
             panic!("{change:?}: {:?}", settings_table.outcome(change))
         };

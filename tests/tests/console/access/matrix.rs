@@ -55,20 +55,25 @@ struct Victims {
     token: String,
     /// An agent that serves sequences.
     agent: String,
+    /// A key that opens everything at agents.
+    agents_key: String,
+    /// The login of another user.
+    login: String,
 }
 
 /// A path and a body with which the call would do something, if it were let in.
-fn effective(call: &Call, Victims { token, agent }: &Victims) -> (String, Value) {
+fn effective(call: &Call, Victims { token, agent, login, .. }: &Victims) -> (String, Value) {
     let named = match (call.method.as_str(), call.path.as_str()) {
         (_, "/api/users/{name}" | "/api/users/{name}/role" | "/api/users/{name}/password") => "victim",
-        (_, "/api/keys/{name}") => "victim-key",
+        (_, "/api/keys/{name}" | "/api/keys/{name}/rotate") => "victim-key",
         (_, "/api/namespaces/{name}/retire" | "/api/namespaces/{name}/about") => "victim-name",
         (_, "/api/axes/{name}/raise" | "/api/axes/{name}/dismiss") => "victim-axis",
         (_, "/api/sections/{name}/{section}/move" | "/api/sequence/{name}/{key}/raise") => "victim-seq",
         _ => "unnamed",
     };
     let path = call.path.replace("{name}", named).replace("{type}", "uint2").replace("{token}", token);
-    let path = path.replace("{id}", "3574880000000000").replace("/api/layout", "/api/layout?layout=snowflake");
+    let id = if call.path == "/api/logins/{id}" { login.as_str() } else { "3574880000000000" };
+    let path = path.replace("{id}", id).replace("/api/layout", "/api/layout?layout=snowflake");
     let path = path.replace("/api/template", "/api/template?template=%7Bdate:%25F%7D%7Btoken%7D%7Bserial:8%7D");
     let path = path.replace("{section}", "7").replace("{key}", "100007").replace("{agent}", agent);
     let body = match (call.method.as_str(), call.path.as_str()) {
@@ -77,6 +82,7 @@ fn effective(call: &Call, Victims { token, agent }: &Victims) -> (String, Value)
         ("POST", "/api/users/{name}/role") => json!({"role": "admin"}),
         ("POST", "/api/users/{name}/password") => json!({"password": "correct horse"}),
         ("POST", "/api/keys") => json!({"name": "intruder", "role": "admin"}),
+        ("POST", "/api/keys/{name}/rotate") => json!({"keep_hours": 1}),
         ("POST", "/api/namespaces") => json!({"name": "intruder", "kind": "uniq64"}),
         ("PUT", "/api/generators/{name}") => json!({"kind": "uniq64"}),
         ("POST", "/api/namespaces/{name}/retire") => json!({"confirm": "victim-name"}),
@@ -93,7 +99,7 @@ fn effective(call: &Call, Victims { token, agent }: &Victims) -> (String, Value)
         ("DELETE", "/api/whitelist") => json!({"range": "127.0.0.0/8", "confirm": "127.0.0.0/8"}),
         ("POST", "/api/leases/{type}/{token}/terminate") => json!({"confirm": format!("uint2/{token}")}),
         ("POST", "/api/leases/{type}/{token}/renew") => Value::Null,
-        ("DELETE", "/api/users/{name}" | "/api/keys/{name}") => Value::Null,
+        ("DELETE", "/api/users/{name}" | "/api/keys/{name}" | "/api/logins/{id}") => Value::Null,
         other => panic!("a change that this test does not know: say what would be effective for {other:?}"),
     };
     (path, body)
@@ -108,6 +114,9 @@ async fn state(admin: &Caller) -> Vec<Value> {
         assert_eq!(answer.status, 200, "{path}: {answer:?}");
         all.push(answer.json());
     }
+    let logins = admin.get("/api/logins").await.json();
+    // Whoever asks uses one.
+    all.push(logins.as_array().unwrap().iter().map(|login| login["id"].clone()).collect());
     all
 }
 
@@ -182,7 +191,14 @@ pub(crate) async fn walk(admin: &Caller, agent: &Caller, token: &str) -> usize {
         all[0]["agent_id"].as_str().map(str::to_owned)
     };
     let (agent, _) = until("an agent serves sequences", allocator).await.unwrap();
-    let victims = &Victims { token: token.to_owned(), agent };
+    let form = json!({"name": "agents", "actions": ["mint", "define", "explain", "status"], "names": ["*"]});
+    let made = admin.ask("POST", "/api/keys", &form).await.json();
+    let agents_key = made["key"].as_str().unwrap().to_owned();
+    Caller::nobody(admin.console).log_in("victim", "correct horse").await.unwrap();
+    let logins = admin.get("/api/logins").await.json();
+    let login = logins.as_array().unwrap().iter().find(|login| login["user"] == "victim").unwrap();
+    let login = login["id"].as_str().unwrap().to_owned();
+    let victims = &Victims { token: token.to_owned(), agent, agents_key, login };
     let everybody = everybody(admin).await;
     let nobody = Caller::nobody(admin.console);
     let (calls, _) = described(&nobody).await;
@@ -198,6 +214,20 @@ pub(crate) async fn walk(admin: &Caller, agent: &Caller, token: &str) -> usize {
     }
     assert_eq!(state(reader).await, before, "a page changed something");
     asked + admitted(&calls, &everybody, victims).await
+}
+
+/// Callers whom nobody knows, each in another way.
+fn strangers(nobody: &Caller, person: &Caller, victims: &Victims) -> [Caller; 7] {
+    [
+        nobody.clone(),
+        nobody.key("uniq_0000000000000000000000000000000000000000000000000000000000000000"),
+        nobody.key(&victims.agents_key),
+        nobody.key(""),
+        nobody.with("authorization", "Basic YWRtaW46YWRtaW4="),
+        nobody.with("cookie", "uniq_master_1=00; uniq_master_2=00"),
+        // A key that is none is not made good by a login.
+        person.key("uniq_wrong"),
+    ]
 }
 
 /// Asks for one call as everybody who may not. How often.
@@ -226,16 +256,7 @@ async fn refused(call: &Call, nobody: &Caller, everybody: &[(&str, Caller, Calle
         }
     }
     let Some(role) = &call.role else { return asked };
-    let strange = [
-        nobody.clone(),
-        nobody.key("uniq_0000000000000000000000000000000000000000000000000000000000000000"),
-        nobody.key(""),
-        nobody.with("authorization", "Basic YWRtaW46YWRtaW4="),
-        nobody.with("cookie", "uniq_master_1=00; uniq_master_2=00"),
-        // A key that is none is not made good by a login.
-        everybody[2].1.key("uniq_wrong"),
-    ];
-    for caller in &strange {
+    for caller in &strangers(nobody, &everybody[2].1, victims) {
         expect(caller, method, 401, "login_required", "as nobody").await;
         expect(&caller.with("origin", &origin), method, 401, "login_required", "as nobody of this site").await;
     }
@@ -250,6 +271,12 @@ async fn refused(call: &Call, nobody: &Caller, everybody: &[(&str, Caller, Calle
     if call.path.ends_with("/password") {
         expect(&everybody[0].2, method, 403, "forbidden", "as a viewer's key").await;
         expect(&everybody[1].1, method, 403, "forbidden", "as an operator, for somebody else").await;
+    }
+    // So is another's login, of which nobody else is told whether it is there.
+    if call.path == "/api/logins/{id}" {
+        for caller in [&everybody[0].1, &everybody[0].2, &everybody[1].1, &everybody[1].2] {
+            expect(caller, method, 404, "not_found", "for somebody else").await;
+        }
     }
     for (has, person, _) in everybody.iter().filter(|(has, ..)| rank(has) >= rank(role)) {
         for (token, why) in [(None, "without a token"), (Some(""), "empty"), (Some("0000"), "short")] {

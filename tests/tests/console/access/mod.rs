@@ -315,21 +315,37 @@ async fn users_and_keys_come_and_go_at_both() {
     let ended = || async { (person.get("/api/me").await.status == 401).then_some(()) };
     until("who is removed is thrown out at the other master", ended).await.unwrap();
 
-    let key = two.ask("POST", "/api/keys", &json!({"name": "ci", "role": "operator"})).await.json();
-    let script = Caller::nobody(one.console).key(key["key"].as_str().unwrap());
-    let known = || async { (script.get("/api/me").await.status == 200).then_some(()) };
-    until("the key opens both", known).await.unwrap();
-    assert_eq!(one.ask("DELETE", "/api/keys/ci", &Value::Null).await.status, 204);
-    assert_eq!(script.get("/api/me").await.status, 401);
+    a_key_comes_and_goes(&one, &two).await;
     for caller in [&one, &two] {
-        let heard = || async { (told(caller, "ci").await.len() == 2).then_some(()) };
-        until("both audits tell of the key", heard).await.unwrap();
-        assert_eq!(told(caller, "ci").await, ["admin key.change removed", "admin key.change new, operator"]);
         #[rustfmt::skip]
         assert_eq!(
             told(caller, "olga").await.iter().filter(|line| line.contains("user.change")).collect::<Vec<_>>(),
             ["admin user.change removed", "admin user.change operator, was viewer", "admin user.change new, viewer"]
         );
+    }
+}
+
+/// Made and replaced at one master, removed at the other.
+async fn a_key_comes_and_goes(one: &Caller, two: &Caller) {
+    let outside = Caller::nobody(one.console);
+    let first = two.ask("POST", "/api/keys", &json!({"name": "ci", "role": "operator"})).await.json();
+    let script = outside.key(first["key"].as_str().unwrap());
+    let known = || async { (script.get("/api/me").await.status == 200).then_some(()) };
+    until("the key opens both", known).await.unwrap();
+    let second = two.ask("POST", "/api/keys/ci/rotate", &json!({"keep_hours": 1})).await.json();
+    let changed = outside.key(second["key"].as_str().unwrap());
+    let known = || async { (changed.get("/api/me").await.status == 200).then_some(()) };
+    until("the new key opens both", known).await.unwrap();
+    assert_eq!(script.get("/api/me").await.json()["name"], "key ci", "the one before goes on");
+    assert_eq!(one.ask("DELETE", "/api/keys/ci", &Value::Null).await.status, 204);
+    assert_eq!((script.get("/api/me").await.status, changed.get("/api/me").await.status), (401, 401));
+    let former = second["former_until"].as_str().unwrap();
+    for caller in [one, two] {
+        let heard = || async { (told(caller, "ci").await.len() == 3).then_some(()) };
+        until("both audits tell of the key", heard).await.unwrap();
+        let replaced = format!("admin key.change replaced, the one before ends {former}");
+        let lines = ["admin key.change removed", replaced.as_str(), "admin key.change new, operator"];
+        assert_eq!(told(caller, "ci").await, lines);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Settings, users and logins.
 
 use super::{click, console_of, go, in_browser, is_clean};
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use fantoccini::Locator;
 use serde_json::json;
 use tests::browser::{log_in, page_has, try_password, type_into};
@@ -66,7 +66,7 @@ async fn settings_are_changed_in_the_browser_and_a_login_outlives_both_masters()
         browser.find(Locator::Id("role-role")).await?.select_by_value("operator").await?;
         click(browser, "#role button[type=submit]").await?;
         page_has(browser, "document.getElementById('user-jane').innerText.includes('operator')").await?;
-        type_into(browser, "key-name", "grafana").await?;
+        type_into(browser, "new-key-name", "grafana").await?;
         click(browser, "form[data-api='POST /api/keys'] button").await?;
         page_has(browser, "document.querySelector('.secret code').innerText.startsWith('uniq_')").await?;
         let key = browser.find(Locator::Css(".secret code")).await?.text().await?;
@@ -100,6 +100,83 @@ async fn settings_are_changed_in_the_browser_and_a_login_outlives_both_masters()
         page_has(browser, "location.pathname === '/login'").await?;
         browser.goto(&format!("{home}/users")).await?;
         page_has(browser, "location.pathname === '/login'").await
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_login_is_ended_in_the_list() {
+    let mut cluster = Cluster::start(0, &[]).await.unwrap();
+    in_browser(&mut cluster, async |cluster, _, browser| {
+        go(browser, &format!("{}/users", console_of(cluster, 0))).await?;
+        // The other master need not be there.
+        ensure!(cluster.master(1)?.daemon.terminate().await?.0.success(), "not a clean stop");
+        page_has(browser, "document.getElementById('status-line')?.dataset.gate").await?;
+        let row = "[...document.querySelectorAll('[id^=login-]')].find((row) => row.innerText.includes('this one'))";
+        browser.execute(&format!("{row}.querySelector('button').click()"), Vec::new()).await?;
+        page_has(browser, "document.querySelector('#end-login button[type=submit]').disabled").await?;
+        type_into(browser, "end-login-confirm", "admin").await?;
+        click(browser, "#end-login button[type=submit]").await?;
+        page_has(browser, "location.pathname === '/login'").await
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_for_agents_is_made_replaced_and_removed_in_the_browser() {
+    let mut cluster = Cluster::start(0, &[]).await.unwrap();
+    in_browser(&mut cluster, async |cluster, driver, browser| {
+        let home = console_of(cluster, 0);
+        let form = "form[data-api='POST /api/keys']";
+        let (create, secret) =
+            (format!("{form} button[type=submit]"), "document.querySelector('.secret code').innerText");
+        let row = "document.getElementById('key-shop')";
+        go(browser, &format!("{home}/users")).await?;
+        page_has(browser, "!document.getElementById('new-key-names').checkVisibility()").await?;
+        type_into(browser, "new-key-name", "shop").await?;
+        browser.find(Locator::Id("new-key-for")).await?.select_by_value("agents").await?;
+        page_has(browser, "!document.getElementById('new-key-role').checkVisibility()").await?;
+        type_into(browser, "new-key-names", "orders-*, default").await?;
+        click(browser, &create).await?;
+        let problem =
+            format!("document.querySelector(\"{form} .problem\").innerText.includes('at least one of actions')");
+        page_has(browser, &problem).await?;
+        let noted = driver.log(browser, "browser").await?;
+        ensure!(noted.len() == 1 && noted[0].to_string().contains("400"), "a refusal is noted, and only it: {noted:?}");
+        for action in ["new-key-mint", "new-key-status"] {
+            browser.find(Locator::Id(action)).await?.click().await?;
+        }
+        type_into(browser, "new-key-days", "7").await?;
+        click(browser, &create).await?;
+        page_has(browser, &format!("{secret}.startsWith('uniq_')")).await?;
+        for shown in ["agents", "mint, status", "default orders-*", "ends soon"] {
+            page_has(browser, &format!("{row}.innerText.includes('{shown}')")).await?;
+        }
+        page_has(browser, "document.getElementById('new-key-for').value === 'masters'").await?;
+        browser.execute(&format!("window.first = {secret}"), Vec::new()).await?;
+
+        click(browser, "#key-shop [data-open=rotate-key]").await?;
+        page_has(browser, "document.getElementById('rotate-key-title').innerText.includes('shop')").await?;
+        page_has(browser, "document.getElementById('rotate-key-hours').value === '24'").await?;
+        type_into(browser, "rotate-key-hours", "48").await?;
+        click(browser, "#rotate-key button[type=submit]").await?;
+        page_has(browser, &format!("{secret}.startsWith('uniq_') && {secret} !== first")).await?;
+        page_has(browser, &format!("{row}.innerText.includes('the key before it: until')")).await?;
+        let client = cluster.client.clone();
+        let listed = async || client.console(cluster.masters[1].daemon.http, "/api/keys").await;
+        let rows = listed().await?.json()?;
+        let shop = rows.as_array().and_then(|rows| rows.iter().find(|row| row["name"] == "shop"));
+        let shop = shop.context("the other master has it, too")?;
+        ensure!(shop["actions"] == json!(["mint", "status"]) && shop["former_until"].is_string(), "{shop}");
+
+        click(browser, "#key-shop [data-open=remove-key]").await?;
+        type_into(browser, "remove-key-confirm", "shop").await?;
+        click(browser, "#remove-key button[type=submit]").await?;
+        page_has(browser, &format!("!{row}")).await?;
+        ensure!(!listed().await?.text().contains("shop"), "it is gone at both");
+        is_clean(driver, browser, std::slice::from_ref(&home)).await
     })
     .await
     .unwrap();

@@ -1,0 +1,213 @@
+//! The keys, asked for now and then, and kept beside the serial file.
+
+use super::Access;
+use crate::masters::{Ask, First, Lane, Masters};
+use crate::serial_file::KeptKeys;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// The interval at which the masters are asked, in real time.
+const REFRESH: Duration = Duration::from_secs(10);
+/// The interval if none of them answered.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
+/// The longest time between two looks for keys that have ended.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The list of keys, as this agent learns it.
+pub(crate) struct KeyList {
+    access: Arc<Access>,
+    masters: Arc<Masters>,
+    serial_file: PathBuf,
+    /// The master that is asked first the next time.
+    turn: AtomicUsize,
+    /// Keys that are not kept beside the serial file yet.
+    unkept: Mutex<Option<KeptKeys>>,
+}
+
+impl KeyList {
+    fn new(access: Arc<Access>, masters: Arc<Masters>, serial_file: &Path) -> Self {
+        Self {
+            access,
+            masters,
+            serial_file: serial_file.to_owned(),
+            turn: AtomicUsize::new(0),
+            unkept: Mutex::default(),
+        }
+    }
+
+    /// The same, with what was kept from a former run of the same cluster.
+    pub(crate) fn recalled(access: Arc<Access>, masters: Arc<Masters>, serial_file: &Path) -> Self {
+        let list = Self::new(access, masters, serial_file);
+        list.recall();
+        list
+    }
+
+    fn recall(&self) {
+        let here = self.masters.minter.grants().membership().cluster;
+        match KeptKeys::read(&self.serial_file) {
+            Ok(Some(kept)) if here == Some(kept.cluster) => {
+                let (version, count) = (kept.keys.version.version, kept.keys.keys.len());
+                tracing::info!(keys = count, version, "the API keys of the last run are known");
+                self.access.learn(kept.keys, self.masters.minter.time().wall());
+            }
+            Ok(_) => {}
+            Err(why) => tracing::warn!(%why, "the masters are asked for the API keys instead"),
+        }
+    }
+
+    /// Asks the masters now and then, and ends keys in time, until `stop`.
+    pub(crate) async fn run(self, stop: CancellationToken) {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = self.keep_asking() => {}
+            () = self.keep_ending() => {}
+        }
+    }
+
+    async fn keep_asking(&self) {
+        loop {
+            let asked = self.refresh().await;
+            let pause = if asked.is_ok() { REFRESH } else { ASK_AGAIN };
+            if let Err(why) = asked {
+                tracing::debug!(%why, "the API keys could not be asked for");
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// Has callers judged anew whenever a key has ended. What ended since the last look is found whatever the calendar did meanwhile.
+    async fn keep_ending(&self) {
+        let time = self.masters.minter.time();
+        let mut looked = time.wall();
+        loop {
+            let end = self.access.next_end(looked);
+            looked = time.wall();
+            let left = match end {
+                Some(end) if end <= looked => {
+                    self.access.judge_anew(looked);
+                    Duration::ZERO
+                }
+                Some(end) => time.clock().real((end - looked).to_std()),
+                None => LOOK,
+            };
+            tokio::time::sleep(left.clamp(Duration::from_millis(1), LOOK)).await;
+        }
+    }
+
+    /// Fetches the keys from one of the masters that answers, if it has others, and keeps what is not kept yet.
+    async fn refresh(&self) -> Result<(), String> {
+        let known = self.access.version();
+        let ask = Ask::new(Lane::Lists, First::Turn(&self.turn));
+        let asked = self.masters.ask(ask, |line| async move { line.agent_keys(known).await.map(Some) }).await;
+        if let Ok(Some((cluster, keys))) = &asked {
+            let (version, count) = (keys.version.version, keys.keys.len());
+            tracing::info!(keys = count, version, "the API keys for agents have changed");
+            self.access.learn(keys.clone(), self.masters.minter.time().wall());
+            *self.unkept() = Some(KeptKeys { cluster: *cluster, keys: keys.clone() });
+        }
+        let unkept = self.unkept().clone();
+        if let Some(keys) = unkept {
+            let path = self.serial_file.clone();
+            let kept = tokio::task::spawn_blocking(move || keys.write(&path)).await;
+            match kept.unwrap_or(Ok(())) {
+                Ok(()) => *self.unkept() = None,
+                // They are used nevertheless; a start without masters goes by those that were kept before.
+                Err(why) => {
+                    tracing::warn!(%why, beside = %self.serial_file.display(), "the API keys could not be kept")
+                }
+            }
+        }
+        asked.map(drop).map_err(|none| none.why())
+    }
+
+    fn unkept(&self) -> MutexGuard<'_, Option<KeptKeys>> {
+        self.unkept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::heartbeat::tests::master::Master;
+    use crate::masters::tests::masters_at;
+    use crate::minter::kit::Kit;
+    use common::account::SecretHash;
+    use common::api_key::{AgentScope, ApiKey, KeyAction, KeyScope};
+    use common::net::tls::Remote;
+    use common::parameters::ClusterId;
+    use common::rpc::lease::{AgentKeys, KeysVersion};
+    use common::time::WallMs;
+
+    const SHOP: SecretHash = SecretHash([1; 32]);
+
+    fn keys(version: u64, hashes: &[SecretHash]) -> AgentKeys {
+        let scope = AgentScope { actions: [KeyAction::Mint].into(), names: ["*".parse().unwrap()].into() };
+        let key = |hash: &SecretHash| ApiKey::new("shop".parse().unwrap(), KeyScope::Agents(scope.clone()), *hash);
+        AgentKeys { version: KeysVersion { version, at: WallMs(0) }, keys: hashes.iter().map(key).collect() }
+    }
+
+    fn knows(list: &KeyList, hash: SecretHash) -> bool {
+        list.access.visitor(&Remote::here(), Some(hash), WallMs(0)).is_ok()
+    }
+
+    #[tokio::test]
+    async fn a_key_that_ends_while_no_master_answers_ends_for_open_connections() {
+        let (kit, master) = (Kit::new(), Master::new(Ok(7)));
+        let masters = masters_at(&[master.listen().await], &kit.start());
+        let list = KeyList::new(Arc::default(), Arc::clone(&masters), &kit.path());
+        let (access, now) = (Arc::clone(&list.access), masters.minter.time().wall());
+        let mut ends = keys(1, &[SHOP]);
+        ends.keys[0].until = Some(now + common::time::SpanMs(200));
+        access.learn(ends, now);
+        let judged = access.generation();
+        let stop = CancellationToken::new();
+        master.with(|records| records.holds_heartbeats = true);
+        let running = tokio::spawn(list.run(stop.clone()));
+        while access.generation() == judged {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let now = masters.minter.time().wall();
+        assert!(access.visitor(&Remote::here(), Some(SHOP), now).is_err());
+        assert!(!access.any_keys().load(std::sync::atomic::Ordering::Relaxed), "nobody else has one");
+        stop.cancel();
+        running.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn keys_are_heard_of_and_known_after_a_restart_of_the_same_cluster() {
+        let (kit, master) = (Kit::new(), Master::new(Ok(7)));
+        let masters = masters_at(&[master.listen().await], &kit.start());
+        let list = |masters: &Arc<Masters>| KeyList::new(Arc::default(), Arc::clone(masters), &kit.path());
+        let first = list(&masters);
+        first.recall();
+        first.refresh().await.unwrap();
+        assert!(!knows(&first, SHOP) && KeptKeys::read(&kit.path()) == Ok(None), "there are none");
+        master.with(|records| records.keys = Some(keys(1, &[SHOP])));
+        first.refresh().await.unwrap();
+        assert!(knows(&first, SHOP) && first.access.any_keys().load(std::sync::atomic::Ordering::Relaxed));
+        let kept = KeptKeys::read(&kit.path()).unwrap().unwrap();
+        assert_eq!((kept.cluster, &kept.keys), (ClusterId(1), &keys(1, &[SHOP])));
+        // Another run, without a master.
+        let again = list(&masters);
+        again.recall();
+        assert!(knows(&again, SHOP));
+        // What is revoked is forgotten there, too.
+        master.with(|records| records.keys = Some(keys(2, &[])));
+        again.refresh().await.unwrap();
+        assert!(!knows(&again, SHOP) && knows(&first, SHOP));
+        KeptKeys { cluster: ClusterId(9), keys: keys(3, &[SHOP]) }.write(&kit.path()).unwrap();
+        let elsewhere = list(&masters);
+        elsewhere.recall();
+        assert!(!knows(&elsewhere, SHOP), "another cluster's");
+        let mut damaged = kit.path().into_os_string();
+        damaged.push(".keys");
+        std::fs::write(damaged, b"no keys").unwrap();
+        assert!(KeptKeys::read(&kit.path()).unwrap_err().contains("API keys"));
+        elsewhere.recall();
+        elsewhere.refresh().await.unwrap();
+        assert_eq!(KeptKeys::read(&kit.path()).unwrap().unwrap().keys, keys(2, &[]));
+    }
+}
