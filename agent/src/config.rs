@@ -216,7 +216,7 @@ pub struct Args {
     pub advertise_rpc: Option<String>,
 
     /// Serve callers without a certificate at --http-listen and --rpc-listen, too: they take IDs, and register no names. Without it,
-    /// callers show a certificate of a client or an agent
+    /// callers show a certificate of a client or an agent, or an API key for agents
     #[arg(long, env = "UNIQ_OPEN_MINT", value_parser = settings::switch)]
     pub open_mint: bool,
 

@@ -1,4 +1,4 @@
-//! What an application adds to an agent: plugins, strategies, and who is told of refusals.
+//! The additions of an application to an agent: plugins, strategies, and who is told of refusals.
 
 use crate::plugin::{Call, Failure, Plugins, RefusalHandler};
 use common::strategy::{RegisterError, Strategies, Strategy};

@@ -21,7 +21,7 @@ pub const VARIABLE: &str = "UNIQ_SECRETS";
 /// The secrets in that file, or those of the environment; none if there are neither.
 ///
 /// # Errors
-/// Why not, with the remedy; no secret is repeated in it. Of a file and the environment it can only be one: which of both is the
+/// The reason why not, with the remedy; no secret is repeated in it. Of a file and the environment it can only be one: which of both is the
 /// first would be a guess.
 pub fn given(path: Option<&Path>, environment: Option<OsString>) -> anyhow::Result<Secrets> {
     match (path, environment) {
@@ -39,7 +39,7 @@ pub fn given(path: Option<&Path>, environment: Option<OsString>) -> anyhow::Resu
 /// The secrets in a file, one a line.
 ///
 /// # Errors
-/// Why not, with the remedy; no secret is repeated in it. A file that everybody on the machine may read or write is refused.
+/// The reason why not, with the remedy; no secret is repeated in it. A file that everybody on the machine may read or write is refused.
 pub fn read(path: &Path) -> anyhow::Result<Secrets> {
     let shown = path.display();
     let file = File::open(path).with_context(|| format!("--secret-file {shown} cannot be opened"))?;

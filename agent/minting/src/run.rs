@@ -1,4 +1,4 @@
-//! What a request gets: runs of IDs that differ in their serials only.
+//! The IDs that a request gets: runs of IDs that differ in their serials only.
 
 use crate::gate::{Prefix, plain};
 use ids::layout::Stretch;

@@ -1,4 +1,4 @@
-//! What time it is: the machine's own time, which never steps, plus an offset that the masters correct.
+//! The time: the machine's own time, which never steps, plus an offset that the masters correct.
 //!
 //! No ID's uniqueness rests on this; it decides how true the written times are, and when to refuse rather than write
 //! nonsense.

@@ -1,4 +1,4 @@
-//! How long the layouts last: their field for the year is finite, and what comes after the last one must be noticed long
+//! The last years of layouts: their field for the year is finite, and what comes after the last one must be noticed long
 //! before. An ID beyond it is refused (`clock_skew`), never wrapped.
 
 use ids::calendar::UtcOffset;

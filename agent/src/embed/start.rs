@@ -232,7 +232,7 @@ impl Embedded {
     /// Waits until IDs of every wanted token type can be minted.
     ///
     /// # Errors
-    /// Why they cannot, if that is still so after `patience`.
+    /// The reason why they cannot, if that is still so after `patience`.
     pub fn wait_ready(&self, patience: Duration) -> Result<(), MintError> {
         let began = Instant::now();
         loop {

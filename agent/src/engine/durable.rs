@@ -1,4 +1,4 @@
-//! What is made durable before it counts, and what a failed write leaves.
+//! The writes that are durable before they count, and the state that a failed one leaves.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::ticks::Axis;

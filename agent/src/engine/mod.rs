@@ -1,4 +1,4 @@
-//! What minting decides, apart from locks, threads, tasks and files.
+//! The decisions of minting, apart from locks, threads, tasks and files.
 //!
 //! An [`Engine`] knows what is durable, which leases may be used, and how far each series of serials has come. Whoever
 //! drives it gives it one question at a time and carries out what it asks for through [`Effects`]: write the serial file,

@@ -1,4 +1,4 @@
-//! What those see who mint without a lock, and what of it they may use.
+//! The state that those see who mint without a lock, and the parts of it that they may use.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::RESUME_WAIT;
@@ -46,7 +46,7 @@ impl Published {
     /// The lease to mint under, and the offset in which its cluster counts. `why` is what the masters said last.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why there is none.
     pub fn lease(
         &self,
         token_type: TokenType,

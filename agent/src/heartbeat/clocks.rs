@@ -1,4 +1,4 @@
-//! Whose calendar is wrong: a master's or this machine's.
+//! The search for the calendar that is wrong: a master's or this machine's.
 
 use super::Task;
 use crate::masters::{Ask, First, Greeting, Lane, Line};

@@ -1,4 +1,4 @@
-//! What the masters' operators are told of this agent. Nothing depends on it.
+//! The reports on this agent for the masters' operators. Nothing depends on it.
 
 use super::Task;
 use crate::holder::Event;

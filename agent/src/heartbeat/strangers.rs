@@ -1,4 +1,4 @@
-//! What the agent does when one of its masters belongs to another cluster: it stands still, and looks whether that changes.
+//! The wait of an agent one of whose masters belongs to another cluster: it stands still, and looks whether that changes.
 
 use super::Task;
 use crate::holder::{Event, LeaseView};

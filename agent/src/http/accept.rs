@@ -1,4 +1,4 @@
-//! Which of our media types an `Accept` header wants (RFC 9110, 12.5.1).
+//! The one of our media types that an `Accept` header wants (RFC 9110, 12.5.1).
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 /// The form in which IDs are sent.

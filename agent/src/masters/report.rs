@@ -1,4 +1,4 @@
-//! What is known of the masters, for `/status`.
+//! The state of the masters as far as it is known, for `/status`.
 
 use arc_swap::ArcSwapOption;
 use common::parameters::MasterId;

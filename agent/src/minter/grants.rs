@@ -116,7 +116,7 @@ impl Grants {
     /// not count: where the masters have no such token left, the other names go on.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why not.
     pub(super) fn ready(&self, time: &Time) -> Result<BTreeSet<TokenType>, Refusal> {
         let (demanded, wall) = (self.demand.types(), time.wall());
         let wanted: BTreeSet<_> =

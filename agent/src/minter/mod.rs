@@ -324,7 +324,7 @@ impl Minter {
     /// Tells whether numbers of sections that masters list for this process can be given at all.
     ///
     /// # Errors
-    /// Why not. Its sections belong to somebody who can.
+    /// The reason why not. Its sections belong to somebody who can.
     pub(crate) fn may_give_sections(&self) -> Result<(), Refusal> {
         self.may_give(|name| name.place() == Some(NumberSource::Keys))
     }
@@ -337,7 +337,7 @@ impl Minter {
     /// Tells whether IDs of every wanted type can be minted now, by every name that this agent serves.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why not.
     pub fn ready(&self) -> Result<(), Refusal> {
         self.driver.gone().or_else(|| self.disk.failed()).map_or(Ok(()), Err)?;
         self.may_give(|_| true)?;

@@ -211,7 +211,7 @@ impl Registry {
     /// are `wanted`, and whether names that always exist have IDs left.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why not.
     pub(super) fn ready(&self, wanted: &BTreeSet<TokenType>, grants: &Grants, time: &Time) -> Result<(), Refusal> {
         let wall = time.wall();
         for generator in self.iter().filter(|generator| !generator.has_ended()) {

@@ -1,4 +1,4 @@
-//! How long calls took, in so many buckets that a percentile is off by a sixteenth at most.
+//! The times that calls took, in so many buckets that a percentile is off by a sixteenth at most.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use core::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! What is done with refusals: an application's own handler, or a line in the log.
+//! The handling of refusals: an application's own handler, or a line in the log.
 
 use super::limiter::Limiter;
 use super::{Call, Failure};

@@ -1,4 +1,4 @@
-//! Which plugins there are, and how they are attached to names.
+//! The plugins that there are, and their attachment to names.
 
 use super::history::{History, Recorder};
 use super::quota::{Quota, Room};

@@ -1,4 +1,4 @@
-//! What an agent counts of its sequences.
+//! The counts that an agent keeps of its sequences.
 
 use common::metrics::{Series, counter, gauge};
 use serde::Serialize;

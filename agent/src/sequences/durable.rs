@@ -1,4 +1,4 @@
-//! What is written down of sections, so that a process that is started again goes on with them: as the same session, from at least what the
+//! The records of sections, so that a process that is started again goes on with them: as the same session, from at least what the
 //! one before may have given.
 
 use super::counts::add;

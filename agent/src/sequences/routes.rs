@@ -1,4 +1,4 @@
-//! Who serves what we do not: masters are asked about sections that somebody asked us for, all of a name in one question.
+//! The agents that serve what we do not: masters are asked about sections that somebody asked us for, all of a name in one question.
 
 use super::name::Name;
 use super::{Sequences, lock};

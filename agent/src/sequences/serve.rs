@@ -332,7 +332,7 @@ impl Sequences {
     /// Works on a section that we serve in that tenure, under its lock. `work` is told what memory it took before.
     ///
     /// # Errors
-    /// What a look at each of its keys comes to instead.
+    /// The result of a look at each of its keys instead.
     #[inline]
     fn in_section<T>(
         &self,

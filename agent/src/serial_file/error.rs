@@ -1,4 +1,4 @@
-//! What can go wrong with a serial file, said to whoever can act.
+//! The errors of a serial file, said to whoever can act.
 
 use super::disk::FileSystemKind;
 use super::layout::{LayoutError, NUM_BLOCKS};

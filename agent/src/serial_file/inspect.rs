@@ -1,4 +1,4 @@
-//! What a person, or a script, sees of a serial file: `--inspect`.
+//! The view of a serial file that a person, or a script, gets: `--inspect`.
 
 use super::disk::{Access, Disk};
 use super::layout::{self, BLOCK_LEN, Block, BlockName, HEADER_LEN, MAGIC, VERSION};

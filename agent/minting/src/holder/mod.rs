@@ -395,7 +395,7 @@ impl Slot {
 /// with it.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The fault of it.
 pub fn check_grant(grant: &Grant, wanted: TokenType, parameters: &ClusterParameters) -> Result<(), &'static str> {
     if grant.token_type != wanted || grant.key.family != wanted.family() {
         return Err("it is of another type");

@@ -1,4 +1,4 @@
-//! When masters are asked to keep our sections, and what their answers mean.
+//! The times at which masters are asked to keep our sections, and the meaning of their answers.
 
 use super::bounds::Bounds;
 use super::held::{Held, HeldRange};

@@ -1,4 +1,4 @@
-//! How far this session may have given numbers of its sections, and as which owner: what it has to remember to go on with them after a
+//! The bounds up to which this session may have given numbers of its sections, and as which owner: what it has to remember to go on with them after a
 //! restart.
 //!
 //! Once a master has listed all that is ours without a section, and no other one lists it, or we have to wait for it or have it under another

@@ -57,7 +57,7 @@ impl Counters {
     /// key that would take more memory.
     ///
     /// # Errors
-    /// What refused.
+    /// The refusal.
     #[inline]
     pub fn step<E>(&mut self, at: u32, full: Option<E>, next: impl FnOnce(u64) -> Result<u64, E>) -> Result<(), E> {
         let base = self.base;

@@ -1,4 +1,4 @@
-//! Who got an ID: reads all files, line for line, whether an agent writes them or not.
+//! The search for who got an ID: reads all files, line for line, whether an agent writes them or not.
 
 use super::files::{HEADER, numbers, path};
 use super::line::{LINE_LEN_MAX, Line};

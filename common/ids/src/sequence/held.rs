@@ -1,4 +1,4 @@
-//! Who has which section, and how far its numbers may have been given: what both masters keep of it.
+//! The owner of each section and the bound up to which its numbers may have been given, as both masters keep them.
 
 use super::{Section, ServedAt};
 use crate::lease::Generation;

@@ -1,4 +1,4 @@
-//! Who serves which sections, as clients and agents tell each other.
+//! The agents that serve sections, as clients and agents tell each other.
 
 use super::Section;
 use crate::lease::Generation;

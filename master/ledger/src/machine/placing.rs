@@ -1,4 +1,4 @@
-//! Who gets which section: those that nobody serves, those of owners that are gone or go, and a few of owners that have far more than
+//! The choice of who gets which section: those that nobody serves, those of owners that are gone or go, and a few of owners that have far more than
 //! others ([`crate::section::placement`]).
 
 use super::agreement::Agreement;

@@ -1,4 +1,4 @@
-//! Who gets a section: next to its neighbours, so that the ranges stay compact, and by the memory that is left.
+//! The owner that a section gets: next to its neighbours, so that the ranges stay compact, and by the memory that is left.
 
 use ids::parameters::SessionId;
 use ipnet::IpNet;

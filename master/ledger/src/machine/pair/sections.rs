@@ -1,4 +1,4 @@
-//! How two masters agree on who serves which section: proposed by the home, confirmed by the other with the larger `max_seq` of both, and
+//! The agreement of two masters on who serves which section: proposed by the home, confirmed by the other with the larger `max_seq` of both, and
 //! raised by each within what it knows of the other ([`crate::section`] says which rule is kept where).
 
 use super::Pairwise;
