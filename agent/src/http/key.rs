@@ -28,8 +28,6 @@ pub(super) struct KeyPlan {
     pub(super) n: u32,
     pub(super) call: Call,
     pub(super) style: Style,
-    /// The [changes](crate::minter::Names::changes) of names up to which it was found to stand.
-    changes: u64,
 }
 
 impl KeyPlan {
@@ -38,7 +36,6 @@ impl KeyPlan {
         let unfit = || NoPlan::NotForUs;
         let (name, key) = uri.path().strip_prefix(PATH).and_then(|rest| rest.split_once('/')).ok_or_else(unfit)?;
         // The router would read them to the letter, too; it knows of percent signs, and of what follows on a key.
-        let changes = agent.minter.names().changes();
         let is_plain = |text: &str| text.is_ascii() && !text.bytes().any(|byte| matches!(byte, b'%' | b'/'));
         if !is_plain(name) || !is_plain(key) {
             return Err(NoPlan::NotForUs);
@@ -53,21 +50,12 @@ impl KeyPlan {
         let encoding = Some(Arc::clone(query.encoding(&name)));
         let style = Style { media, encoding, uri: None, caller: CallerParts::default(), text_len: 0 };
         let call = Call { from: Some(visitor.holder()), ..query.call };
-        Ok(Self { name, slot, n, call, style, changes })
+        Ok(Self { name, slot, n, call, style })
     }
 
     /// Tells whether numbers of that name are still given: understood once, a request is answered as often as it comes.
-    pub(super) fn still_stands(&mut self, agent: &Agent) -> bool {
-        // Before the name is looked at: what changes meanwhile is looked at again.
-        let changes = agent.minter.names().changes();
-        if changes == self.changes {
-            return agent.minter.grants().wrong_cluster().is_none();
-        }
-        let stands = agent.sequences.as_ref().is_some_and(|sequences| sequences.gives(&self.name).is_ok());
-        if stands {
-            self.changes = changes;
-        }
-        stands
+    pub(super) fn still_stands(&self, agent: &Agent) -> bool {
+        agent.sequences.as_ref().is_some_and(|sequences| sequences.gives(&self.name).is_ok())
     }
 
     /// Its numbers, from that one on.

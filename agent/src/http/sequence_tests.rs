@@ -615,7 +615,7 @@ async fn the_short_way_and_the_router_answer_alike() {
     }
     // A name that ends while a connection asks for it again and again.
     let namespace = one.agent.minter.names().keyed("orders").unwrap();
-    let mut plan =
+    let plan =
         super::key::KeyPlan::of(&one.site.agent, &"/sequence/orders/5".parse().unwrap(), None, &Visitor::local())
             .unwrap();
     assert!(plan.still_stands(&one.site.agent));

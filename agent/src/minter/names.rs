@@ -281,7 +281,7 @@ impl Names {
 
     /// A number that is another one after each change.
     pub(crate) fn changes(&self) -> u64 {
-        self.changes.load(Ordering::Acquire)
+        self.changes.load(Ordering::Relaxed)
     }
 
     /// A number that is another one after each change of what is kept.
@@ -364,7 +364,7 @@ impl Names {
         let is_kept = [known.as_deref(), changed.as_ref()].into_iter().flatten().any(|it| it.kept_as().is_some());
         all.splice(at..at, changed.map(Arc::new));
         part.store(Arc::new(all));
-        self.changes.fetch_add(1, Ordering::Release);
+        self.changes.fetch_add(1, Ordering::Relaxed);
         self.kept_changes.fetch_add(is_kept.into(), Ordering::Release);
         true
     }

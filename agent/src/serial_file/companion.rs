@@ -18,12 +18,15 @@
 //!
 //! A log, as `.bounds`, `.generators` and `.keys` are, is records behind each other; each says of what the file is and which record it is.
 
-use super::StepError;
 use super::disk::{Access, Disk};
+use super::start::resolve;
+use super::{Place, SerialFileError, StepError};
 use common::envelope::{self, EnvelopeError, Kind};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::io;
+use std::path::Path;
 
 /// The ending of a file that is not in place yet.
 const NEW: &str = ".new";
@@ -83,10 +86,54 @@ impl Companion {
         self.step("put in place", disk.rename(&self.new, &self.name)) // C5
     }
 
+    /// Puts bytes in place, durable with their name when this returns.
+    ///
+    /// # Errors
+    /// The step that failed; then the old file is in place, or the new one already.
+    pub(super) fn keep<F>(&self, disk: On<'_, F>, bytes: io::Result<Vec<u8>>) -> Result<(), StepError> {
+        self.replace(disk, &self.step("write", bytes)?, true)?;
+        self.step("flush the folder of", disk.fsync_folder())
+    }
+
     /// Names the file in the error of a step.
     pub(super) fn step<T>(&self, verb: &str, done: io::Result<T>) -> Result<T, StepError> {
         done.map_err(|source| StepError { action: format!("{verb} {}", self.what).into(), source })
     }
+}
+
+/// The companion of a serial file that is meant.
+type Which = fn(&Place) -> &Companion;
+
+/// Reads the companion of that serial file, of at most so many bytes, if there is one.
+///
+/// # Errors
+/// The reason why it cannot be read.
+pub(super) fn read_beside<T>(
+    serial_file: &Path,
+    which: Which,
+    len_max: usize,
+    decode: fn(&[u8]) -> Result<T, EnvelopeError>,
+) -> Result<Option<T>, String> {
+    let (place, disk) = match resolve(serial_file) {
+        Err(SerialFileError::NoFolder(_)) => return Ok(None),
+        found => found.map_err(|e| e.to_string())?,
+    };
+    let companion = which(&place);
+    let told =
+        |e: &dyn fmt::Display| format!("{} beside {} cannot be read: {e}", companion.what, serial_file.display());
+    match companion.read(&disk, Access::Read, len_max) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        read => decode(&read.map_err(|e| told(&e))?.1).map(Some).map_err(|e| told(&e)),
+    }
+}
+
+/// Puts the companion of that serial file in place, durable when this returns.
+///
+/// # Errors
+/// The reason why not; what was kept before is kept, or the new one is already.
+pub(super) fn keep_beside(serial_file: &Path, which: Which, bytes: io::Result<Vec<u8>>) -> Result<(), String> {
+    let (place, disk) = resolve(serial_file).map_err(|e| e.to_string())?;
+    which(&place).keep(&disk, bytes).map_err(|e| e.to_string())
 }
 
 /// A name with endings.

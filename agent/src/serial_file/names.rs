@@ -1,15 +1,11 @@
 //! `<serial file>.generators`: the names that an agent served, so that it serves them after a restart without any master, and can show those
 //! that were retired.
 
-use super::companion::{record, records};
-use super::disk::{Access, Disk};
-use super::start::resolve;
-use super::{Place, SerialFileError, StepError};
+use super::companion::{keep_beside, read_beside, record, records};
 use common::envelope::{EnvelopeError, Kind};
 use common::namespace::Namespace;
 use common::parameters::ClusterId;
 use common::rpc::lease::{NAMESPACES_PAGE_MAX, NameState, Registered};
-use std::fmt;
 use std::io;
 use std::path::Path;
 
@@ -43,32 +39,18 @@ impl KeptNames {
     /// # Errors
     /// The reason why it cannot be read.
     pub(crate) fn read(serial_file: &Path) -> Result<Option<Self>, String> {
-        let told = |e: &dyn fmt::Display| format!("the names beside {} cannot be read: {e}", serial_file.display());
-        let (place, disk) = match resolve(serial_file) {
-            Err(SerialFileError::NoFolder(_)) => return Ok(None),
-            found => found.map_err(|e| told(&e))?,
-        };
-        match place.names.read(&disk, Access::Read, FILE_LEN_MAX) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            read => Self::decode(&read.map_err(|e| told(&e))?.1).map(Some).map_err(|e| told(&e)),
-        }
+        read_beside(serial_file, |place| &place.names, FILE_LEN_MAX, Self::decode)
     }
 
     /// Keeps them beside that serial file, durable when this returns.
     ///
     /// # Errors
-    /// The reason why not; what was kept before is kept, or they are already.
+    /// As [`keep_beside`].
     pub(crate) fn write(&self, serial_file: &Path) -> Result<(), String> {
-        let (place, disk) = resolve(serial_file).map_err(|e| e.to_string())?;
-        self.write_on(&disk, &place).map_err(|e| e.to_string())
+        keep_beside(serial_file, |place| &place.names, self.encode())
     }
 
-    pub(super) fn write_on<F>(&self, disk: &dyn Disk<File = F>, place: &Place) -> Result<(), StepError> {
-        place.names.replace(disk, &place.names.step("write", self.encode())?, true)?;
-        place.names.step("flush the folder of", disk.fsync_folder())
-    }
-
-    fn encode(&self) -> io::Result<Vec<u8>> {
+    pub(super) fn encode(&self) -> io::Result<Vec<u8>> {
         let of = (self.cluster, self.names.len() as u64);
         let mut pages: Vec<_> = self.names.chunks(NAMESPACES_PAGE_MAX).collect();
         if pages.is_empty() {

@@ -25,7 +25,7 @@ fn names_are_kept_as_a_whole_whatever_step_a_process_dies_or_a_disk_fails_at() {
             old.write(&home.path()).unwrap();
             let disk = home.disk();
             disk.arm(at, fault);
-            if new.write_on(&disk, &home.place()).is_ok() {
+            if home.place().names.keep(&disk, new.encode()).is_ok() {
                 break;
             }
             let kept = KeptNames::read(&home.path()).unwrap().unwrap();

@@ -47,7 +47,7 @@ struct Secure {
 /// Those who are let in beside those who are admitted.
 #[derive(Clone)]
 enum Others {
-    /// Who comes for a certificate, and says so in its greeting.
+    /// Callers that come for a certificate, and say so in their greeting.
     Newcomers(Arc<ServerConfig>),
     /// Everybody, while that is true.
     Anybody(Arc<ServerConfig>, Arc<AtomicBool>),
