@@ -15,6 +15,8 @@ use common::kind::{self, Kind};
 use common::namespace::{GeneratorName, Namespace};
 use common::net::places::{Place, Places};
 use common::net::tls::{Listener, Remote};
+#[cfg(test)]
+use common::net::turns::CallerId;
 use common::rpc::connection::{Bounds, CALL_LEN_MAX};
 use common::rpc::mint::{
     Defined, KeyAsked, KeyReply, KeysReply, MintFailure, MintService, MintServiceRequest, MintedNumbers, SequenceCall,
@@ -138,7 +140,8 @@ impl Server {
     /// The service for the calls of somebody of this machine.
     #[cfg(test)]
     pub(crate) fn for_this_machine(self) -> Self {
-        let connected = Connected::new(Remote::here(), may_wait(1));
+        let place = Places::new(1).take(CallerId::of(())).expect("nobody else is here");
+        let connected = Connected::new(Remote::here(), place, may_wait(1));
         Self { side: Side::Connection(Arc::new(connected)), ..self }
     }
 
@@ -148,7 +151,7 @@ impl Server {
         let handle = move |io, remote: Remote, place: Place| {
             let mut server = self.clone();
             if let Side::Port(may_wait) = &self.side {
-                server.side = Side::Connection(Arc::new(Connected::new(remote, Arc::clone(may_wait))));
+                server.side = Side::Connection(Arc::new(Connected::new(remote, place.clone(), Arc::clone(may_wait))));
             }
             async move {
                 let (bounds, batch_max) = (server.bounds.clone(), server.batch_max);

@@ -8,6 +8,7 @@ use arc_swap::ArcSwapOption;
 use common::account::SecretHash;
 use common::api_key::KeyAction;
 use common::kind::Kind;
+use common::net::places::Place;
 use common::net::tls::Remote;
 use common::rpc::mint::{
     BATCH_MAX_LIMIT, KEYS_PER_CALL_MAX, KeyAsked, KeyOutcome, KeyReply, KeysReply, MintCode, Passing, SequenceCall,
@@ -22,6 +23,7 @@ const TOO_MANY_WAIT: Refusal = Refusal::Overloaded("calls of too many connection
 /// A connection, as far as its calls ask.
 pub(super) struct Connected {
     remote: Remote,
+    place: Place,
     judged: ArcSwapOption<Judged>,
     /// Of all connections: how many may have calls that wait.
     may_wait: Arc<Semaphore>,
@@ -42,8 +44,8 @@ struct Judged {
 struct Waits<'a>(&'a Connected);
 
 impl Connected {
-    pub(super) fn new(remote: Remote, may_wait: Arc<Semaphore>) -> Self {
-        Self { remote, judged: ArcSwapOption::empty(), may_wait, waiting: Mutex::default() }
+    pub(super) fn new(remote: Remote, place: Place, may_wait: Arc<Semaphore>) -> Self {
+        Self { remote, place, judged: ArcSwapOption::empty(), may_wait, waiting: Mutex::default() }
     }
 
     /// The caller, by the key that it showed or by this connection.
@@ -76,6 +78,9 @@ impl Connected {
         // In this order: what ends after it is another one.
         let generation = access.generation();
         let visitor = access.visitor(&self.remote, shown, now()).map(Arc::new);
+        if let Ok(visitor) = &visitor {
+            self.place.is_of(visitor.caller_id());
+        }
         self.judged.store(Some(Arc::new(Judged { shown, generation, visitor: visitor.clone() })));
         visitor
     }

@@ -13,6 +13,7 @@ use axum::Router;
 use common::net::io::{ByteStream, WriteTimeout};
 use common::net::places::{Place, Places};
 use common::net::tls::Listener;
+use common::net::turns::CallerId;
 use common::net::{http, listener};
 use hyper_util::service::TowerToHyperService;
 use std::net::{IpAddr, SocketAddr};
@@ -64,7 +65,7 @@ pub async fn serve(
         spare: routes::spare_router(shared),
     };
     let welcome = |io, from: SocketAddr| {
-        let (place, router) = site.welcome()?;
+        let (place, router) = site.welcome(from.ip())?;
         Some(serve_connection(io, from.ip(), place, router, stop.clone()))
     };
     let failed = |error| tracing::warn!(%error, "the console could not accept a connection; trying again");
@@ -77,9 +78,10 @@ pub async fn serve(
 
 impl Site {
     /// A place for a newcomer, and what it gets there.
-    fn welcome(&self) -> Option<(Place, Router)> {
-        let at_all = self.places.take().map(|place| (place, self.all.clone()));
-        at_all.or_else(|| Some((self.spare_places.take()?, self.spare.clone())))
+    fn welcome(&self, from: IpAddr) -> Option<(Place, Router)> {
+        let caller = CallerId::at(from);
+        let at_all = self.places.take(caller).map(|place| (place, self.all.clone()));
+        at_all.or_else(|| Some((self.spare_places.take(caller)?, self.spare.clone())))
     }
 }
 

@@ -4,6 +4,7 @@ use crate::plugin::{Caller, Holder};
 use crate::refusal::{NAME_SHOWN_MAX, Refusal};
 use common::api_key::{ApiKey, KeyAction};
 use common::net::tls::Remote;
+use common::net::turns::CallerId;
 use std::sync::Arc;
 
 /// The calls that a caller may make.
@@ -68,6 +69,14 @@ impl Visitor {
         match &self.rights {
             Rights::Key(key) => Caller::Key(&key.name),
             _ => Caller::from(&self.remote),
+        }
+    }
+
+    /// The caller, as turns and places know it.
+    pub(crate) fn caller_id(&self) -> CallerId {
+        match &self.rights {
+            Rights::Key(key) => CallerId::of(("key", &key.name)),
+            _ => CallerId::from(&self.remote),
         }
     }
 

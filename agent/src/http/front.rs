@@ -24,6 +24,7 @@ use common::encoding::DECIMAL64;
 use common::kind::Kind;
 use common::net::io::ByteStream;
 use common::net::pipeline::{Pipeline, Protocol, Step};
+use common::net::places::Place;
 use common::net::tls::Remote;
 use common::sequence::{Route, Slot};
 use std::io;
@@ -97,6 +98,7 @@ impl Usual {
 /// HTTP/1.1 on a connection that has not asked for anything but IDs yet.
 pub(super) struct Front<'a> {
     visitor: Visitor,
+    place: &'a Place,
     /// The rights of callers by which it was judged; `None`: not yet.
     generation: Option<u64>,
     /// The `Authorization` header that it showed then.
@@ -145,9 +147,9 @@ impl Protocol for Front<'_> {
 }
 
 impl<'a> Front<'a> {
-    pub(super) fn new(remote: Remote, site: &'a Site) -> Self {
+    pub(super) fn new(remote: Remote, site: &'a Site, place: &'a Place) -> Self {
         let (visitor, usual) = (Visitor::unknown(remote), Usual::default());
-        Self { visitor, generation: None, shown: None, site, usual, plan: None, unplanned: None, steps: 0 }
+        Self { visitor, place, generation: None, shown: None, site, usual, plan: None, unplanned: None, steps: 0 }
     }
 
     /// Finds out what the caller may do, if that may be something else than at its last request.
@@ -161,6 +163,7 @@ impl<'a> Front<'a> {
         (self.plan, self.generation) = (None, None);
         let hash = authorization.map(access::hash_in).transpose()?;
         self.visitor = agent.access.visitor(self.visitor.remote(), hash, agent.minter.time().wall())?;
+        self.place.is_of(self.visitor.caller_id());
         (self.generation, self.shown) = (generation, authorization.map(<[u8]>::to_vec));
         Ok(())
     }

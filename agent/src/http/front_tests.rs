@@ -26,7 +26,7 @@ const LOCAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1);
 /// The answers to these paths, asked for one after the other, and whether the connection was handed on to the router.
 async fn ask(site: &Site, paths: &[&str]) -> (String, bool) {
     let (near, mut far) = tokio::io::duplex(64 << 10);
-    let (stop, place) = (CancellationToken::new(), site.places.take().unwrap());
+    let (stop, place) = (CancellationToken::new(), site.places.take(CallerId::of(())).unwrap());
     for path in paths {
         far.write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).await.unwrap();
     }
@@ -36,7 +36,7 @@ async fn ask(site: &Site, paths: &[&str]) -> (String, bool) {
         while answers(&got) < paths.len() && far.read_buf(&mut got).await.unwrap() > 0 {}
         String::from_utf8(got).unwrap()
     };
-    let front = Front::new(LOCAL.into(), site);
+    let front = Front::new(LOCAL.into(), site, &place);
     let served = async { Pipeline::new(near, &place).serve(front, &stop).await.unwrap().is_some() };
     tokio::join!(asked, served)
 }
@@ -49,8 +49,8 @@ async fn an_end_that_comes_with_a_request_is_not_lost() {
     tokio::time::pause();
     for stops in [false, true] {
         let (near, mut far) = tokio::io::duplex(64 << 10);
-        let (stop, place) = (CancellationToken::new(), site.places.take().unwrap());
-        let (front, pipeline) = (Front::new(LOCAL.into(), &site), Pipeline::new(near, &place));
+        let (stop, place) = (CancellationToken::new(), site.places.take(CallerId::of(())).unwrap());
+        let (front, pipeline) = (Front::new(LOCAL.into(), &site, &place), Pipeline::new(near, &place));
         // Polled only if it was woken.
         let mut serving = FuturesUnordered::from_iter([pipeline.serve(front, &stop)]);
         assert!(futures::poll!(serving.next()).is_pending());

@@ -48,6 +48,7 @@ use common::net::listener;
 use common::net::pipeline::Pipeline;
 use common::net::places::{Place, Places};
 use common::net::tls::{Listener, Remote, Stream};
+use common::net::turns::{CallerId, newcomer_work};
 use common::parameters::AgentId;
 use common::process::descriptors::Port;
 use common::time::BootMs;
@@ -209,6 +210,9 @@ async fn admit(State(agent): State<Arc<Agent>>, mut request: Request, next: Next
     let (nobody, mut response) = match visitor {
         Ok(visitor) => {
             let nobody = visitor.is_nobody();
+            if let Some(place) = request.extensions().get::<Place>() {
+                place.is_of(visitor.caller_id());
+            }
             request.extensions_mut().insert(visitor);
             (nobody, next.run(request).await)
         }
@@ -349,7 +353,7 @@ fn welcome<IO: ByteStream>(
     site: &Arc<Site>,
     stop: &CancellationToken,
 ) -> Option<impl Future<Output = ()> + use<IO>> {
-    let place = match site.places.take() {
+    let place = match site.places.take(CallerId::from(&remote)) {
         Some(place) => Ok(place),
         None => Err(Arc::clone(&site.turned_away).try_acquire_owned().ok()?),
     };
@@ -373,8 +377,9 @@ async fn serve_connection<IO: ByteStream>(
     place: &Place,
     stop: &CancellationToken,
 ) {
+    place.turn(newcomer_work(&remote)).await;
     let io = WriteTimeout::new(io, WRITE_TIMEOUT, place.clone());
-    match Pipeline::new(io, place).serve(Front::new(remote.clone(), site), stop).await {
+    match Pipeline::new(io, place).serve(Front::new(remote.clone(), site, place), stop).await {
         Ok(None) => {}
         Ok(Some(io)) => serve_anything(io, remote, site.router.clone(), place, stop).await,
         Err(error) => tracing::trace!(%error, "a connection ended with an error"),

@@ -480,7 +480,7 @@ async fn too_many_connections_are_told_so_at_once_and_the_others_go_on() {
     let (address, stop, _server) = listen(&app).await;
     let _stop = stop.drop_guard();
     assert!(get_raw(address, "/uniq64").await.0.starts_with("HTTP/1.1 200 OK"));
-    let taken = (0..CONNECTIONS_MAX).map(|_| app.site.places.take().unwrap());
+    let taken = (0..CONNECTIONS_MAX).map(|_| app.site.places.take(CallerId::of(())).unwrap());
     let (taken, at_work): (Vec<_>, Vec<_>) = taken.map(|place| (place.clone(), place.begin())).unzip();
     let (head, body) = get_raw(address, "/uniq64").await;
     assert!(head.starts_with("HTTP/1.1 503 ") && body.contains("\"overloaded\""), "{head} {body}");
@@ -527,9 +527,9 @@ async fn any_stream_of_bytes_is_served() {
 
     let (idle, mut far) = call();
     ask(&mut far, &["/uniq64"], |got| ids(got) == 1 && got.ends_with(LAST)).await;
-    let taken: Vec<_> = (1..CONNECTIONS_MAX).map(|_| app.site.places.take().unwrap()).collect();
+    let taken: Vec<_> = (1..CONNECTIONS_MAX).map(|_| app.site.places.take(CallerId::of(())).unwrap()).collect();
     let at_work: Vec<_> = taken.iter().map(Place::begin).collect();
-    let last = app.site.places.take().unwrap().begin();
+    let last = app.site.places.take(CallerId::of(())).unwrap().begin();
     idle.await.unwrap();
     assert_eq!(far.read(&mut [0; 1]).await.unwrap(), 0, "it made room");
     let (turned_away, mut far) = call();
@@ -566,7 +566,7 @@ async fn slow_readers_of_one_address_keep_large_answers_from_nobody_else() {
     let ask = async |from: &str| {
         let (near, mut far) = tokio::io::duplex(4 << 10);
         let from = SocketAddr::new(from.parse().unwrap(), 1).into();
-        let (site, place) = (app.site.clone(), app.site.places.take().unwrap());
+        let (site, place) = (app.site.clone(), app.site.places.take(CallerId::of(())).unwrap());
         tokio::spawn(async move { serve_connection(near, from, &site, &place, &CancellationToken::new()).await });
         far.write_all(b"GET /uniq64?n=100000 HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
         let mut head = [0; 12];

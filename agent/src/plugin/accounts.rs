@@ -7,14 +7,13 @@
 
 use super::call::Caller;
 use common::plugin::{By, QuotaSpec};
+use common::setting::host_network;
 use common::time::{BootMs, DAY_MS, SECOND_MS, SpanMs};
 use core::hash::{Hash, Hasher as _};
-use core::net::IpAddr;
+use ipnet::IpNet;
 use std::collections::BTreeMap;
 use std::hash::DefaultHasher;
 
-/// The bits of an IPv6 address that name a host within a network: whoever has a network has all of them.
-const HOST_BITS: u32 = 64;
 /// The interval at which the accounts are looked through for those that may be forgotten.
 const SWEEP_EACH: SpanMs = SpanMs(SECOND_MS);
 
@@ -23,10 +22,8 @@ const SWEEP_EACH: SpanMs = SpanMs(SECOND_MS);
 pub(crate) enum Holder {
     /// All callers of the name.
     Everyone,
-    /// An IPv4 address.
-    V4(u32),
-    /// A network of IPv6.
-    V6(u64),
+    /// The network that one host usually has.
+    Network(IpNet),
     /// A user of this machine.
     User(u32),
     /// The hash of a certificate's role, of an API key's name, or of the label of a caller without an address.
@@ -42,11 +39,7 @@ impl Holder {
             (By::Caller, Caller::Certificate(role)) => Self::named(role),
             (By::Caller, Caller::Key(name)) => Self::named(("key", name)),
             (By::Caller, Caller::User(user)) => Self::User(user),
-            (By::Caller, Caller::Address(address)) => match address.to_canonical() {
-                IpAddr::V4(address) => Self::V4(address.to_bits()),
-                // The upper half of 128 bits.
-                IpAddr::V6(address) => Self::V6(u64::try_from(address.to_bits() >> HOST_BITS).unwrap_or(u64::MAX)),
-            },
+            (By::Caller, Caller::Address(address)) => Self::Network(host_network(address)),
         }
     }
 

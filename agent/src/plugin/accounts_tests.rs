@@ -1,5 +1,6 @@
 use super::*;
 use proptest::prelude::*;
+use std::net::IpAddr;
 
 fn spec(per_second: Option<u64>, per_day: Option<u64>, callers_max: u32) -> QuotaSpec {
     let mut json = serde_json::json!({ "plugin": "quota", "by": "caller", "callers_max": callers_max });
@@ -13,7 +14,7 @@ fn spec(per_second: Option<u64>, per_day: Option<u64>, callers_max: u32) -> Quot
 }
 
 fn v4(n: u32) -> Holder {
-    Holder::V4(n)
+    Holder::Network(IpAddr::from(n.to_be_bytes()).into())
 }
 
 const ALL: usize = usize::MAX;

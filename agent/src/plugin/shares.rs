@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     fn caller(at: u32) -> Holder {
-        Holder::V4(at)
+        Holder::Network(std::net::IpAddr::from(at.to_be_bytes()).into())
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod networks;
 mod retired;
 
 pub use names::{collision, predefined};
-pub use networks::{NetworkError, canonical, network};
+pub use networks::{NetworkError, canonical, host_network, network};
 pub use retired::{RETIRED_KEPT, RETIRED_NAMES_MAX, RetiredName, RetiredNames, is_known_by_name};
 
 use crate::about::About;

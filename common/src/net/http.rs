@@ -1,6 +1,7 @@
 //! HTTP/1.1 on a connection that has a place.
 
 use super::io::ByteStream;
+use super::pipeline::work_of;
 use super::places::{Place, RequestGuard};
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
@@ -12,6 +13,9 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
+
+/// The work that a request is beside its answer's bytes, in the small ones that [`super::pipeline`] answers.
+const REQUEST_WORK: u32 = 8;
 
 /// The body of a request: while more of it is waited for, the connection is not at work.
 #[derive(Debug)]
@@ -38,7 +42,7 @@ pub fn bounded(head_timeout: Duration, head_len_max: usize) -> http1::Builder {
 }
 
 /// Serves a connection until it ends or has to make room for another one. After `stop` the request under way is answered,
-/// and no further one. `caller`, who it is, is among the extensions of each request.
+/// and no further one. `caller`, who it is, and the place are among the extensions of each request.
 ///
 /// # Errors
 /// A fault of the other end, or of the network.
@@ -61,8 +65,15 @@ where
     let service = service_fn(|mut request: Request<Incoming>| {
         let asked = place.begin();
         request.extensions_mut().insert(caller.clone());
+        request.extensions_mut().insert(place.clone());
         let answering = service.call(request.map(|body| Heard { body, place: place.clone(), waits: false }));
-        async move { answering.await.map(|response| response.map(|body| Answer { body, _asked: asked })) }
+        async move {
+            place.turn(REQUEST_WORK).await;
+            let response = answering.await?;
+            let bytes = response.body().size_hint().lower();
+            place.turn(work_of(usize::try_from(bytes).unwrap_or(usize::MAX))).await;
+            Ok::<_, S::Error>(response.map(|body| Answer { body, _asked: asked }))
+        }
     });
     let mut connection = pin!(http.serve_connection(TokioIo::new(io), service));
     tokio::select! {

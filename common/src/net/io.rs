@@ -153,6 +153,7 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for Rewind<IO> {
 mod tests {
     use super::*;
     use crate::net::places::Places;
+    use crate::net::turns::CallerId;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     #[tokio::test]
@@ -172,7 +173,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_does_not_read_is_dropped_and_who_reads_slowly_is_not() {
         let (near, mut far) = tokio::io::duplex(4);
-        let mut near = WriteTimeout::new(near, Duration::from_secs(30), Places::new(1).take().unwrap());
+        let mut near = WriteTimeout::new(near, Duration::from_secs(30), Places::new(1).take(CallerId::of(())).unwrap());
         let reader = tokio::spawn(async move {
             let mut got = [0; 8];
             for byte in &mut got {
@@ -193,12 +194,12 @@ mod tests {
     async fn who_does_not_read_makes_room_for_a_newcomer() {
         let (near, far) = tokio::io::duplex(4);
         let places = Places::new(1);
-        let place = places.take().unwrap();
+        let place = places.take(CallerId::of(())).unwrap();
         let asked = place.begin();
         let mut near = WriteTimeout::new(near, Duration::from_secs(3_600), place);
         let writing = tokio::spawn(async move { near.write_all(b"not at all").await });
         let newcomer = loop {
-            match places.take() {
+            match places.take(CallerId::of(())) {
                 Some(place) => break place,
                 None => tokio::task::yield_now().await,
             }

@@ -107,6 +107,7 @@ pub fn accepts_failed() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::super::tls::{Listener, Stream};
+    use super::super::turns::CallerId;
     use super::*;
     use std::cell::RefCell;
     use std::net::{IpAddr, Ipv4Addr};
@@ -184,7 +185,7 @@ mod tests {
         let (places, stop) = (Places::new(2), CancellationToken::new());
         let welcome = |mut io: DuplexStream, from| {
             assert_eq!(from, FROM);
-            let (place, stop) = (places.take()?, stop.clone());
+            let (place, stop) = (places.take(CallerId::of(()))?, stop.clone());
             Some(async move {
                 let _asked = place.begin();
                 if io.read_u8().await.unwrap() == 1 {

@@ -1,5 +1,5 @@
 //! The parts that all listeners share: the loop that accepts, the one that answers out of a connection's buffers, places for
-//! connections, the memory that these may take, and connections that do not wait for the other end for ever.
+//! connections, turns of callers, the memory that these may take, and connections that do not wait for the other end for ever.
 
 pub mod budget;
 #[cfg(feature = "http")]
@@ -9,3 +9,4 @@ pub mod listener;
 pub mod pipeline;
 pub mod places;
 pub mod tls;
+pub mod turns;

@@ -41,6 +41,14 @@ const SPARES_MAX: usize = 16;
 /// After so many buffers of one answer, other connections get their turn.
 const BUFFERS_A_TURN: u32 = 2;
 
+/// Bytes of an answer that are as much work as a small request.
+const BYTES_A_REQUEST: usize = 1 << 10;
+
+/// The work that so many bytes of an answer are, in small requests.
+pub(crate) fn work_of(bytes: usize) -> u32 {
+    u32::try_from(bytes / BYTES_A_REQUEST).unwrap_or(u32::MAX)
+}
+
 thread_local! {
     static SPARES: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
@@ -90,6 +98,8 @@ pub struct Pipeline<'a, IO> {
     /// Answers that are not sent yet.
     pub out: Vec<u8>,
     answered: u64,
+    /// Work since the last turn, in small requests.
+    work: u32,
     input_max: usize,
 }
 
@@ -125,7 +135,7 @@ enum Woken {
 impl<'a, IO: ByteStream> Pipeline<'a, IO> {
     /// A connection of which nothing was read.
     pub fn new(io: IO, place: &'a Place) -> Self {
-        Self { io, place, input: Vec::new(), begin: 0, out: Vec::new(), answered: 0, input_max: 0 }
+        Self { io, place, input: Vec::new(), begin: 0, out: Vec::new(), answered: 0, work: 0, input_max: 0 }
     }
 
     /// Answers until the connection ends, or until it asks for something else; then it is handed on.
@@ -146,6 +156,7 @@ impl<'a, IO: ByteStream> Pipeline<'a, IO> {
         let mut ends = Ends { stopped, has_to_go, look, waker };
         let (mut answered, mut idle) = (0, false);
         loop {
+            self.place.turn(std::mem::take(&mut self.work)).await;
             if !self.answer_all(&mut protocol).await? {
                 let rest = self.input.split_off(self.begin);
                 self.place.rests();
@@ -204,9 +215,11 @@ impl<'a, IO: ByteStream> Pipeline<'a, IO> {
     pub fn take(&mut self, len: usize) {
         self.begin += len;
         self.answered += 1;
+        self.work += 1;
     }
 
     async fn flush(&mut self) -> io::Result<()> {
+        self.work += work_of(self.out.len());
         flush(&mut self.io, &mut self.out).await
     }
 
@@ -348,7 +361,9 @@ async fn flush(io: &mut impl ByteStream, out: &mut Vec<u8>) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::super::places::Places;
+    use super::super::turns::CallerId;
     use super::*;
+    use std::sync::atomic::AtomicUsize;
     use tokio::io::DuplexStream;
 
     /// Lines, given back in capitals: `later` waits first, and `other` is for somebody else.
@@ -387,7 +402,7 @@ mod tests {
     async fn said(pieces: usize, text: &str) -> (io::Result<Option<Rewind<DuplexStream>>>, String) {
         let (near, mut far) = tokio::io::duplex(1 << 10);
         let (places, stop) = (Places::new(1), CancellationToken::new());
-        let place = places.take().unwrap();
+        let place = places.take(CallerId::of(())).unwrap();
         let served = async { Pipeline::new(near, &place).serve(Lines, &stop).await };
         let asked = async {
             for piece in text.as_bytes().chunks(pieces) {
@@ -417,5 +432,36 @@ mod tests {
         }
         let (too_long, _) = said(1_000, "a line that is too long").await;
         assert!(too_long.unwrap().is_some(), "the next one may say so");
+    }
+
+    /// A connection of that caller on which so many requests are sent at a time, over and over, and the count of those that were answered.
+    fn ask_on(places: &Places, caller: CallerId, at_a_time: usize) -> Arc<AtomicUsize> {
+        let (near, mut far) = tokio::io::duplex(1 << 10);
+        let (place, stop, answered) =
+            (places.take(caller).unwrap(), CancellationToken::new(), Arc::new(AtomicUsize::new(0)));
+        tokio::spawn(async move { Pipeline::new(near, &place).serve(Lines, &stop).await.map(drop) });
+        let counts = Arc::clone(&answered);
+        tokio::spawn(async move {
+            let (asked, mut answers) = (b"a\n".repeat(at_a_time), b"..".repeat(at_a_time));
+            loop {
+                far.write_all(&asked).await.unwrap();
+                far.read_exact(&mut answers).await.unwrap();
+                counts.fetch_add(at_a_time, Relaxed);
+            }
+        });
+        answered
+    }
+
+    #[tokio::test]
+    async fn a_caller_with_many_connections_leaves_others_their_turns() {
+        let places = Places::new(100);
+        let greedy: Vec<_> = (0..50).map(|_| ask_on(&places, CallerId::of("greedy"), 256)).collect();
+        let gentle = ask_on(&places, CallerId::of("gentle"), 1);
+        while gentle.load(Relaxed) < 1_000 {
+            tokio::task::yield_now().await;
+        }
+        let greedy: usize = greedy.iter().map(|answered| answered.load(Relaxed)).sum();
+        // Some 64 requests are done for the one between two of the other, which is not always there; without turns 50 times 256.
+        assert!(greedy < 1_000 * 512, "{greedy}");
     }
 }

@@ -1,15 +1,17 @@
-//! Places for the connections of a listener: so many and no more, and a newcomer takes the place of whoever has kept us waiting
-//! longest.
+//! Places for the connections of a listener: so many and no more, and a newcomer takes the place of a connection that keeps us waiting: of the
+//! caller who has most of them the one that has done so longest.
 //!
 //! A connection keeps us *waiting* while the other end has asked for nothing, has asked for half of something, or does not read
 //! the answer; it is *at work* while we owe it something. Only those that wait make room. Of connections that never asked
 //! for anything and of those that did, the kind that has the larger part of the places makes room, so that silent
 //! strangers cannot drive out everybody who is idle for a moment, nor those who were here first keep out all newcomers. A
-//! connection that is [kept](Place::keep) never makes room.
+//! connection that is [kept](Place::keep) never makes room. Whoever opens more and more of them so displaces its own.
 //!
 //! Waiting is measured in newcomers, not in time: no clock is read for a request.
 
+use super::turns::{CallerId, Turns};
 use futures::FutureExt as _;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -52,6 +54,8 @@ const AT_WORK: u64 = 0;
 #[derive(Debug)]
 struct Seat {
     number: u64,
+    /// The caller, by the best that was known of it.
+    caller: AtomicU64,
     /// The count of newcomers when it began to wait, or [`AT_WORK`].
     waits_since: AtomicU64,
     /// Requests that are not answered yet.
@@ -69,6 +73,7 @@ pub struct Place(Arc<PlaceState>);
 struct PlaceState {
     seat: Arc<Seat>,
     places: Places,
+    turns: Turns,
 }
 
 /// A request that is under way; dropped when it is answered.
@@ -81,8 +86,9 @@ impl Places {
         Self(Arc::new(Shared { max, newcomers: AtomicU64::new(0), inner: Mutex::default() }))
     }
 
-    /// A place for a newcomer. If all are taken, whoever waits longest has to [go](Place::has_to_go); `None` if nobody waits.
-    pub fn take(&self) -> Option<Place> {
+    /// A place for a connection of that caller, which this thread serves. If all are taken, one that waits has to [go](Place::has_to_go);
+    /// `None` if none does.
+    pub fn take(&self, caller: CallerId) -> Option<Place> {
         let Shared { max, newcomers, .. } = &*self.0;
         let mut inner = self.inner();
         if inner.open.len() + inner.kept.len() >= *max && !inner.make_room(*max) {
@@ -91,13 +97,14 @@ impl Places {
         let number = newcomers.fetch_add(1, Relaxed) + 1;
         let seat = Arc::new(Seat {
             number,
+            caller: AtomicU64::new(caller.bits()),
             waits_since: AtomicU64::new(number),
             under_way: AtomicU32::new(0),
             asked: AtomicBool::new(false),
             end: CancellationToken::new(),
         });
         inner.open.insert(number, Arc::clone(&seat));
-        Some(Place(Arc::new(PlaceState { seat, places: self.clone() })))
+        Some(Place(Arc::new(PlaceState { seat, places: self.clone(), turns: Turns::of_this_thread() })))
     }
 
     /// Lets those that have to go do so first, after a newcomer was taken in, if all places are taken. Each of them has its
@@ -135,27 +142,40 @@ impl Inner {
         false
     }
 
-    /// Finds those that wait longest.
+    /// Finds those that make room: one after the other the one that waits longest of the caller who has most connections then.
     fn look(&mut self, max: usize) {
         let (mut asked, mut silent) = (Vec::new(), Vec::new());
         let mut silent_count = 0;
+        let mut connections = BTreeMap::<u64, usize>::new();
         for seat in self.open.values() {
             let has_asked = seat.asked.load(Relaxed);
             silent_count += usize::from(!has_asked);
+            let caller = seat.caller.load(Relaxed);
+            *connections.entry(caller).or_default() += 1;
             let since = seat.waits_since.load(Relaxed);
             if since != AT_WORK {
-                if has_asked { &mut asked } else { &mut silent }.push((since, seat.number));
+                if has_asked { &mut asked } else { &mut silent }.push((since, seat.number, caller));
             }
         }
         let silent_first = silent_count * 2 >= max;
         let mut waiting = if silent.is_empty() || (!silent_first && !asked.is_empty()) { asked } else { silent };
+        waiting.sort_unstable();
+        // Each by the number of connections that its caller has by the time it goes.
+        let mut waiting: Vec<_> = waiting
+            .into_iter()
+            .map(|(since, number, caller)| {
+                let left = connections.entry(caller).or_default();
+                *left = left.saturating_sub(1);
+                (Reverse(*left), since, number)
+            })
+            .collect();
         let wanted = (max / LOOK_AHEAD_PART).max(1);
         if waiting.len() > wanted {
             waiting.select_nth_unstable(wanted);
             waiting.truncate(wanted);
         }
         waiting.sort_unstable();
-        self.next = waiting.into_iter().map(|(since, number)| (number, since)).collect();
+        self.next = waiting.into_iter().map(|(_, since, number)| (number, since)).collect();
     }
 
     fn release(&mut self, number: u64) -> Option<Arc<Seat>> {
@@ -174,6 +194,28 @@ impl Seat {
 }
 
 impl Place {
+    /// Notes who the caller is, as soon as more is known of it than where it comes from.
+    pub fn is_of(&self, caller: CallerId) {
+        self.0.seat.caller.store(caller.bits(), Relaxed);
+    }
+
+    fn caller(&self) -> CallerId {
+        CallerId::from_bits(self.0.seat.caller.load(Relaxed))
+    }
+
+    /// Takes a turn among those of other callers, with so much work, in small requests: at once if it is this one's now.
+    #[inline]
+    pub fn turn(&self, work: u32) -> impl Future<Output = ()> + use<'_> {
+        let PlaceState { turns, .. } = &*self.0;
+        // Most need not wait, and have no room for that with them.
+        let waits = (!turns.try_take(self.caller(), work)).then(|| Box::pin(turns.take(self.caller(), work)));
+        async move {
+            if let Some(waits) = waits {
+                waits.await;
+            }
+        }
+    }
+
     /// Notes a request that has come whole: until the result is dropped, the connection is at work.
     pub fn begin(&self) -> RequestGuard {
         let seat = &self.0.seat;
@@ -207,7 +249,7 @@ impl Place {
 
     /// Notes that what it waited for in the middle of something has come.
     pub fn goes_on(&self) {
-        let PlaceState { seat, places } = &*self.0;
+        let PlaceState { seat, places, .. } = &*self.0;
         if seat.under_way.load(Relaxed) > 0 {
             seat.waits_since.store(AT_WORK, Relaxed);
         } else {
@@ -217,7 +259,7 @@ impl Place {
 
     /// Keeps this connection from ever making room, and lets the one that was kept for the same `key` before make room.
     pub fn keep(&self, key: u128) {
-        let PlaceState { seat, places } = &*self.0;
+        let PlaceState { seat, places, .. } = &*self.0;
         let mut inner = places.inner();
         if inner.keys.get(&key) == Some(&seat.number) {
             return;
@@ -275,7 +317,7 @@ impl Place {
 
 impl Drop for RequestGuard {
     fn drop(&mut self) {
-        let PlaceState { seat, places } = &*self.0.0;
+        let PlaceState { seat, places, .. } = &*self.0.0;
         if seat.under_way.fetch_sub(1, Relaxed) == 1 {
             seat.waits(places);
         }
@@ -295,6 +337,8 @@ impl Drop for PlaceState {
 mod tests {
     use super::*;
 
+    const SOMEBODY: CallerId = CallerId::from_bits(1);
+
     fn stays(place: &Place) -> bool {
         place.has_to_go().now_or_never().is_none()
     }
@@ -306,43 +350,43 @@ mod tests {
     #[test]
     fn who_waits_longest_makes_room() {
         let places = Places::new(4);
-        let taken: Vec<_> = (0..4).map(|_| places.take().unwrap()).collect();
+        let taken: Vec<_> = (0..4).map(|_| places.take(SOMEBODY).unwrap()).collect();
         let at_work = taken[0].begin();
         drop(taken[1].begin());
-        let fifth = places.take().unwrap();
+        let fifth = places.take(SOMEBODY).unwrap();
         assert_eq!(taken.iter().map(stays).collect::<Vec<_>>(), [true, true, false, true], "the oldest silent one");
-        let sixth = places.take().unwrap();
+        let sixth = places.take(SOMEBODY).unwrap();
         assert!(stays(&taken[1]) && !stays(&taken[3]) && stays(&fifth), "half of them were silent");
         drop((at_work, fifth.begin()));
-        let seventh = places.take().unwrap();
+        let seventh = places.take(SOMEBODY).unwrap();
         assert!(
             !stays(&taken[1]) && stays(&taken[0]) && stays(&fifth),
             "fewer were; it waited longest of those that asked"
         );
         let all = [&taken[0], &fifth, &sixth, &seventh].map(Place::begin);
-        assert!(places.take().is_none(), "all are at work");
+        assert!(places.take(SOMEBODY).is_none(), "all are at work");
         drop(all);
-        assert!(places.take().is_some());
+        assert!(places.take(SOMEBODY).is_some());
     }
 
     #[test]
     fn places_come_back() {
         let places = Places::new(2);
-        let (one, two) = (places.take().unwrap(), places.take().unwrap());
+        let (one, two) = (places.take(SOMEBODY).unwrap(), places.take(SOMEBODY).unwrap());
         let at_work = [one.begin(), two.begin()];
-        assert!(places.take().is_none());
+        assert!(places.take(SOMEBODY).is_none());
         drop((one, at_work));
-        let three = places.take().unwrap();
+        let three = places.take(SOMEBODY).unwrap();
         assert!(stays(&two) && stays(&three), "nobody had to go");
     }
 
     #[test]
     fn silent_strangers_drive_out_half_of_the_idle_at_most_and_nobody_at_work() {
         let places = Places::new(100);
-        let honest: Vec<_> = (0..100).map(|_| places.take().unwrap()).collect();
+        let honest: Vec<_> = (0..100).map(|_| places.take(SOMEBODY).unwrap()).collect();
         let at_work: Vec<_> = honest.iter().take(10).map(Place::begin).collect();
         honest.iter().skip(10).for_each(|place| drop(place.begin()));
-        let strangers: Vec<_> = (0..1_000).map(|_| places.take().unwrap()).collect();
+        let strangers: Vec<_> = (0..1_000).map(|_| places.take(SOMEBODY).unwrap()).collect();
         assert!((48..=50).contains(&count(&honest)), "{}", count(&honest));
         assert_eq!(count(&honest[..10]), 10);
         assert_eq!(count(&honest) + count(&strangers), 100);
@@ -350,23 +394,51 @@ mod tests {
         drop(at_work);
         // Those who were here first and idle do not keep out newcomers either.
         let places = Places::new(100);
-        let first: Vec<_> = (0..100).map(|_| places.take().unwrap()).collect();
+        let first: Vec<_> = (0..100).map(|_| places.take(SOMEBODY).unwrap()).collect();
         first.iter().for_each(|place| drop(place.begin()));
-        let newcomers: Vec<_> = (0..40).map(|_| places.take().unwrap()).collect();
+        let newcomers: Vec<_> = (0..40).map(|_| places.take(SOMEBODY).unwrap()).collect();
         assert_eq!((count(&first), count(&newcomers)), (60, 40));
+    }
+
+    #[test]
+    fn who_opens_more_and_more_displaces_its_own() {
+        let [greedy, honest] = [2, 3].map(CallerId::from_bits);
+        for asks in [true, false] {
+            let places = Places::new(100);
+            let (mut open, mut all_greedy) = (Vec::new(), Vec::new());
+            let come = |caller, to: &mut Vec<Place>| {
+                let place = places.take(caller).unwrap();
+                if asks {
+                    drop(place.begin());
+                }
+                to.push(place);
+            };
+            (0..20).for_each(|_| come(honest, &mut open));
+            (0..1_000).for_each(|_| come(greedy, &mut all_greedy));
+            assert_eq!((count(&open), count(&all_greedy)), (20, 80));
+            // Others have as many as they like, up to the same number.
+            (0..100).for_each(|_| come(honest, &mut open));
+            let kept = count(&open);
+            assert!((49..=51).contains(&kept) && kept + count(&all_greedy) == 100, "{kept}");
+            // By another name they are counted together.
+            open.iter().for_each(|place| place.is_of(greedy));
+            let (third, mut few) = (CallerId::from_bits(4), Vec::new());
+            (0..50).for_each(|_| come(third, &mut few));
+            assert_eq!(count(&few), 50);
+        }
     }
 
     #[test]
     fn who_does_not_read_or_sends_half_a_request_counts_as_waiting() {
         let places = Places::new(2);
-        let (stalled, honest) = (places.take().unwrap(), places.take().unwrap());
+        let (stalled, honest) = (places.take(SOMEBODY).unwrap(), places.take(SOMEBODY).unwrap());
         let asked = [stalled.begin(), honest.begin()];
-        assert!(places.take().is_none());
+        assert!(places.take(SOMEBODY).is_none());
         stalled.stalls();
         stalled.goes_on();
-        assert!(places.take().is_none(), "it read on");
+        assert!(places.take(SOMEBODY).is_none(), "it read on");
         stalled.stalls();
-        let newcomer = places.take().unwrap();
+        let newcomer = places.take(SOMEBODY).unwrap();
         assert!(!stays(&stalled) && stays(&honest) && stays(&newcomer));
         drop(asked);
     }
@@ -374,20 +446,20 @@ mod tests {
     #[test]
     fn one_connection_for_each_is_kept() {
         let places = Places::new(3);
-        let (former, holder) = (places.take().unwrap(), places.take().unwrap());
+        let (former, holder) = (places.take(SOMEBODY).unwrap(), places.take(SOMEBODY).unwrap());
         former.keep(1);
         holder.keep(1);
         holder.keep(1);
-        let strangers: Vec<_> = (0..10).map(|_| places.take().unwrap()).collect();
+        let strangers: Vec<_> = (0..10).map(|_| places.take(SOMEBODY).unwrap()).collect();
         assert!(!stays(&former) && stays(&holder), "the newest connection of a holder is kept");
         assert_eq!(count(&strangers), 2);
         strangers[9].keep(2);
         strangers[8].keep(3);
-        assert!(places.take().is_none(), "all are kept");
+        assert!(places.take(SOMEBODY).is_none(), "all are kept");
         strangers[8].keep(2);
-        assert!(places.take().is_some() && !stays(&strangers[9]));
+        assert!(places.take(SOMEBODY).is_some() && !stays(&strangers[9]));
         holder.keep_no_more();
-        assert!(places.take().is_some());
+        assert!(places.take(SOMEBODY).is_some());
         drop((former, holder, strangers));
         let inner = places.inner();
         assert!(inner.open.is_empty() && inner.kept.is_empty() && inner.keys.is_empty());
@@ -396,7 +468,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_asks_for_nothing_in_time_is_over() {
         let places = Places::new(2);
-        let (silent, honest) = (places.take().unwrap(), places.take().unwrap());
+        let (silent, honest) = (places.take(SOMEBODY).unwrap(), places.take(SOMEBODY).unwrap());
         drop(honest.begin());
         let within = Duration::from_secs(5);
         silent.over(within).await;

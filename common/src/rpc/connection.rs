@@ -15,6 +15,8 @@ use super::ended::Ended;
 use super::transport::{DEADLINE_MAX, FRAME_LEN_MAX, Received, codec, receive};
 use crate::net::budget::{Budget, Charge};
 use crate::net::io::ByteStream;
+use crate::net::pipeline::work_of;
+use crate::net::places::Place;
 use bincode::Options as _;
 use bytes::{Buf as _, BufMut as _, BytesMut};
 use futures::{Sink, Stream};
@@ -54,6 +56,8 @@ const LARGE_PER_CONNECTION: usize = 4;
 const UNSENT_MAX: usize = 8 << 10;
 /// Room for answers that a connection keeps when all is sent, in bytes.
 const WRITE_LEN_KEPT: usize = 64 << 10;
+/// The work that a call is beside its answer's bytes, in the small requests that [`crate::net::pipeline`] answers.
+const CALL_WORK: u32 = 4;
 /// Bytes of a frame that say its length.
 const HEAD_LEN: usize = 4;
 
@@ -106,6 +110,8 @@ pub struct Accounted<S, W> {
 struct Account<W> {
     weigh: W,
     budget: Budget,
+    place: Place,
+    /// For its large calls.
     turns: Arc<Semaphore>,
 }
 
@@ -118,9 +124,9 @@ impl<S: Clone, W> Clone for Accounted<S, W> {
 
 impl<S: Serve, W: Fn(&S::Req) -> usize> Accounted<S, W> {
     /// `weigh` says how many bytes the answer to a request may take at most, in memory and as a frame.
-    pub fn new(service: S, weigh: W, budget: Budget) -> Self {
+    pub fn new(service: S, weigh: W, budget: Budget, place: Place) -> Self {
         let turns = Arc::new(Semaphore::new(LARGE_PER_CONNECTION));
-        Self { service, account: Arc::new(Account { weigh, budget, turns }) }
+        Self { service, account: Arc::new(Account { weigh, budget, place, turns }) }
     }
 }
 
@@ -139,6 +145,7 @@ impl<S: Serve, W: Fn(&S::Req) -> usize> Serve for Accounted<S, W> {
     async fn serve(self, context: tarpc::context::Context, asked: Self::Req) -> Result<Self::Resp, ServerError> {
         let Charged { request, charge } = asked;
         let bytes = (self.account.weigh)(&request);
+        self.account.place.turn(CALL_WORK.saturating_add(work_of(bytes))).await;
         // Boxed, because few calls need it and tarpc moves the future of each several times on its way.
         let kept = if bytes > FREE_ANSWER_LEN { Some(Box::pin(self.account.keep(bytes)).await) } else { None };
         if bytes > LARGE_ANSWER_LEN {

@@ -14,6 +14,7 @@ use crate::net::io::WriteTimeout;
 use crate::net::listener;
 use crate::net::places::{Place, Places};
 use crate::net::tls::{Admits, ClientStream, Listener, Remote, Stream, Tls};
+use crate::net::turns::{CallerId, newcomer_work};
 use bincode::Options as _;
 use bytes::{Bytes, BytesMut};
 use futures::{FutureExt as _, Sink};
@@ -260,7 +261,7 @@ macro_rules! serve_connection {
         let bounds: &$crate::rpc::connection::Bounds = $bounds;
         let config = ::tarpc::server::Config { pending_response_buffer: $crate::rpc::transport::UNSENT_ANSWERS_MAX };
         let channel = BaseChannel::new(config, $crate::rpc::connection::Connection::new($io, bounds));
-        let service = $crate::rpc::connection::Accounted::new($service, $weigh, bounds.budget.clone());
+        let service = $crate::rpc::connection::Accounted::new($service, $weigh, bounds.budget.clone(), place.clone());
         channel
             .max_concurrent_requests(bounds.requests_max)
             .execute(service)
@@ -288,10 +289,12 @@ where
 {
     let seats = places.clone();
     let welcome = move |io: Stream, from| {
-        let place = seats.take()?;
         let remote = io.remote(from);
+        let place = seats.take(CallerId::from(&remote))?;
+        let work_of_newcomer = newcomer_work(&remote);
         let work = handle(WriteTimeout::new(io, WRITE_TIMEOUT, place.clone()), remote, place.clone());
         Some(async move {
+            place.turn(work_of_newcomer).await;
             tokio::select! {
                 () = place.over(FIRST_REQUEST_TIMEOUT) => {}
                 () = work => {}

@@ -13,9 +13,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use mio::event::Source;
 use mio::net::{TcpStream, UnixStream};
 use mio::{Events, Interest, Poll, Token};
+use rustix::net::{AddressFamily, SocketType, bind, socket};
 use std::collections::VecDeque;
-use std::io::{ErrorKind, Read, Write};
-use std::net::SocketAddr;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -34,6 +35,8 @@ pub struct Plan {
     pub target: SocketAddr,
     /// The Unix socket at which it is asked instead.
     pub unix: Option<PathBuf>,
+    /// The address that its connections come from; `None`: the system chooses.
+    pub from: Option<Ipv4Addr>,
     /// The protocol that it speaks.
     pub protocol: Protocol,
     /// Requests, which are sent in turn, over all connections.
@@ -72,11 +75,19 @@ fn connect(plan: &Plan) -> Result<Box<dyn Stream>> {
             UnixStream::connect(path).with_context(|| format!("cannot connect to {}", path.display()))?,
         ));
     }
-    let stream = std::net::TcpStream::connect(plan.target)
+    let stream = connect_from(plan.from, plan.target)
         .with_context(|| format!("cannot connect to {}; is the server running?", plan.target))?;
     stream.set_nodelay(true)?;
     stream.set_nonblocking(true)?;
     Ok(Box::new(TcpStream::from_std(stream)))
+}
+
+fn connect_from(from: Option<Ipv4Addr>, target: SocketAddr) -> io::Result<std::net::TcpStream> {
+    let Some(from) = from else { return std::net::TcpStream::connect(target) };
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+    bind(&socket, &SocketAddrV4::new(from, 0))?;
+    rustix::net::connect(&socket, &target)?;
+    Ok(socket.into())
 }
 
 struct Connection {

@@ -57,6 +57,7 @@ pub async fn measure(cluster: &mut Cluster, rounds: usize, duration: Duration) -
         plans.push(load::Plan {
             target,
             unix: None,
+            from: None,
             protocol: Protocol::Http,
             requests: vec![http_request(&target.to_string(), &format!("/segment/{NAME}"), None)],
             connections: 64,

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::io::Write as _;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -113,6 +113,10 @@ struct Http {
     /// What to GET; {key} in it goes through the keys
     #[arg(long, default_value = "/uniq64", value_name = "PATH")]
     path: String,
+
+    /// Connect from this address of the machine: agents tell callers apart by theirs
+    #[arg(long, value_name = "IPV4", conflicts_with = "unix")]
+    from: Option<Ipv4Addr>,
 
     /// Connect to this Unix socket; --target is what Host says then
     #[arg(long, value_name = "PATH")]
@@ -362,7 +366,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
     let (figures, json) = match cli.command {
         Command::Http(http) => {
             let plan = plan(&http.common, &http.how, Protocol::Http, http_requests(&http));
-            (load::run(load::Plan { unix: http.unix.clone(), ..plan })?, http.common.json)
+            (load::run(load::Plan { unix: http.unix.clone(), from: http.from, ..plan })?, http.common.json)
         }
         Command::Resp(resp) => {
             let requests = resp.keys.requests(&resp.command, resp_request);
@@ -438,6 +442,7 @@ fn plan(common: &Common, how: &Loop, protocol: Protocol, requests: Vec<Vec<u8>>)
     load::Plan {
         target: common.target,
         unix: None,
+        from: None,
         protocol,
         requests,
         connections: common.connections,

@@ -3,6 +3,7 @@
 
 use common::net::budget::Budget;
 use common::net::places::Places;
+use common::net::turns::CallerId;
 use common::rpc::connection::Bounds;
 use common::rpc::lease::Refusal;
 use common::rpc::peer::{Delivered, JoinReply, JoinRequest, PeerService, PeerServiceClient, SealedFrame};
@@ -70,7 +71,7 @@ async fn the_first_password_outlives_a_pair_that_is_parted_as_soon_as_it_has_met
     tokio::spawn(async move {
         let (io, _) = listener.accept().await.unwrap();
         let bounds = Bounds { requests_max: 1, frame_len_max: FRAME_LEN_MAX, budget: Budget::new(64 << 20) };
-        let place = Places::new(1).take().unwrap();
+        let place = Places::new(1).take(CallerId::of(())).unwrap();
         common::serve_connection!(io, &place, &bounds, parting.serve());
     });
     for (master, peer) in cluster.masters.iter_mut().zip([between, nobody]) {

@@ -16,6 +16,7 @@ fn plan(cluster: &Cluster, path: &str, accept: Option<&str>, form: Form) -> Plan
     Plan {
         target,
         unix: None,
+        from: None,
         protocol: Protocol::Http,
         requests: vec![http_request(&target.to_string(), path, accept)],
         connections: 8,

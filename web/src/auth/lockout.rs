@@ -7,8 +7,10 @@
 //! succeeds is forgiven. Unknown names are counted like known ones: who is locked out learns nothing of who exists.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use common::setting::host_network;
 use common::time::{SpanMs, WallMs};
 use core::net::IpAddr;
+use ipnet::IpNet;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Failures within [`WINDOW`] that lock out.
@@ -22,22 +24,19 @@ const NAME_CHARS_MAX: usize = 40;
 /// Pairs of a name and an address that has logged in by it at most; then the one that did so longest ago is forgotten.
 const HOMES_MAX: usize = 4_096;
 
-/// An address, or the /64 of one: an IPv6 customer has that at least.
-type Network = [u8; 8];
-
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Whose {
     Name(String),
-    Address(Network),
+    Address(IpNet),
     /// A name where it has logged in before.
-    Home(String, Network),
+    Home(String, IpNet),
 }
 
 /// The failures that count, and the addresses from which each name has logged in.
 #[derive(Debug, Default)]
 pub(crate) struct Lockout {
     failures: BTreeMap<Whose, VecDeque<WallMs>>,
-    homes: BTreeMap<(String, Network), WallMs>,
+    homes: BTreeMap<(String, IpNet), WallMs>,
 }
 
 /// Locked out until then.
@@ -119,19 +118,8 @@ impl Lockout {
     }
 }
 
-fn pair(name: &str, address: IpAddr) -> (String, Network) {
-    let address = match address.to_canonical() {
-        IpAddr::V4(v4) => {
-            let [a, b, c, d] = v4.octets();
-            // No IPv6 network begins like this.
-            [0, 0, 0, 0, a, b, c, d]
-        }
-        IpAddr::V6(v6) => {
-            let [a, b, c, d, e, f, g, h, ..] = v6.octets();
-            [a, b, c, d, e, f, g, h]
-        }
-    };
-    (name.chars().take(NAME_CHARS_MAX).collect(), address)
+fn pair(name: &str, address: IpAddr) -> (String, IpNet) {
+    (name.chars().take(NAME_CHARS_MAX).collect(), host_network(address))
 }
 
 #[cfg(test)]

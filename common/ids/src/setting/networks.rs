@@ -1,7 +1,7 @@
 //! Networks as operators write them.
 
 use core::net::IpAddr;
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv6Net};
 
 /// A text that is not a network, or one that would not mean what it seems to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -46,6 +46,15 @@ pub fn canonical(network: IpNet) -> Result<IpNet, NetworkError> {
     };
     let network = bits.and_then(|bits| IpNet::new(v4.into(), bits).ok());
     network.map(|network| network.trunc()).ok_or(NetworkError::Mapped)
+}
+
+/// The network that one host usually has: its IPv4 address, or the 64 bits of IPv6 that are its own.
+pub fn host_network(address: IpAddr) -> IpNet {
+    const V6_BITS: u8 = 64;
+    match address.to_canonical() {
+        IpAddr::V4(v4) => IpAddr::V4(v4).into(),
+        IpAddr::V6(v6) => Ipv6Net::new(v6, V6_BITS).map_or(IpAddr::V6(v6).into(), |net| net.trunc().into()),
+    }
 }
 
 #[cfg(test)]

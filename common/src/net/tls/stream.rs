@@ -231,6 +231,11 @@ impl Remote {
         self.user
     }
 
+    /// Tells whether it speaks TLS.
+    pub(crate) fn is_over_tls(&self) -> bool {
+        self.handshake.is_some()
+    }
+
     /// Tells whether it could have shown a certificate and has not.
     pub fn is_anonymous(&self) -> bool {
         self.handshake.as_ref().is_some_and(|handshake| handshake.role.get().is_none())
