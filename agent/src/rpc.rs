@@ -175,7 +175,7 @@ impl Server {
 
     /// Gives numbers, by the mint service.
     async fn runs(&self, kind: Option<Kind>, name: &str, n: u32) -> Result<Runs, MintFailure> {
-        let visitor = self.may(KeyAction::Mint, named(name)).map_err(|e| self.refused(kind, named(name), n, &e))?;
+        let visitor = self.may_mint(name, n).map_err(|e| self.refused(kind, named(name), n, &e))?;
         // A future that may have to wait costs more than most calls do.
         match self.at_hand(kind, name, n) {
             Some(run) => Ok(run.into()),
@@ -206,7 +206,7 @@ impl Server {
         biz: &str,
         custom: &str,
     ) -> Result<Vec<String>, MintFailure> {
-        let visitor = self.may(KeyAction::Mint, named(name)).map_err(|e| self.refused(kind, named(name), n, &e))?;
+        let visitor = self.may_mint(name, n).map_err(|e| self.refused(kind, named(name), n, &e))?;
         let [biz, custom] = [biz, custom].map(|text| Some(text).filter(|text| !text.is_empty()));
         let request = MintRequest { biz, custom, ..self.request(&visitor, kind, name, n, Form::Texts) };
         let minted = self.mint().ask(&request).await.map_err(|e| failure(&e, self.minter.time().clock()))?;
@@ -247,6 +247,14 @@ impl Server {
     fn may(&self, action: KeyAction, name: &str) -> Result<Arc<Visitor>, Refusal> {
         let visitor = self.visitor()?;
         visitor.may(action, Some(name))?;
+        Ok(visitor)
+    }
+
+    /// The caller, if it may have so many IDs by that name; they are counted.
+    fn may_mint(&self, name: &str, n: u32) -> Result<Arc<Visitor>, Refusal> {
+        let visitor = self.may(KeyAction::Mint, named(name))?;
+        // More than a call may ask for is refused for that.
+        visitor.take(if n <= self.batch_max { n } else { 0 }, || self.minter.time().now().boot)?;
         Ok(visitor)
     }
 

@@ -161,6 +161,8 @@ impl Server {
         let sequences = self.sequences.as_ref().ok_or_else(|| none(&call.name))?;
         sequences.same_cluster(call.cluster.as_deref().copied())?;
         let name = sequences.name(&call.name, keys.iter().map(|key| key.n).max().unwrap_or(0)).await?;
+        let n = keys.iter().map(|key| key.n).fold(0, u32::saturating_add);
+        visitor.take(n, || self.minter.time().now().boot)?;
         let said = Call { g: call.g, passing: call.passing, from: self.connected().map(|_| visitor.holder()) };
         if let [key] = keys
             && key.n > 0

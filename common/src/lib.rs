@@ -4,7 +4,7 @@
 
 pub use ids::{
     about, account, api_key, audit, calendar, encoding, envelope, json, kind, layout, lease, namespace, panics,
-    parameters, plugin, segment, sequence, setting, strategy, template, time, token,
+    parameters, plugin, quota, segment, sequence, setting, strategy, template, time, token,
 };
 
 pub mod attachment;

@@ -58,7 +58,7 @@ async fn let_in(router: &Router, key: &str) -> (u16, String) {
 
 fn agents_key(name: &str) -> ApiKey {
     let names = ["orders-*".parse().unwrap(), "default".parse().unwrap()].into();
-    let scope = AgentScope { actions: [KeyAction::Mint, KeyAction::Status].into(), names };
+    let scope = AgentScope { actions: [KeyAction::Mint, KeyAction::Status].into(), names, quota: None };
     ApiKey::new(name.parse().unwrap(), KeyScope::Agents(scope), SecretHash::of(name.as_bytes()))
 }
 
@@ -70,16 +70,15 @@ fn now() -> WallMs {
 async fn a_key_is_made_for_masters_or_for_agents() {
     let (_, router) = console(Role::Admin);
     let (row, key) = made(&router, json!({"name": "ops", "role": "operator"})).await;
-    let ops =
-        json!({"name": "ops", "role": "operator", "actions": null, "names": null, "until": null, "former_until": null});
+    let ops = json!({"name": "ops", "role": "operator", "actions": null, "names": null, "per_second": null, "per_day": null, "until": null, "former_until": null});
     assert_eq!(row, ops);
     let (_, me) = ask_as(&key, &router, "GET", "/api/me", &Value::Null).await;
     assert_eq!(me, json!({"name": "key ops", "role": "operator", "csrf": null}));
 
-    let form = json!({"name": "shop", "actions": ["status", "mint", "mint"], "names": ["orders-*", "default"]});
+    let form = json!({"name": "shop", "actions": ["status", "mint", "mint"], "names": ["orders-*", "default"], "per_second": 100});
     let (row, key) = made(&router, form).await;
     let shop = json!({
-        "name": "shop", "role": null, "actions": ["mint", "status"], "names": ["default", "orders-*"], "until": null,
+        "name": "shop", "role": null, "actions": ["mint", "status"], "names": ["default", "orders-*"], "per_second": 100, "per_day": null, "until": null,
         "former_until": null,
     });
     assert_eq!(row, shop);
@@ -117,6 +116,15 @@ async fn a_form_that_is_no_key_is_refused_and_makes_none() {
             "actions: an action is mint, define, explain or status",
         ),
         (json!({"name": "x", "actions": ["mint"], "names": ["a*b"]}), "names: a pattern is a generator's name"),
+        (
+            json!({"name": "x", "actions": ["mint"], "names": ["*"], "per_second": 0}),
+            "per_second is a number from 1 to",
+        ),
+        (
+            json!({"name": "x", "actions": ["mint"], "names": ["*"], "per_day": 1_000_000_001}),
+            "per_day is a number from 1 to",
+        ),
+        (json!({"name": "x", "role": "viewer", "per_day": 5}), "per_second and per_day are for keys for agents"),
         (json!({"name": "x", "role": "viewer", "days": 0}), "days: 1 to 3650"),
         (json!({"name": "x", "role": "viewer", "days": 3_651}), "days: 1 to 3650"),
         (json!({"name": "x", "role": "viewer", "days": -1}), "days"),

@@ -74,6 +74,14 @@ pub enum Refusal {
     /// The API key that was shown does not open this call.
     #[error("{0}")]
     Forbidden(String),
+    /// The API key has given the IDs of its quota.
+    #[error("{why}")]
+    KeyUsedUp {
+        /// The quota, and what there is to do.
+        why: String,
+        /// The time after which the same call passes; `None`: never.
+        retry: Option<SpanMs>,
+    },
     /// Too many names were registered by one caller.
     #[error("more names are registered by {caller} than one caller may: at most {max} at once, and one more each {} s", whole_seconds(*each))]
     TooManyNames {
@@ -320,7 +328,9 @@ impl Refusal {
             Self::NotRegistered { code, .. } => *code,
             Self::LoginRequired(_) => MintCode::LoginRequired,
             Self::Forbidden(_) => MintCode::Forbidden,
-            Self::TooManyNames { .. } | Self::ShareUsedUp { .. } | Self::KeyTooFast { .. } => MintCode::QuotaExceeded,
+            Self::TooManyNames { .. } | Self::ShareUsedUp { .. } | Self::KeyTooFast { .. } | Self::KeyUsedUp { .. } => {
+                MintCode::QuotaExceeded
+            }
             Self::MastersUnavailable(_) => MintCode::MastersUnavailable,
             Self::SerialExhausted { .. } => MintCode::SerialExhausted,
             Self::SegmentPending { .. } => MintCode::SegmentPending,
@@ -361,7 +371,7 @@ impl Refusal {
             Self::TooManyNames { each, .. } => Some(*each),
             Self::KeyTooFast { .. } => Some(SpanMs::seconds(60)),
             Self::NotRegistered { code: MintCode::QuotaExceeded, .. } => Some(NAME_EACH),
-            Self::ByPlugin { retry, .. } => *retry,
+            Self::ByPlugin { retry, .. } | Self::KeyUsedUp { retry, .. } => *retry,
             Self::SerialExhausted { retry, .. } | Self::ShareUsedUp { retry, .. } | Self::ClockBehind { retry, .. } => {
                 Some(*retry)
             }

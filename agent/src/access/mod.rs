@@ -11,6 +11,7 @@
 //! The masters know the keys, this agent asks for their hashes (`refreshing`) and keeps them beside the serial file, so that it knows them after
 //! a restart without any master. As long as there are none, nobody without a certificate gets past a TLS handshake.
 
+mod metered;
 mod refreshing;
 mod visitor;
 
@@ -20,10 +21,11 @@ pub(crate) use visitor::Visitor;
 use crate::refusal::Refusal;
 use arc_swap::ArcSwap;
 use common::account::SecretHash;
-use common::api_key::{ApiKey, KEY_BEGIN, KEY_LEN};
+use common::api_key::{KEY_BEGIN, KEY_LEN};
 use common::net::tls::Remote;
 use common::rpc::lease::{AgentKeys, KeysVersion};
 use common::time::WallMs;
+use metered::KnownKey;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -45,7 +47,7 @@ pub(crate) struct Access {
 #[derive(Debug, Default)]
 struct Known {
     version: KeysVersion,
-    keys: Vec<Arc<ApiKey>>,
+    keys: Vec<Arc<KnownKey>>,
 }
 
 impl Access {
@@ -73,20 +75,21 @@ impl Access {
             return Ok(Visitor::without_key(remote.clone(), self.open_mint));
         };
         let known = self.known.load();
-        let key = known.keys.iter().find(|key| key.opens(hash, now)).ok_or(Refusal::LoginRequired(UNKNOWN))?;
+        let key = known.keys.iter().find(|known| known.key.opens(hash, now)).ok_or(Refusal::LoginRequired(UNKNOWN))?;
         Ok(Visitor::with_key(remote.clone(), Arc::clone(key)))
     }
 
     /// Takes these keys over.
     pub(crate) fn learn(&self, AgentKeys { version, keys }: AgentKeys, now: WallMs) {
-        let keys = keys.into_iter().map(Arc::new).collect();
+        let before = self.known.load();
+        let keys = keys.into_iter().map(|key| Arc::new(KnownKey::after(&before.keys, key))).collect();
         self.known.store(Arc::new(Known { version, keys }));
         self.judge_anew(now);
     }
 
     /// Has all callers judged anew, at their next request.
     pub(crate) fn judge_anew(&self, now: WallMs) {
-        let lasts = |key: &Arc<ApiKey>| key.until.is_none_or(|until| now < until);
+        let lasts = |known: &Arc<KnownKey>| known.key.until.is_none_or(|until| now < until);
         self.any.store(self.known.load().keys.iter().any(lasts), Ordering::Relaxed);
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
@@ -98,7 +101,11 @@ impl Access {
     /// The next instant after `now` at which a key ends.
     pub(crate) fn next_end(&self, now: WallMs) -> Option<WallMs> {
         let known = self.known.load();
-        let ends = known.keys.iter().flat_map(|key| [key.until, key.former.map(|former| former.until)]);
+        let ends = known
+            .keys
+            .iter()
+            .map(|known| &known.key)
+            .flat_map(|key| [key.until, key.former.map(|former| former.until)]);
         ends.flatten().filter(|until| *until > now).min()
     }
 }

@@ -1,10 +1,12 @@
 //! A caller, and what it may do.
 
+use super::KnownKey;
 use crate::plugin::{Caller, Holder};
 use crate::refusal::{NAME_SHOWN_MAX, Refusal};
 use common::api_key::{ApiKey, KeyAction};
 use common::net::tls::Remote;
 use common::net::turns::CallerId;
+use common::time::BootMs;
 use std::sync::Arc;
 
 /// The calls that a caller may make.
@@ -15,7 +17,7 @@ enum Rights {
     /// All but registering names.
     AllButDefine,
     /// Those that a key opens.
-    Key(Arc<ApiKey>),
+    Key(Arc<KnownKey>),
     /// None.
     None,
 }
@@ -50,7 +52,7 @@ impl Visitor {
     }
 
     /// One who shows that key.
-    pub(super) fn with_key(remote: Remote, key: Arc<ApiKey>) -> Self {
+    pub(super) fn with_key(remote: Remote, key: Arc<KnownKey>) -> Self {
         Self { remote, rights: Rights::Key(key) }
     }
 
@@ -67,7 +69,7 @@ impl Visitor {
     /// The caller, as quotas and the log know it.
     pub(crate) fn caller(&self) -> Caller<'_> {
         match &self.rights {
-            Rights::Key(key) => Caller::Key(&key.name),
+            Rights::Key(known) => Caller::Key(&known.key.name),
             _ => Caller::from(&self.remote),
         }
     }
@@ -75,7 +77,7 @@ impl Visitor {
     /// The caller, as turns and places know it.
     pub(crate) fn caller_id(&self) -> CallerId {
         match &self.rights {
-            Rights::Key(key) => CallerId::of(("key", &key.name)),
+            Rights::Key(known) => CallerId::of(("key", &known.key.name)),
             _ => CallerId::from(&self.remote),
         }
     }
@@ -100,10 +102,25 @@ impl Visitor {
             (Rights::None, _) => {
                 Err(Refusal::LoginRequired("show a certificate, or an API key in Authorization: Bearer KEY"))
             }
-            (Rights::Key(key), _) => match key.agents() {
-                Some(scope) if scope.opens(action, name) => Ok(()),
-                _ => Err(forbidden(key, action, name)),
-            },
+            (Rights::Key(known), _) if known.opens(action, name) => Ok(()),
+            (Rights::Key(known), _) => Err(forbidden(&known.key, action, name)),
+        }
+    }
+
+    /// Tells whether it may have so many IDs and no more.
+    pub(crate) fn is_metered(&self) -> bool {
+        matches!(&self.rights, Rights::Key(known) if known.quota().is_some())
+    }
+
+    /// Counts `n` IDs, or numbers of keys, that it asks for.
+    ///
+    /// # Errors
+    /// [`Refusal::KeyUsedUp`].
+    #[inline]
+    pub(crate) fn take(&self, n: u32, now: impl FnOnce() -> BootMs) -> Result<(), Refusal> {
+        match &self.rights {
+            Rights::Key(known) => known.take(n, now),
+            _ => Ok(()),
         }
     }
 }

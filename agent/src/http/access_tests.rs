@@ -6,6 +6,7 @@ use crate::rpc::Server;
 use common::account::SecretHash;
 use common::api_key::{AgentScope, ApiKey, KEY_BEGIN, KeyScope};
 use common::namespace::{Definition, Namespace};
+use common::quota::IdQuota;
 use common::rpc::lease::{AgentKeys, KeysVersion};
 use common::rpc::mint::{KeyAsked, MintCode, MintFailure, MintServiceClient, Passing, SequenceCall};
 use common::rpc::transport::{connect, deadline_in};
@@ -22,7 +23,7 @@ fn secret(nth: u8) -> String {
 fn key(nth: u8, actions: &[KeyAction], names: &[&str]) -> ApiKey {
     let (name, names) =
         (format!("key-{nth}").parse().unwrap(), names.iter().map(|name| name.parse().unwrap()).collect());
-    let scope = KeyScope::Agents(AgentScope { actions: actions.iter().copied().collect(), names });
+    let scope = KeyScope::Agents(AgentScope { actions: actions.iter().copied().collect(), names, quota: None });
     ApiKey::new(name, scope, SecretHash::of(secret(nth).as_bytes()))
 }
 
@@ -166,6 +167,44 @@ async fn a_key_that_ends_or_is_revoked_opens_nothing_more_on_an_open_connection(
     stop.cancel();
 }
 
+fn metered(nth: u8, per_day: u64) -> ApiKey {
+    let names = ["default".parse().unwrap(), "ord*".parse().unwrap()].into();
+    let quota = IdQuota::new(None, Some(per_day)).ok();
+    let scope = KeyScope::Agents(AgentScope { actions: [KeyAction::Mint].into(), names, quota });
+    ApiKey { scope, ..key(nth, &[], &[]) }
+}
+
+#[tokio::test]
+async fn a_key_with_a_quota_gives_no_more_at_any_address_by_either_way() {
+    let access = Arc::<Access>::default();
+    let served = with_access(Arc::clone(&access)).await;
+    // These give no IDs, or need a body.
+    let free = |path: &str| path.ends_with("/current") || path.ends_with("/routes") || path == "/sequence/orders";
+    let minting = ADDRESSES.iter().filter(|(_, path, needed)| *needed == KeyAction::Mint && !free(path));
+    for (nth, (method, path, _)) in (0..).zip(minting) {
+        let n = if path.contains("n=3") { 3 } else { 1 };
+        learn(&access, nth.into(), vec![metered(nth, 4 * n)]);
+        let shows = format!("Authorization: Bearer {}\r\n", secret(nth));
+        for way in ["", LONG_WAY, "", LONG_WAY] {
+            let answer = raw(&served, method, path, &format!("{shows}{way}")).await;
+            assert!(!answer.starts_with("HTTP/1.1 429 "), "{method} {path}: {answer}");
+        }
+        for way in ["", LONG_WAY] {
+            let answer = raw(&served, method, path, &format!("{shows}{way}")).await;
+            let is_told = answer.starts_with("HTTP/1.1 429 ") && answer.contains("\"code\":\"quota_exceeded\"");
+            assert!(is_told && answer.contains("retry-after: "), "{method} {path}: {answer}");
+        }
+    }
+    let shows = format!("Authorization: Bearer {}\r\n", secret(50));
+    // A change of the key gives nothing anew but what it allows more; more at once than it ever gives is told as that.
+    for (version, per_day, status) in [(30, 2, "429"), (31, 5, "200"), (32, 5, "429"), (33, 2, "429"), (34, 8, "200")] {
+        learn(&access, version, vec![metered(50, per_day)]);
+        let answer = raw(&served, "GET", "/uniq64?n=3", &shows).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{per_day}: {answer}");
+        assert_eq!(answer.contains("ask for fewer"), per_day == 2, "{answer}");
+    }
+}
+
 type Called<T> = Result<Result<T, MintFailure>, RpcError>;
 
 fn code<T>(called: Called<T>) -> Option<MintCode> {
@@ -223,4 +262,14 @@ async fn a_key_opens_the_same_over_rpc() {
     assert_eq!(code(client.ready(soon()).await), None);
     learn(&access, 3, keys());
     assert_eq!(is_forbidden(every_call(&client, "orders").await), [true, true, true, true, true, true, false]);
+    // The calls that give something have one account.
+    let (exceeded, quota) = (Some(MintCode::QuotaExceeded), |per_day| vec![metered(4, per_day)]);
+    learn(&access, 4, quota(4));
+    assert_eq!(code(client.authenticate(soon(), secret(4)).await), None);
+    let first = every_call(&client, "orders").await;
+    assert!(first[..6].iter().all(|code| *code != exceeded), "{first:?}");
+    assert_eq!(
+        every_call(&client, "orders").await.map(|code| code == exceeded),
+        [true, true, true, true, false, false, false]
+    );
 }

@@ -99,6 +99,8 @@ impl Usual {
 pub(super) struct Front<'a> {
     visitor: Visitor,
     place: &'a Place,
+    /// Tells whether its IDs are counted.
+    is_metered: bool,
     /// The rights of callers by which it was judged; `None`: not yet.
     generation: Option<u64>,
     /// The `Authorization` header that it showed then.
@@ -149,7 +151,18 @@ impl Protocol for Front<'_> {
 impl<'a> Front<'a> {
     pub(super) fn new(remote: Remote, site: &'a Site, place: &'a Place) -> Self {
         let (visitor, usual) = (Visitor::unknown(remote), Usual::default());
-        Self { visitor, place, generation: None, shown: None, site, usual, plan: None, unplanned: None, steps: 0 }
+        Self {
+            visitor,
+            place,
+            is_metered: false,
+            generation: None,
+            shown: None,
+            site,
+            usual,
+            plan: None,
+            unplanned: None,
+            steps: 0,
+        }
     }
 
     /// Finds out what the caller may do, if that may be something else than at its last request.
@@ -164,6 +177,7 @@ impl<'a> Front<'a> {
         let hash = authorization.map(access::hash_in).transpose()?;
         self.visitor = agent.access.visitor(self.visitor.remote(), hash, agent.minter.time().wall())?;
         self.place.is_of(self.visitor.caller_id());
+        self.is_metered = self.visitor.is_metered();
         (self.generation, self.shown) = (generation, authorization.map(<[u8]>::to_vec));
         Ok(())
     }
@@ -234,6 +248,9 @@ impl<'a> Front<'a> {
     #[inline]
     fn try_answer(&self, out: &mut Vec<u8>) -> bool {
         let agent = &self.site.agent;
+        if self.is_metered {
+            return false;
+        }
         let (run, style) = match &self.plan {
             Some(Plan::Ids(mint::Plan { generator, n: 1, style })) => (agent.minter.try_one(generator), style),
             Some(Plan::Key(plan @ KeyPlan { n: 1, .. })) => {
@@ -253,7 +270,7 @@ impl<'a> Front<'a> {
         // Without a place for its answer a request is refused before anything is given; but whoever waits does not hold one.
         let (n, caller) = (plan.n(), visitor.caller());
         let place = || mint::large_room(agent, n, caller);
-        if let Err(refusal) = place() {
+        if let Err(refusal) = place().and_then(|_place| visitor.take(n, || agent.minter.time().now().boot)) {
             refuse(agent, plan, caller, &refusal, &mut pipeline.out);
             return Ok(());
         }

@@ -237,7 +237,10 @@ impl Agent {
         let request = said.as_ref().map_err(Refusal::clone).and_then(|said| said.request(caller, self.batch_max));
         let n = request.as_ref().map_or(1, |request| request.n);
         let answer = match request {
-            Ok(request) => self.answer(&request, media(&head.headers)).await,
+            Ok(request) => match visitor.take(n, || self.minter.time().now().boot) {
+                Ok(()) => self.answer(&request, media(&head.headers)).await,
+                Err(refusal) => Err(refusal),
+            },
             Err(refusal) => Err(refusal),
         };
         answer.unwrap_or_else(|refusal| {

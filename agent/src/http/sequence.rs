@@ -269,6 +269,11 @@ impl Agent {
         Ok(visitor)
     }
 
+    /// Counts numbers of keys that a caller asks for.
+    fn take(&self, visitor: &Visitor, n: u32) -> Result<(), Problem> {
+        visitor.take(n, || self.minter.time().now().boot).map_err(|e| self.refused(&e))
+    }
+
     /// A problem is told of, and counted.
     fn or_told(&self, answered: Result<Response, Problem>, name: &str, n: u32, head: &Parts) -> Response {
         answered.unwrap_or_else(|problem| {
@@ -298,12 +303,14 @@ impl Agent {
         let Ok(Path((name, key))) = path else {
             return Err(Problem::bad_parameter("the name and the key are text in UTF-8, percent-encoded"));
         };
-        let query = query?.by(self.may_mint(head, name)?);
+        let visitor = self.may_mint(head, name)?;
+        let query = query?.by(visitor);
         let (call, cluster, media) = (query.call, query.cluster, media(&head.headers));
         let slot = Slot::of(key).map_err(|e| Problem::bad_parameter(e.to_string()))?;
         let sequences = self.sequences(name)?;
         sequences.same_cluster(cluster).map_err(|e| self.refused(&e))?;
         let name = sequences.name(name, n).await.map_err(|e| self.refused(&e))?;
+        self.take(visitor, n)?;
         let encoding = query.encoding(&name);
         let len = encoding.len_max() + AROUND_LEN_MAX;
         let room = self.room(n.max(1), len).map_err(|e| self.refused(&e))?;
@@ -349,7 +356,8 @@ impl Agent {
     ) -> Result<Response, Problem> {
         let Ok(Path(name)) = name else { return Err(Problem::bad_parameter("the name is not text")) };
         let query = KeyQuery::of(&head.uri, OF_KEYS, self.batch_max)?;
-        let query = query.by(self.may_mint(head, name)?);
+        let visitor = self.may_mint(head, name)?;
+        let query = query.by(visitor);
         let (call, cluster, media) = (query.call, query.cluster, media(&head.headers));
         let sequences = self.sequences(name)?;
         sequences.same_cluster(cluster).map_err(|e| self.refused(&e))?;
@@ -360,6 +368,7 @@ impl Agent {
         let (keys, _keys) = self.keys(head, sent).await?;
         let n = keys.iter().map(|key| key.n).max().unwrap_or(0);
         let name = sequences.name(name, n).await.map_err(|e| self.refused(&e))?;
+        self.take(visitor, keys.iter().map(|key| key.n).fold(0, u32::saturating_add))?;
         let encoding = query.encoding(&name);
         let len = encoding.len_max() + AROUND_LEN_MAX;
         let each = if media == Media::Json { len + ERROR_LEN_MAX } else { len };

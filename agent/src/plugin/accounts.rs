@@ -7,8 +7,10 @@
 
 use super::call::Caller;
 use common::plugin::{By, QuotaSpec};
+use common::quota::IdQuota;
 use common::setting::host_network;
 use common::time::{BootMs, DAY_MS, SECOND_MS, SpanMs};
+use core::fmt;
 use core::hash::{Hash, Hasher as _};
 use ipnet::IpNet;
 use std::collections::BTreeMap;
@@ -80,15 +82,16 @@ impl Window {
     }
 }
 
+/// What one holder has had.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Account {
+pub(crate) struct Account {
     second: Window,
     day: Window,
 }
 
 /// The unit of a quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Per {
+enum Per {
     Second,
     Day,
 }
@@ -102,7 +105,7 @@ impl Per {
     }
 
     /// The word for it.
-    pub(super) const fn name(self) -> &'static str {
+    const fn name(self) -> &'static str {
         match self {
             Self::Second => "second",
             Self::Day => "day",
@@ -112,13 +115,23 @@ impl Per {
 
 /// The reason why an account does not give so many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Excess {
-    /// The limit,
-    pub(super) limit: u64,
-    /// in each of these.
-    pub(super) per: Per,
+pub(crate) struct Excess {
+    limit: u64,
+    per: Per,
     /// The time after which the same call passes, if nobody else takes meanwhile; `None`: never, it asks for more than the limit.
-    pub(super) retry: Option<SpanMs>,
+    pub(crate) retry: Option<SpanMs>,
+}
+
+impl Excess {
+    /// The reason as whoever asked for `n` IDs reads it.
+    pub(crate) fn told(self, giver: impl fmt::Display, whose: &str, n: u32) -> String {
+        let Self { limit, per, retry } = self;
+        let gives = format!("{giver} gives {limit} IDs a {}{whose}", per.name());
+        match retry {
+            Some(_) => format!("{gives}, and they are used up; ask again later"),
+            None => format!("{gives}, and {n} are asked for at once; ask for fewer"),
+        }
+    }
 }
 
 /// The accounts of one name.
@@ -141,36 +154,15 @@ impl Accounts {
         self.own.len()
     }
 
-    fn limits(&self) -> impl Iterator<Item = (Per, u64)> + use<> {
-        let limits = [(Per::Second, self.spec.per_second()), (Per::Day, self.spec.per_day())];
-        limits.into_iter().filter_map(|(per, limit)| limit.map(|limit| (per, limit)))
-    }
-
     /// Counts `n` IDs, at least 1. No more than `max` callers have an account of their own afterwards, or as many as had before.
     ///
     /// # Errors
     /// [`Excess`]; then nothing is counted.
     pub(super) fn take(&mut self, now: BootMs, holder: &Holder, n: u32, max: usize) -> Result<(), Excess> {
-        let n = u64::from(n);
-        let limits = self.limits();
-        if let Some((per, limit)) = self.limits().find(|(_, limit)| n > *limit) {
-            return Err(Excess { limit, per, retry: None });
-        }
+        let quota = self.spec.quota();
+        fits(quota, n)?;
         let max = max.min(usize::try_from(self.spec.callers_max()).unwrap_or(usize::MAX));
-        let account = self.account(now, holder, max);
-        let mut next =
-            Account { second: account.second.at(now, Per::Second.span()), day: account.day.at(now, Per::Day.span()) };
-        let refuses = limits.filter_map(|(per, limit)| {
-            let window = next.window(per);
-            window.refuses(now, n, limit, per.span()).map(|retry| Excess { limit, per, retry: Some(retry) })
-        });
-        if let Some(excess) = refuses.max_by_key(|excess| excess.retry) {
-            return Err(excess);
-        }
-        next.second.used += n;
-        next.day.used += n;
-        *account = next;
-        Ok(())
+        self.account(now, holder, max).take(quota, now, n)
     }
 
     /// Takes back `n` IDs that were counted at `taken`, and did not leave.
@@ -199,7 +191,7 @@ impl Accounts {
             return;
         }
         self.next_sweep = now + SWEEP_EACH;
-        let limits: Vec<_> = self.limits().collect();
+        let limits: Vec<_> = limits(self.spec.quota()).collect();
         self.own.retain(|_, account| {
             limits.iter().any(|(per, _)| {
                 let window = account.window(*per);
@@ -209,7 +201,39 @@ impl Accounts {
     }
 }
 
+/// The limits that a quota has.
+fn limits(quota: IdQuota) -> impl Iterator<Item = (Per, u64)> {
+    let limits = [(Per::Second, quota.per_second()), (Per::Day, quota.per_day())];
+    limits.into_iter().filter_map(|(per, limit)| limit.map(|limit| (per, limit)))
+}
+
+/// Refuses more at once than a quota ever gives.
+fn fits(quota: IdQuota, n: u32) -> Result<(), Excess> {
+    let exceeded = limits(quota).find(|(_, limit)| u64::from(n) > *limit);
+    exceeded.map_or(Ok(()), |(per, limit)| Err(Excess { limit, per, retry: None }))
+}
+
 impl Account {
+    /// Counts `n` IDs, at least 1.
+    ///
+    /// # Errors
+    /// [`Excess`]; then nothing is counted.
+    pub(crate) fn take(&mut self, quota: IdQuota, now: BootMs, n: u32) -> Result<(), Excess> {
+        fits(quota, n)?;
+        let mut next = Self { second: self.second.at(now, Per::Second.span()), day: self.day.at(now, Per::Day.span()) };
+        let refuses = limits(quota).filter_map(|(per, limit)| {
+            let retry = next.window(per).refuses(now, n.into(), limit, per.span())?;
+            Some(Excess { limit, per, retry: Some(retry) })
+        });
+        if let Some(excess) = refuses.max_by_key(|excess| excess.retry) {
+            return Err(excess);
+        }
+        next.second.used += u64::from(n);
+        next.day.used += u64::from(n);
+        *self = next;
+        Ok(())
+    }
+
     fn window(&self, per: Per) -> Window {
         match per {
             Per::Second => self.second,

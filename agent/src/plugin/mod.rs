@@ -81,6 +81,8 @@ mod stats;
 #[cfg(test)]
 mod tests;
 
+#[cfg(feature = "server")]
+pub(crate) use accounts::Account;
 pub(crate) use accounts::Holder;
 pub use call::{Call, Caller, DETAIL_LEN_MAX, Failure, IdRange, Needs, Outgoing, PluginRefusal, Stage};
 pub use chain::{Chain, Passed};

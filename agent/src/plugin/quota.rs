@@ -71,22 +71,14 @@ impl Plugin for Quota {
 }
 
 fn refusal(call: &Call<'_>, by: By, excess: Excess) -> PluginRefusal {
-    let Excess { limit, per, retry } = excess;
-    let (name, per) = (call.name, per.name());
     let whose = match by {
-        By::Name => "by this name",
-        By::Caller => "for one caller by this name",
+        By::Name => " by this name",
+        By::Caller => " for one caller by this name",
     };
-    let what = format!("'{name}' gives {limit} IDs a {per} {whose}");
-    match retry {
-        Some(retry) => {
-            let refusal =
-                PluginRefusal::new(MintCode::QuotaExceeded, format!("{what}, and they are used up; ask again later"));
-            refusal.retry_after(retry)
-        }
-        None => PluginRefusal::new(
-            MintCode::QuotaExceeded,
-            format!("{what}, and {} are asked for at once; ask for fewer", call.n),
-        ),
+    let refusal =
+        PluginRefusal::new(MintCode::QuotaExceeded, excess.told(format_args!("'{}'", call.name), whose, call.n));
+    match excess.retry {
+        Some(retry) => refusal.retry_after(retry),
+        None => refusal,
     }
 }

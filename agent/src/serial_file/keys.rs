@@ -6,7 +6,7 @@ use common::parameters::ClusterId;
 use common::rpc::lease::AgentKeys;
 use std::path::Path;
 
-const RECORD: Kind = Kind { name: *b"AKEY", version: 1 };
+const RECORD: Kind = Kind { name: *b"AKEY", version: 2 };
 /// The longest file, in bytes, far above as many keys as there may be. Nothing beyond it is ever read.
 const FILE_LEN_MAX: usize = 4 << 20;
 

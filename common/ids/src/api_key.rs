@@ -5,6 +5,7 @@
 
 use crate::account::{AccountName, Role, SecretHash};
 use crate::namespace::GeneratorName;
+use crate::quota::IdQuota;
 use crate::time::WallMs;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeSet;
@@ -65,6 +66,8 @@ pub struct AgentScope {
     pub actions: BTreeSet<KeyAction>,
     /// The names that it may mint by or define, 1 to [`PATTERNS_MAX`].
     pub names: BTreeSet<NamePattern>,
+    /// The most IDs that it gives; `None`: as many as there are.
+    pub quota: Option<IdQuota>,
 }
 
 /// An action at an agent.
@@ -175,7 +178,12 @@ impl fmt::Display for KeyScope {
             Self::Agents(scope) => {
                 let join = |texts: Vec<&str>| texts.join(" ");
                 let actions = join(scope.actions.iter().map(|action| action.name()).collect());
-                write!(f, "{actions} at agents, names {}", join(scope.names.iter().map(NamePattern::as_str).collect()))
+                write!(
+                    f,
+                    "{actions} at agents, names {}",
+                    join(scope.names.iter().map(NamePattern::as_str).collect())
+                )?;
+                scope.quota.map_or(Ok(()), |quota| write!(f, ", at most {quota}"))
             }
         }
     }
@@ -222,7 +230,7 @@ mod tests {
 
     fn scope(actions: &[KeyAction], names: &[&str]) -> AgentScope {
         let names = names.iter().map(|name| name.parse().unwrap()).collect();
-        AgentScope { actions: actions.iter().copied().collect(), names }
+        AgentScope { actions: actions.iter().copied().collect(), names, quota: None }
     }
 
     #[test]

@@ -21,6 +21,7 @@ pub mod namespace;
 pub mod panics;
 pub mod parameters;
 pub mod plugin;
+pub mod quota;
 mod scope;
 pub mod segment;
 pub mod sequence;

@@ -5,6 +5,7 @@
 //! [{"plugin":"quota","order":10,"per_second":100,"per_day":10000,"by":"caller"}, {"plugin":"history"}, {"plugin":"stats"}]
 //! ```
 
+use crate::quota::IdQuota;
 use core::fmt;
 use core::ops::RangeInclusive;
 use serde::de::value::{Error as ValueError, MapDeserializer, SeqDeserializer};
@@ -27,8 +28,6 @@ const KEY_LEN_MAX: usize = 32;
 const TEXT_LEN_MAX: usize = 256;
 /// Texts that a list may have.
 const LIST_LEN_MAX: usize = 16;
-/// The range of a quota's numbers.
-const LIMITS: RangeInclusive<u64> = 1..=1_000_000_000;
 /// The range of the number of callers that a quota tells apart.
 const CALLERS: RangeInclusive<u32> = 1..=65_536;
 /// Callers that a quota tells apart unless it says otherwise.
@@ -374,8 +373,7 @@ struct RawQuota {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(try_from = "RawQuota")]
 pub struct QuotaSpec {
-    per_second: Option<u64>,
-    per_day: Option<u64>,
+    quota: IdQuota,
     by: By,
     callers_max: u32,
 }
@@ -384,14 +382,7 @@ impl TryFrom<RawQuota> for QuotaSpec {
     type Error = String;
     fn try_from(raw: RawQuota) -> Result<Self, String> {
         let RawQuota { per_second, per_day, by, callers_max } = raw;
-        for (key, limit) in [("per_second", per_second), ("per_day", per_day)] {
-            if limit.is_some_and(|limit| !LIMITS.contains(&limit)) {
-                return Err(format!("{key} is a number from {} to {}", LIMITS.start(), LIMITS.end()));
-            }
-        }
-        if per_second.is_none() && per_day.is_none() {
-            return Err("say per_second, per_day or both".to_owned());
-        }
+        let quota = IdQuota::new(per_second, per_day)?;
         if callers_max.is_some() && by == By::Name {
             return Err("callers_max goes with \"by\":\"caller\"".to_owned());
         }
@@ -399,19 +390,14 @@ impl TryFrom<RawQuota> for QuotaSpec {
         if !CALLERS.contains(&callers_max) {
             return Err(format!("callers_max is a number from {} to {}", CALLERS.start(), CALLERS.end()));
         }
-        Ok(Self { per_second, per_day, by, callers_max })
+        Ok(Self { quota, by, callers_max })
     }
 }
 
 impl QuotaSpec {
-    /// IDs a second, 1 to 1,000,000,000.
-    pub fn per_second(&self) -> Option<u64> {
-        self.per_second
-    }
-
-    /// IDs in 24 hours, 1 to 1,000,000,000.
-    pub fn per_day(&self) -> Option<u64> {
-        self.per_day
+    /// The most IDs of one account.
+    pub fn quota(&self) -> IdQuota {
+        self.quota
     }
 
     /// The callers that draw from one account.
@@ -496,8 +482,8 @@ mod tests {
         assert_eq!(orders, [("quota", Some(10)), ("history", None), ("mine", Some(-3))]);
         let spec: QuotaSpec = specs[0].parameters.read().unwrap();
         assert_eq!(
-            (spec.per_second(), spec.per_day(), spec.by(), spec.callers_max()),
-            (Some(100), Some(10_000), By::Caller, CALLERS_DEFAULT)
+            (spec.quota(), spec.by(), spec.callers_max()),
+            (IdQuota::new(Some(100), Some(10_000)).unwrap(), By::Caller, CALLERS_DEFAULT)
         );
         assert_eq!(specs[2].parameters.get("less"), Some(&Parameter::Whole(-1)));
         #[derive(Debug, PartialEq, Deserialize)]

@@ -10,8 +10,8 @@
 //! | `c` | `CAUT` 1: [`Caution`]; absent: there is nothing to be careful about |
 //! | `l` family value (u32, big-endian) | `LEAS` 1: key and [`Lease`] |
 //! | `p` family value (u32, big-endian) | `PREP` 1: [`Prep`] |
-//! | `s` name | `SETT` 3: [`Setting`] |
-//! | `t` name | `SETT` 3: a proposal of a [`Setting`] |
+//! | `s` name | `SETT` 7: [`Setting`] |
+//! | `t` name | `SETT` 7: a proposal of a [`Setting`] |
 //! | `u` | `RUNS` 1: the run of this master that goes on ([`MasterRun`]); not counted |
 //! | `x` name | `CURS` 1: run, name, and what the run has left of its extents of the name's axis |
 //! | `q` name, 0, first section (u32, big-endian) | `SECT` 2: a [`SectionRecord`] and what the other master holds of its `max_seq` |
@@ -38,7 +38,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 const IDENTITY: Kind = Kind { name: *b"IDEN", version: 2 };
-const META: Kind = Kind { name: *b"META", version: 6 };
+const META: Kind = Kind { name: *b"META", version: 7 };
 const PERMIT: Kind = Kind { name: *b"PERM", version: 1 };
 const OBSERVED: Kind = Kind { name: *b"WITN", version: 1 };
 const LIVES: Kind = Kind { name: *b"LIVE", version: 1 };

@@ -10,6 +10,7 @@ use axum::http::StatusCode;
 use common::account::{AccountName, SecretHash, User};
 use common::api_key::{AgentScope, ApiKey, DAYS_MAX, FormerKey, KEEP_HOURS, KEEP_HOURS_MAX, KeyScope, PATTERNS_MAX};
 use common::audit::Actor;
+use common::quota::IdQuota;
 use common::setting::Change;
 use common::time::{HOUR_MS, SpanMs, WallMs};
 use serde::{Deserialize, Serialize};
@@ -54,6 +55,10 @@ pub(crate) struct KeyRow {
     actions: Option<Vec<&'static str>>,
     /// The names that it may mint by or define: a name, or the beginning of names with `*` behind it; `null` for a key for masters.
     names: Option<Vec<String>>,
+    /// The most IDs that it gives at each agent in a second; `null`: as many as there are.
+    per_second: Option<u64>,
+    /// The same in 24 hours.
+    per_day: Option<u64>,
     /// The instant from which on it opens nothing; `null`: none.
     until: Option<String>,
     /// The instant until which the key that it replaced opens the same; `null`: none.
@@ -63,11 +68,14 @@ pub(crate) struct KeyRow {
 impl KeyRow {
     fn of(key: &ApiKey) -> Self {
         let agents = key.agents();
+        let quota = agents.and_then(|scope| scope.quota);
         Self {
             name: key.name.to_string(),
             role: key.role(),
             actions: agents.map(|scope| scope.actions.iter().map(|action| action.name()).collect()),
             names: agents.map(|scope| scope.names.iter().map(ToString::to_string).collect()),
+            per_second: quota.and_then(IdQuota::per_second),
+            per_day: quota.and_then(IdQuota::per_day),
             until: key.until.map(|until| until.to_string()),
             former_until: key.former.map(|former| former.until.to_string()),
         }
@@ -107,6 +115,10 @@ pub(crate) struct KeyForm {
     actions: Option<Vec<String>>,
     /// 1..=8 of: a generator's name, the beginning of names with `*` behind it, or `*` for all. The kinds' own IDs are those of the name `default`.
     names: Option<Vec<String>>,
+    /// The most IDs that it gives at each agent in a second, 1..=1000000000; as many as there are if it is left out.
+    per_second: Option<u64>,
+    /// The same in 24 hours.
+    per_day: Option<u64>,
     /// Days after which it opens nothing, 1..=3650; without an end if it is left out.
     days: Option<u32>,
 }
@@ -114,7 +126,14 @@ pub(crate) struct KeyForm {
 impl KeyForm {
     /// The calls that it opens.
     fn scope(&self) -> Result<KeyScope, Problem> {
+        let quota = match (self.per_second, self.per_day) {
+            (None, None) => None,
+            (second, day) => Some(IdQuota::new(second, day).map_err(Problem::bad_parameter)?),
+        };
         match (&self.role, &self.actions, &self.names) {
+            (Some(_), None, None) if quota.is_some() => {
+                Err(Problem::bad_parameter("per_second and per_day are for keys for agents: masters give no IDs"))
+            }
             (Some(role), None, None) => Ok(KeyScope::Console(read_as("role", role)?)),
             (None, Some(actions), Some(names)) => {
                 let actions: BTreeSet<_> = actions.iter().map(|it| read_as("actions", it)).collect::<Result<_, _>>()?;
@@ -123,7 +142,7 @@ impl KeyForm {
                     let why = format!("write at least one of actions, and 1 to {PATTERNS_MAX} of names");
                     return Err(Problem::bad_parameter(why));
                 }
-                Ok(KeyScope::Agents(AgentScope { actions, names }))
+                Ok(KeyScope::Agents(AgentScope { actions, names, quota }))
             }
             _ => Err(Problem::bad_parameter(
                 "write either a role, for a key for masters, or actions and names, for one for agents",

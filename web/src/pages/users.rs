@@ -9,6 +9,7 @@ use crate::words::{Words, fill};
 use askama::Template;
 use common::account::User;
 use common::api_key::{ApiKey, DAYS_MAX, KEEP_HOURS, KEEP_HOURS_MAX, KeyAction, KeyScope, PATTERNS_MAX};
+use common::quota::{IdQuota, LIMITS};
 use common::time::{SpanMs, WallMs};
 
 /// Time before a key's end from which on the list points it out.
@@ -28,6 +29,7 @@ struct Page {
     names_hint: String,
     days_hint: String,
     days_max: u32,
+    ids_max: u64,
     hours: u32,
     hours_max: u32,
     password_hint: String,
@@ -49,8 +51,8 @@ struct Key {
     /// `None`: it is for agents.
     role: Option<&'static str>,
     opens: &'static str,
-    /// The actions and the names at agents.
-    agents: Option<(String, String)>,
+    /// The actions, the names and the quota at agents.
+    agents: Option<(String, String, Option<String>)>,
     until: Option<When>,
     /// The tone and the text of what there is to say about its end.
     mark: Option<(&'static str, &'static str)>,
@@ -102,6 +104,7 @@ pub(crate) async fn users(context: &Context<'_>, auth: &Auth, visitor: &Visitor)
         names_hint: fill(w.key_names_hint, &[&PATTERNS_MAX.to_string()]),
         days_hint: fill(w.key_days_hint, &[&DAYS_MAX.to_string()]),
         days_max: DAYS_MAX,
+        ids_max: *LIMITS.end(),
         hours: KEEP_HOURS,
         hours_max: KEEP_HOURS_MAX,
         password_hint: fill(w.password_hint, &[&PASSWORD_CHARS_MIN.to_string()]),
@@ -125,7 +128,8 @@ impl Key {
             KeyScope::Agents(scope) => {
                 let actions: Vec<_> = scope.actions.iter().map(|action| action.name()).collect();
                 let names: Vec<_> = scope.names.iter().map(|name| name.as_str()).collect();
-                (None, w.key_agents, Some((actions.join(", "), names.join(" "))))
+                let quota = scope.quota.map(|quota| quota_text(quota, w));
+                (None, w.key_agents, Some((actions.join(", "), names.join(" "), quota)))
             }
         };
         let mark = key.until.and_then(|until| match until - now {
@@ -145,6 +149,12 @@ impl LoginShown {
         let [began, used, ends] = [seen.began, seen.used, seen.ends].map(When::date);
         Self { id, user: seen.user.to_string(), own, current, began, used, ends }
     }
+}
+
+fn quota_text(quota: IdQuota, w: &'static Words) -> String {
+    let limits = [(quota.per_second(), w.key_per_second_told), (quota.per_day(), w.key_per_day_told)];
+    let told = limits.iter().filter_map(|(limit, text)| limit.map(|limit| fill(text, &[&limit.to_string()])));
+    told.collect::<Vec<_>>().join(", ")
 }
 
 fn actions(w: &'static Words) -> Vec<ActionShown> {

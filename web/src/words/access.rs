@@ -137,6 +137,11 @@ macro_rules! access {
     action_status: "read an agent’s state, names and metrics", "读取代理的状态、名称和指标";
     key_names: "Names", "名称";
     key_names_hint: "up to {0}, such as orders, orders-* or *, separated by spaces or commas; default: the kinds’ own IDs; they limit mint and define", "最多 {0} 个，如 orders、orders-* 或 *，以空格或逗号分隔；default 表示各类型自身的 ID；仅限制 mint 与 define";
+    key_per_second: "IDs a second", "每秒 ID 数";
+    key_per_day: "IDs a day", "每天 ID 数";
+    key_quota_hint: "the most that it gets of each agent; left empty: no limit", "每个代理给它的上限；留空则无限制";
+    key_per_second_told: "{0} IDs a second", "每秒 {0} 个 ID";
+    key_per_day_told: "{0} IDs a day", "每天 {0} 个 ID";
     key_days: "Days", "天数";
     key_days_hint: "1 to {0}; left empty: no end", "1 至 {0}；留空则无期限";
     rotate_key: "Replace", "更换";

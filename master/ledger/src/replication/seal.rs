@@ -142,6 +142,7 @@ mod tests {
     use ids::namespace::{Definition, GeneratorName, LayoutSpec, Namespace, Scope};
     use ids::parameters::SessionId;
     use ids::plugin::{PLUGINS_LEN_MAX, Parameter, Parameters, PluginSpec};
+    use ids::quota::IdQuota;
     use ids::setting::{NETWORKS_MAX, Setting, SettingKey, SettingValue};
     use ids::strategy::STRATEGY_PARAMETERS_LEN_MAX;
     use ids::time::WallMs;
@@ -250,7 +251,11 @@ mod tests {
         let phc = format!("$argon2id${}", "p".repeat(PHC_LEN_MAX - 10));
         let users = (0..ACCOUNTS_MAX).map(|n| User { name: account(n), role: Role::Admin, phc: phc.clone() });
         let names = (0..PATTERNS_MAX).map(|n| name(n).as_str().parse().unwrap()).collect();
-        let scope = KeyScope::Agents(AgentScope { actions: KeyAction::ALL.into(), names });
+        let scope = KeyScope::Agents(AgentScope {
+            actions: KeyAction::ALL.into(),
+            names,
+            quota: IdQuota::new(Some(1_000_000_000), Some(1_000_000_000)).ok(),
+        });
         let former = Some(FormerKey { hash: SecretHash([254; 32]), until: WallMs(i64::MAX) });
         let key = |n| ApiKey::new(account(n), scope.clone(), SecretHash([255; 32]));
         let keys = (0..ACCOUNTS_MAX).map(|n| ApiKey { until: Some(WallMs(i64::MAX)), former, ..key(n) });

@@ -51,7 +51,7 @@ mod tests {
             Change::AddKey(ApiKey::new(name.parse().unwrap(), scope, SecretHash::of(name.as_bytes())))
         };
         let names = ["*".parse().unwrap()].into();
-        let agents = KeyScope::Agents(AgentScope { actions: [KeyAction::Mint].into(), names });
+        let agents = KeyScope::Agents(AgentScope { actions: [KeyAction::Mint].into(), names, quota: None });
         put(&mut table, &key("shop", agents.clone()));
         put(&mut table, &key("ops", KeyScope::Console(Role::Admin)));
         let told = table.agent_keys(KeysVersion::default(), false).unwrap();
