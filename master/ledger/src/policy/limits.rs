@@ -5,8 +5,9 @@ use super::{Policy, rules};
 use crate::lease::usage::RATE_SPAN;
 use crate::setting::SettingsTable;
 use ids::audit::Actor;
+use ids::namespace::Namespace;
 use ids::parameters::{AgentId, ClusterParameters};
-use ids::setting::{Change, NAME_EACH, NAMES_AT_ONCE};
+use ids::setting::{Change, NAME_EACH, NAMES_AT_ONCE, Setting, SettingKey};
 use ids::time::{Now, SECOND_MS, SpanMs, WallMs};
 use ids::token::{TokenKey, TokenType, TokenValue};
 use wire::lease::Refusal;
@@ -26,7 +27,7 @@ impl Policy<'_> {
     ) -> Result<(), Refusal> {
         let (Change::Define(namespace) | Change::Restore { namespace, .. }) = change else { return Ok(()) };
         let limits = self.table.usage().limits();
-        if settings.get(&change.key()).is_some_and(|known| known.value.namespace().is_some()) {
+        if is_known(settings, &change.key(), namespace) {
             return Ok(());
         }
         rules::by_anybody(namespace)?;
@@ -122,5 +123,37 @@ impl Policy<'_> {
         let floor = self.caution.floor;
         floor.is_none_or(|floor| floor.allows(value, today))
             && !spared.is_some_and(|kind| kind.admits(value, uint2_max))
+    }
+}
+
+/// Tells whether a name stands for something already, or this very definition is proposed: the other master may have confirmed it a moment
+/// before this one, and who registered it there says it again here.
+fn is_known(settings: &SettingsTable, key: &SettingKey, namespace: &Namespace) -> bool {
+    let name_at = |setting: Option<&Setting>| setting.and_then(|known| known.value.namespace().cloned());
+    name_at(settings.get(key)).is_some() || name_at(settings.prep(key)).as_ref() == Some(namespace)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ids::namespace::{Definition, SequenceSpec};
+    use ids::setting::Outcome;
+
+    #[test]
+    fn a_name_is_known_as_soon_as_this_definition_of_it_is_proposed() {
+        let mut settings = SettingsTable::default();
+        let [small, other] = [Some(10), None].map(|keys_per_section| {
+            let sequence = Definition::Sequence(SequenceSpec { keys_per_section, ..SequenceSpec::default() });
+            Namespace::define("orders".parse().unwrap(), &sequence).unwrap()
+        });
+        let change = Change::Define(Box::new(small.clone()));
+        let known = |settings: &SettingsTable, namespace| is_known(settings, &change.key(), namespace);
+        assert!(!known(&settings, &small));
+        let Outcome::Becomes(value) = settings.outcome(&change) else { panic!() };
+        let setting = Setting { key: change.key(), version: 1, value, actor: Actor::new("olga", ""), at: WallMs(9) };
+        settings.put_prep(setting.clone());
+        assert!(known(&settings, &small) && !known(&settings, &other), "nobody else takes its place meanwhile");
+        settings.put(setting);
+        assert!(known(&settings, &small) && known(&settings, &other), "what is registered is compared later");
     }
 }
