@@ -1,10 +1,9 @@
 //! The keys, asked for now and then, and kept beside the serial file.
 
 use super::Access;
-use crate::masters::{Ask, First, Lane, Masters};
+use crate::masters::{Ask, First, Lane, Masters, Preferred};
 use crate::serial_file::KeptKeys;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -13,6 +12,8 @@ use tokio_util::sync::CancellationToken;
 const REFRESH: Duration = Duration::from_secs(10);
 /// The interval if none of them answered.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
+/// The interval at which a start looks whether there is a connection to a master.
+const CONNECTED_LOOK: Duration = Duration::from_millis(20);
 /// The longest time between two looks for keys that have ended.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -21,21 +22,13 @@ pub(crate) struct KeyList {
     access: Arc<Access>,
     masters: Arc<Masters>,
     serial_file: PathBuf,
-    /// The master that is asked first the next time.
-    turn: AtomicUsize,
     /// Keys that are not kept beside the serial file yet.
     unkept: Mutex<Option<KeptKeys>>,
 }
 
 impl KeyList {
     fn new(access: Arc<Access>, masters: Arc<Masters>, serial_file: &Path) -> Self {
-        Self {
-            access,
-            masters,
-            serial_file: serial_file.to_owned(),
-            turn: AtomicUsize::new(0),
-            unkept: Mutex::default(),
-        }
+        Self { access, masters, serial_file: serial_file.to_owned(), unkept: Mutex::default() }
     }
 
     /// The same, with what was kept from a former run of the same cluster.
@@ -68,6 +61,13 @@ impl KeyList {
     }
 
     async fn keep_asking(&self) {
+        // By the connection that the heartbeat makes.
+        let connected = async {
+            while self.masters.in_use().is_none() {
+                tokio::time::sleep(CONNECTED_LOOK).await;
+            }
+        };
+        let _ = tokio::time::timeout(ASK_AGAIN, connected).await;
         loop {
             let asked = self.refresh().await;
             let pause = if asked.is_ok() { REFRESH } else { ASK_AGAIN };
@@ -100,7 +100,9 @@ impl KeyList {
     /// Fetches the keys from one of the masters that answers, if it has others, and keeps what is not kept yet.
     async fn refresh(&self) -> Result<(), String> {
         let known = self.access.version();
-        let ask = Ask::new(Lane::Lists, First::Turn(&self.turn));
+        // By the connection that is there in any case: a change of the keys is known to both masters.
+        let in_use = Preferred::default();
+        let ask = Ask::new(Lane::Calls, First::Last(&in_use));
         let asked = self.masters.ask(ask, |line| async move { line.agent_keys(known).await.map(Some) }).await;
         if let Ok(Some((cluster, keys))) = &asked {
             let (version, count) = (keys.version.version, keys.keys.len());
@@ -144,7 +146,7 @@ mod tests {
     const SHOP: SecretHash = SecretHash([1; 32]);
 
     fn keys(version: u64, hashes: &[SecretHash]) -> AgentKeys {
-        let scope = AgentScope { actions: [KeyAction::Mint].into(), names: ["*".parse().unwrap()].into() };
+        let scope = AgentScope { actions: [KeyAction::Mint].into(), names: ["*".parse().unwrap()].into(), quota: None };
         let key = |hash: &SecretHash| ApiKey::new("shop".parse().unwrap(), KeyScope::Agents(scope.clone()), *hash);
         AgentKeys { version: KeysVersion { version, at: WallMs(0) }, keys: hashes.iter().map(key).collect() }
     }
