@@ -3,7 +3,7 @@
 //! | key | value |
 //! |---|---|
 //! | `i` | `IDEN` 2: [`Identity`] |
-//! | `m` | `META` 6: [`Meta`], rewritten with every commit; its version grows with that of any other record |
+//! | `m` | `META` 7: [`Meta`], rewritten with every commit; its version grows with that of any other record |
 //! | `o` | `PERM` 1: how far the other master may extend leases alone |
 //! | `w` | `WITN` 1: [`PeerObservations`] |
 //! | `v` | `LIVE` 1: [`Lives`] |
@@ -45,7 +45,7 @@ const LIVES: Kind = Kind { name: *b"LIVE", version: 1 };
 const CAUTION: Kind = Kind { name: *b"CAUT", version: 1 };
 const LEASE: Kind = Kind { name: *b"LEAS", version: 1 };
 const PREP: Kind = Kind { name: *b"PREP", version: 1 };
-const SETTING: Kind = Kind { name: *b"SETT", version: 6 };
+const SETTING: Kind = Kind { name: *b"SETT", version: 7 };
 const RUN: Kind = Kind { name: *b"RUNS", version: 1 };
 const CURSOR: Kind = Kind { name: *b"CURS", version: 1 };
 const SECTION: Kind = Kind { name: *b"SECT", version: 2 };
