@@ -1,7 +1,7 @@
 //! Turns of callers: where several want more than a thread can do, each is served as much as the others, however many connections it has
 //! and however fast it asks.
 //!
-//! Time passes in *rounds*. In one round a caller takes up to [`QUANTUM`] of work; what it takes beyond that counts in the next rounds. Then its
+//! Time passes in *rounds*. In one round a caller takes up to `QUANTUM` of work; what it takes beyond that counts in the next rounds. Then its
 //! connections wait until nobody is left who has taken less and is ready: a task that steps aside for everybody who is ready (the *referee*)
 //! comes to its next turn without one of them having been served. So no processor time is left unused, no clock is read, and a caller who is
 //! alone never waits. This is deficit round robin (Shreedhar and Varghese 1995), over callers that are told apart by a hash (McKenney 1990).
