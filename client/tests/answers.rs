@@ -1,4 +1,4 @@
-//! What the client makes of answers: the next agent is asked if another one may help, and what it says is typed.
+//! Answers, as the client takes them: the next agent is asked if another one may help, and what it says is typed.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
 mod source;

@@ -1,4 +1,4 @@
-//! What was fetched in advance is handed out once, and not when it is old.
+//! IDs that were fetched in advance are handed out once, and not when they are old.
 #![allow(clippy::unwrap_used)]
 
 mod source;

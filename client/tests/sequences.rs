@@ -1,4 +1,4 @@
-//! Where the client asks for numbers of keys: of whom it knows to serve them, and of anybody else if it knows nobody or that one fails.
+//! Agents that the client asks for numbers of keys: of whom it knows to serve them, and of anybody else if it knows nobody or that one fails.
 //! With real agents it is tried in `tests/`.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 

@@ -164,7 +164,7 @@ pub async fn type_into(browser: &Browser, id: &str, text: &str) -> Result<()> {
 /// No violation that keeps somebody out, by the rules of WCAG 2.2 A and AA; `axe` is the text of axe-core.
 ///
 /// # Errors
-/// What is violated.
+/// The rule that is violated.
 pub async fn accessible(browser: &Browser, axe: &str, page: &str) -> Result<()> {
     let script = format!(
         "{axe}; const done = arguments[arguments.length - 1];

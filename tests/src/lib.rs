@@ -1,4 +1,4 @@
-//! What the tests of the whole share: real processes on loopback, clients that note every ID they receive, and the
+//! Parts that the tests of the whole share: real processes on loopback, clients that note every ID they receive, and the
 //! oracle that must never see one twice.
 //!
 //! Nothing here knows how the programs work inside, except [`sim`], the simulation of whole clusters, and [`model`] and [`ranges_model`],

@@ -98,7 +98,7 @@ impl Load {
     /// Looks whether every client is still at work.
     ///
     /// # Errors
-    /// What made one of them end: an answer that broke the contract.
+    /// The reason why one of them ended: an answer that broke the contract.
     pub fn check(&mut self) -> Result<(), String> {
         match self.tasks.try_join_next() {
             Some(ended) => ended.map_err(|e| e.to_string())?.and(Err("a client ended early".to_owned())),

@@ -1,4 +1,4 @@
-//! What an operator does to a pair of masters by the command line.
+//! Work of an operator on a pair of masters by the command line.
 
 use crate::cluster::Master;
 use crate::programs::{self, Ended};

@@ -1,4 +1,4 @@
-//! Where the two programs are, and how one of them is started and ended.
+//! The places of the two programs, and the start and end of one of them.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use std::fs::File;

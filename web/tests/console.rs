@@ -1,4 +1,4 @@
-//! What the console answers: every route, its refusals, its headers, and the live view.
+//! Answers of the console: every route, its refusals, its headers, and the live view.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
 

@@ -1,4 +1,4 @@
-//! What is served while all of the console's connections are at work.
+//! Service while all of the console's connections are at work.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
 

@@ -4,6 +4,7 @@ use super::Access;
 use crate::masters::{Ask, First, Lane, Masters, Preferred};
 use crate::serial_file::KeptKeys;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -12,6 +13,8 @@ use tokio_util::sync::CancellationToken;
 const REFRESH: Duration = Duration::from_secs(10);
 /// The interval if none of them answered.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
+/// Of so many questions one goes to the masters in turn.
+const BOTH_EACH: usize = 6;
 /// The interval at which a start looks whether there is a connection to a master.
 const CONNECTED_LOOK: Duration = Duration::from_millis(20);
 /// The longest time between two looks for keys that have ended.
@@ -22,13 +25,18 @@ pub(crate) struct KeyList {
     access: Arc<Access>,
     masters: Arc<Masters>,
     serial_file: PathBuf,
+    /// Times that a master was asked.
+    asks: AtomicUsize,
+    /// The master that is asked first the next time that both are asked in turn.
+    turn: AtomicUsize,
     /// Keys that are not kept beside the serial file yet.
     unkept: Mutex<Option<KeptKeys>>,
 }
 
 impl KeyList {
     fn new(access: Arc<Access>, masters: Arc<Masters>, serial_file: &Path) -> Self {
-        Self { access, masters, serial_file: serial_file.to_owned(), unkept: Mutex::default() }
+        let (asks, turn) = (AtomicUsize::new(1), AtomicUsize::new(0));
+        Self { access, masters, serial_file: serial_file.to_owned(), asks, turn, unkept: Mutex::default() }
     }
 
     /// The same, with what was kept from a former run of the same cluster.
@@ -100,9 +108,13 @@ impl KeyList {
     /// Fetches the keys from one of the masters that answers, if it has others, and keeps what is not kept yet.
     async fn refresh(&self) -> Result<(), String> {
         let known = self.access.version();
-        // By the connection that is there in any case: a change of the keys is known to both masters.
-        let in_use = Preferred::default();
-        let ask = Ask::new(Lane::Calls, First::Last(&in_use));
+        // By the connection that is there in any case: a change of the keys is known to both masters. But for one whose disk was put back
+        // and that has not met the other since: therefore that one is asked now and then, too.
+        let (asks, in_use) = (self.asks.fetch_add(1, Ordering::Relaxed), Preferred::default());
+        let ask = match asks % BOTH_EACH {
+            0 => Ask::new(Lane::Lists, First::Turn(&self.turn)),
+            _ => Ask::new(Lane::Calls, First::Last(&in_use)),
+        };
         let asked = self.masters.ask(ask, |line| async move { line.agent_keys(known).await.map(Some) }).await;
         if let Ok(Some((cluster, keys))) = &asked {
             let (version, count) = (keys.version.version, keys.keys.len());

@@ -1,4 +1,4 @@
-//! What becomes of names: asked for, kept, forgotten by the masters.
+//! Names: asked for, kept, forgotten by the masters.
 
 use super::finding::FRUITLESS_AT_ONCE;
 use super::*;

@@ -377,7 +377,9 @@ async fn serve_connection<IO: ByteStream>(
     place: &Place,
     stop: &CancellationToken,
 ) {
-    place.turn(newcomer_work(&remote)).await;
+    if !place.turn(newcomer_work(&remote)).await {
+        return;
+    }
     let io = WriteTimeout::new(io, WRITE_TIMEOUT, place.clone());
     match Pipeline::new(io, place).serve(Front::new(remote.clone(), site, place), stop).await {
         Ok(None) => {}

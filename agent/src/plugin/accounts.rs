@@ -82,7 +82,7 @@ impl Window {
     }
 }
 
-/// What one holder has had.
+/// An account: what one holder has had.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Account {
     second: Window,

@@ -1,4 +1,4 @@
-//! What a number costs in each layout and in each encoding, beside plain decimal digits.
+//! The cost of a number in each layout and in each encoding, beside plain decimal digits.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use ids::encoding::{Encoding, EncodingForm, EncodingSource, Key};

@@ -1,4 +1,4 @@
-//! What the integer IDs promise, for every instant, token and serial that fits them.
+//! Promises of the integer IDs, for every instant, token and serial that fits them.
 // Helpers of tests are not seen as tests by the lints.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 

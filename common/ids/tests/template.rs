@@ -1,4 +1,4 @@
-//! What string IDs promise, for every template that is accepted.
+//! Promises of string IDs, for every template that is accepted.
 // Helpers of tests are not seen as tests by the lints.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 

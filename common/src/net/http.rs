@@ -63,15 +63,16 @@ where
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     let service = service_fn(|mut request: Request<Incoming>| {
-        let asked = place.begin();
+        let sent = request.body().size_hint().lower();
         request.extensions_mut().insert(caller.clone());
         request.extensions_mut().insert(place.clone());
         let answering = service.call(request.map(|body| Heard { body, place: place.clone(), waits: false }));
         async move {
-            place.turn(REQUEST_WORK).await;
+            // Whoever has to make room is dropped as a whole.
+            place.turn(REQUEST_WORK.saturating_add(work_of(sent))).await;
+            let asked = place.begin();
             let response = answering.await?;
-            let bytes = response.body().size_hint().lower();
-            place.turn(work_of(usize::try_from(bytes).unwrap_or(usize::MAX))).await;
+            place.owes(work_of(response.body().size_hint().lower()));
             Ok::<_, S::Error>(response.map(|body| Answer { body, _asked: asked }))
         }
     });

@@ -1,5 +1,5 @@
-//! Connections as we see them: any that bytes go through, one whose other end must read what it asked for or is dropped, and one of which something
-//! was read already.
+//! Connections as we see them: any that bytes go through, one whose other end must read what it asked for in time or is dropped, and one of
+//! which something was read already.
 
 use super::places::Place;
 use bytes::Bytes;
@@ -17,18 +17,24 @@ pub trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<IO: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for IO {}
 
-/// Fails a write that makes no progress for a while, or while its connection has to make room for another one.
+/// Bytes that the other end has to read while a write is let wait, if it does not read all.
+const STEP: usize = 64 << 10;
+
+/// Fails a write when the other end reads less than [`STEP`] bytes in a while, or while its connection has to make room for another one.
 pub struct WriteTimeout<IO> {
     io: IO,
     patience: Duration,
     place: Place,
-    /// Runs while a write is waiting.
+    /// There since a write had to wait, until enough was read since then, or all.
     waiting: Option<Waiting>,
 }
 
 struct Waiting {
     patience: Pin<Box<Sleep>>,
     end: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// Bytes that were written meanwhile.
+    written: usize,
+    stalls: bool,
 }
 
 impl<IO: ByteStream> WriteTimeout<IO> {
@@ -42,19 +48,41 @@ impl<IO: ByteStream> WriteTimeout<IO> {
         &mut self.io
     }
 
-    fn or_time_out<T>(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if polled.is_ready() {
-            if self.waiting.take().is_some() {
+    fn written(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        let Poll::Ready(done) = &polled else { return self.time_out(cx) };
+        if let Some(waiting) = &mut self.waiting {
+            if std::mem::take(&mut waiting.stalls) {
                 self.place.goes_on();
             }
-            return polled;
+            waiting.written += done.as_ref().map_or(0, |bytes| *bytes);
+            if waiting.written >= STEP {
+                self.waiting = None;
+            }
         }
+        polled
+    }
+
+    /// After the last byte.
+    fn flushed(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<()>>) -> Poll<io::Result<()>> {
+        if polled.is_pending() {
+            return self.time_out(cx);
+        }
+        if self.waiting.take().is_some_and(|waiting| waiting.stalls) {
+            self.place.goes_on();
+        }
+        polled
+    }
+
+    fn time_out<T>(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
         let Self { patience, place, waiting, .. } = self;
         let waiting = waiting.get_or_insert_with(|| {
-            place.stalls();
             let patience = tokio::time::sleep_until(Instant::now() + *patience);
-            Waiting { patience: Box::pin(patience), end: Box::pin(place.end().cancelled_owned()) }
+            let end = Box::pin(place.end().cancelled_owned());
+            Waiting { patience: Box::pin(patience), end, written: 0, stalls: false }
         });
+        if !std::mem::replace(&mut waiting.stalls, true) {
+            place.stalls();
+        }
         if waiting.end.as_mut().poll(cx).is_ready() {
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
         }
@@ -72,7 +100,7 @@ impl<IO: ByteStream> AsyncRead for WriteTimeout<IO> {
 impl<IO: ByteStream> AsyncWrite for WriteTimeout<IO> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.io).poll_write(cx, buf);
-        self.or_time_out(cx, polled)
+        self.written(cx, polled)
     }
 
     fn poll_write_vectored(
@@ -81,7 +109,7 @@ impl<IO: ByteStream> AsyncWrite for WriteTimeout<IO> {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
-        self.or_time_out(cx, polled)
+        self.written(cx, polled)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -90,12 +118,12 @@ impl<IO: ByteStream> AsyncWrite for WriteTimeout<IO> {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let polled = Pin::new(&mut self.io).poll_flush(cx);
-        self.or_time_out(cx, polled)
+        self.flushed(cx, polled)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let polled = Pin::new(&mut self.io).poll_shutdown(cx);
-        self.or_time_out(cx, polled)
+        self.flushed(cx, polled)
     }
 }
 
@@ -171,20 +199,46 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_does_not_read_is_dropped_and_who_reads_slowly_is_not() {
+    async fn who_reads_too_little_in_time_is_dropped_and_who_reads_slowly_is_not() {
+        let all = |steps: usize| vec![7; steps * STEP];
+        // The pieces of an answer that are read, one each 10 s, and whether it gets the rest.
+        for (piece, is_served) in [(STEP, true), (STEP / 2, true), (STEP / 4, false), (0, false)] {
+            let (near, mut far) = tokio::io::duplex(4);
+            let place = Places::new(1).take(CallerId::of(())).unwrap();
+            let mut near = WriteTimeout::new(near, Duration::from_secs(30), place);
+            let reader = tokio::spawn(async move {
+                let mut got = vec![0; piece];
+                loop {
+                    tokio::time::sleep(Duration::from_secs(10)).await;
+                    if far.read_exact(&mut got).await.is_err() {
+                        return;
+                    }
+                }
+            });
+            let written = near.write_all(&all(3)).await.map_err(|error| error.kind());
+            assert_eq!(written, if is_served { Ok(()) } else { Err(io::ErrorKind::TimedOut) }, "{piece}");
+            reader.abort();
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn small_answers_have_each_their_time() {
         let (near, mut far) = tokio::io::duplex(4);
-        let mut near = WriteTimeout::new(near, Duration::from_secs(30), Places::new(1).take(CallerId::of(())).unwrap());
+        let place = Places::new(1).take(CallerId::of(())).unwrap();
+        let mut near = WriteTimeout::new(near, Duration::from_secs(30), place);
         let reader = tokio::spawn(async move {
             let mut got = [0; 8];
-            for byte in &mut got {
+            for _ in 0..10 {
                 tokio::time::sleep(Duration::from_secs(20)).await;
-                *byte = far.read_u8().await.unwrap();
+                far.read_exact(&mut got).await.unwrap();
             }
-            (got, far)
+            far
         });
-        near.write_all(b"slowly..").await.unwrap();
-        let (got, far) = reader.await.unwrap();
-        assert_eq!(&got, b"slowly..");
+        for _ in 0..10 {
+            near.write_all(b"slowly..").await.unwrap();
+            near.flush().await.unwrap();
+        }
+        let far = reader.await.unwrap();
         let error = near.write_all(b"not at all").await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         drop(far);

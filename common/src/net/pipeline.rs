@@ -42,11 +42,11 @@ const SPARES_MAX: usize = 16;
 const BUFFERS_A_TURN: u32 = 2;
 
 /// Bytes of an answer that are as much work as a small request.
-const BYTES_A_REQUEST: usize = 1 << 10;
+const BYTES_A_REQUEST: u32 = 1 << 10;
 
 /// The work that so many bytes of an answer are, in small requests.
-pub(crate) fn work_of(bytes: usize) -> u32 {
-    u32::try_from(bytes / BYTES_A_REQUEST).unwrap_or(u32::MAX)
+pub(crate) fn work_of(bytes: impl TryInto<u32>) -> u32 {
+    bytes.try_into().unwrap_or(u32::MAX) / BYTES_A_REQUEST
 }
 
 thread_local! {
@@ -98,7 +98,7 @@ pub struct Pipeline<'a, IO> {
     /// Answers that are not sent yet.
     pub out: Vec<u8>,
     answered: u64,
-    /// Work since the last turn, in small requests.
+    /// Requests that are not counted as work yet.
     work: u32,
     input_max: usize,
 }
@@ -156,7 +156,9 @@ impl<'a, IO: ByteStream> Pipeline<'a, IO> {
         let mut ends = Ends { stopped, has_to_go, look, waker };
         let (mut answered, mut idle) = (0, false);
         loop {
-            self.place.turn(std::mem::take(&mut self.work)).await;
+            if !self.place.turn(1).await {
+                return Ok(None);
+            }
             if !self.answer_all(&mut protocol).await? {
                 let rest = self.input.split_off(self.begin);
                 self.place.rests();
@@ -197,6 +199,7 @@ impl<'a, IO: ByteStream> Pipeline<'a, IO> {
             }
             if self.out.len() >= OUT_LEN {
                 self.flush().await?;
+                turn(self.place).await?;
             }
         }
         self.flush().await?;
@@ -219,7 +222,8 @@ impl<'a, IO: ByteStream> Pipeline<'a, IO> {
     }
 
     async fn flush(&mut self) -> io::Result<()> {
-        self.work += work_of(self.out.len());
+        // Also what is never read, or is the last of a connection.
+        self.place.owes(std::mem::take(&mut self.work).saturating_add(work_of(self.out.len())));
         flush(&mut self.io, &mut self.out).await
     }
 
@@ -298,6 +302,7 @@ impl<'a, IO: ByteStream> Pipeline<'a, IO> {
                 // Whoever has his turn writes into it while it is in the processor's cache.
                 give_back(&mut self.out);
                 tokio::task::yield_now().await;
+                turn(self.place).await?;
                 self.make_room(OUT_LEN);
             }
         }
@@ -346,6 +351,12 @@ fn give_back(out: &mut Vec<u8>) {
             spares.push(large);
         }
     });
+}
+
+/// Waits for the next turn of the caller.
+async fn turn(place: &Place) -> io::Result<()> {
+    let came = place.turn(1).await;
+    came.then_some(()).ok_or_else(|| io::ErrorKind::ConnectionAborted.into())
 }
 
 async fn flush(io: &mut impl ByteStream, out: &mut Vec<u8>) -> io::Result<()> {

@@ -9,13 +9,14 @@
 //!
 //! Waiting is measured in newcomers, not in time: no clock is read for a request.
 
-use super::turns::{CallerId, Turns};
+use super::turns::{CallerId, Turns, Wait};
 use futures::FutureExt as _;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
@@ -203,17 +204,47 @@ impl Place {
         CallerId::from_bits(self.0.seat.caller.load(Relaxed))
     }
 
-    /// Takes a turn among those of other callers, with so much work, in small requests: at once if it is this one's now.
+    /// Takes a turn among those of other callers, with so much work, in small requests: at once if it is this one's now. `false` if it
+    /// has to make room instead.
     #[inline]
-    pub fn turn(&self, work: u32) -> impl Future<Output = ()> + use<'_> {
-        let PlaceState { turns, .. } = &*self.0;
+    pub fn turn(&self, work: u32) -> impl Future<Output = bool> + use<'_> {
         // Most need not wait, and have no room for that with them.
-        let waits = (!turns.try_take(self.caller(), work)).then(|| Box::pin(turns.take(self.caller(), work)));
+        let waits = (!self.0.turns.try_take(self.caller(), work)).then(|| Box::pin(self.wait(work)));
         async move {
-            if let Some(waits) = waits {
-                waits.await;
+            match waits {
+                Some(waits) => waits.await,
+                None => true,
             }
         }
+    }
+
+    async fn wait(&self, work: u32) -> bool {
+        let mut wait = self.turns();
+        // It is not served, whatever it has asked for.
+        self.stalls();
+        let came = tokio::select! {
+            biased;
+            () = self.has_to_go() => false,
+            () = poll_fn(|cx| wait.poll_take(cx, self.caller(), work)) => true,
+        };
+        self.goes_on();
+        came
+    }
+
+    /// The wait of this connection for its turns, for who polls it.
+    pub fn turns(&self) -> Wait {
+        self.0.turns.wait()
+    }
+
+    /// Takes a turn with so much work, in small requests, when it is this connection's.
+    pub fn poll_turn(&self, wait: &mut Wait, cx: &Context<'_>, work: u32) -> Poll<()> {
+        wait.poll_take(cx, self.caller(), work)
+    }
+
+    /// Counts work that was done for this connection, in small requests: its caller's next turns come so much later.
+    #[inline]
+    pub fn owes(&self, work: u32) {
+        self.0.turns.owe(self.caller(), work);
     }
 
     /// Notes a request that has come whole: until the result is dropped, the connection is at work.
@@ -463,6 +494,21 @@ mod tests {
         drop((former, holder, strangers));
         let inner = places.inner();
         assert!(inner.open.is_empty() && inner.kept.is_empty() && inner.keys.is_empty());
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_its_turn_makes_room_whatever_it_has_asked_for() {
+        let places = Places::new(1);
+        let place = places.take(CallerId::of("greedy")).unwrap();
+        assert!(place.0.turns.try_take(SOMEBODY, 1));
+        place.owes(1_000);
+        let asked = place.begin();
+        assert!(places.take(SOMEBODY).is_none(), "it is at work");
+        let mut turn = std::pin::pin!(place.turn(1));
+        assert!(futures::poll!(turn.as_mut()).is_pending());
+        let newcomer = places.take(SOMEBODY).unwrap();
+        assert!(!turn.await && stays(&newcomer));
+        drop(asked);
     }
 
     #[tokio::test(start_paused = true)]

@@ -4,18 +4,17 @@
 //! Time passes in *rounds*. In one round a caller takes up to `QUANTUM` of work; what it takes beyond that counts in the next rounds. Then its
 //! connections wait until nobody is left who has taken less and is ready: a task that steps aside for everybody who is ready (the *referee*)
 //! comes to its next turn without one of them having been served. So no processor time is left unused, no clock is read, and a caller who is
-//! alone never waits. This is deficit round robin (Shreedhar and Varghese 1995), over callers that are told apart by a hash (McKenney 1990).
+//! alone never waits. It is made for runtimes of one thread; on those of several, rounds pass without anybody being waited for long. This is deficit round robin (Shreedhar and Varghese 1995), over callers that are told apart by a hash (McKenney 1990).
 
 use super::tls::Remote;
 use ids::setting::host_network;
-use std::collections::{BTreeMap, VecDeque};
-use std::future::poll_fn;
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, Hash, RandomState};
 use std::net::IpAddr;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 
 /// The work of a caller in one round, in small requests.
 const QUANTUM: u64 = 64;
@@ -86,11 +85,18 @@ struct Shared {
     round: Mutex<Round>,
 }
 
-/// The work of a caller in the round in which it was served last.
+/// The work of a caller in the round in which it was served last, with what it took beyond its part before.
 #[derive(Clone, Copy, Debug, Default)]
 struct Taken {
     round: u64,
     work: u64,
+}
+
+/// The place of a connection among those of its caller that wait: by the order in which they came.
+#[derive(Clone, Copy, Debug)]
+struct Ticket {
+    slot: usize,
+    number: u64,
 }
 
 #[derive(Debug)]
@@ -101,39 +107,46 @@ struct Round {
     callers: usize,
     /// Looks of the referee since somebody had one.
     quiet: u32,
-    /// Connections of callers who have had their part, in the order in which they came.
-    waiting: BTreeMap<usize, VecDeque<Waker>>,
+    /// Connections of callers who have had their part.
+    waiting: BTreeMap<usize, BTreeMap<u64, Waker>>,
+    tickets: u64,
     has_referee: bool,
 }
 
 impl Default for Round {
     fn default() -> Self {
         let taken = vec![Taken::default(); SLOTS];
-        Self { number: 1, taken, callers: 0, quiet: 0, waiting: BTreeMap::new(), has_referee: false }
+        Self { number: 1, taken, callers: 0, quiet: 0, waiting: BTreeMap::new(), tickets: 0, has_referee: false }
     }
 }
 
 impl Round {
-    /// Takes a turn with so much work, if it is this caller's.
-    fn take(&mut self, caller: CallerId, work: u32, alone: &AtomicU64) -> bool {
-        let slot = caller.slot();
-        alone.store(0, Relaxed);
-        let Some(taken) = self.taken.get_mut(slot) else { return true };
-        if taken.round != self.number {
-            let over = (self.number - taken.round).saturating_mul(QUANTUM);
-            *taken = Taken { round: self.number, work: taken.work.saturating_sub(over) };
+    /// The work of a caller in this round.
+    #[expect(clippy::indexing_slicing, reason = "a slot is a remainder")]
+    fn taken(&mut self, slot: usize) -> &mut u64 {
+        let (number, taken) = (self.number, &mut self.taken[slot % SLOTS]);
+        if taken.round != number {
+            let over = (number - taken.round).saturating_mul(QUANTUM);
+            *taken = Taken { round: number, work: taken.work.saturating_sub(over) };
             self.callers += 1;
         }
-        if taken.work >= QUANTUM {
-            let is_alone = self.callers == 1 && self.waiting.is_empty();
-            if !is_alone {
+        &mut taken.work
+    }
+
+    /// Takes a turn with so much work, if it is this caller's.
+    fn take(&mut self, caller: CallerId, work: u32, alone: &AtomicU64) -> bool {
+        alone.store(0, Relaxed);
+        if *self.taken(caller.slot()) >= QUANTUM {
+            if self.callers > 1 || !self.waiting.is_empty() {
                 return false;
             }
             self.number += 1;
-            *taken = Taken { round: self.number, work: 0 };
+            self.callers = 0;
+            *self.taken(caller.slot()) = 0;
             alone.store(caller.0, Relaxed);
         }
-        taken.work += u64::from(work);
+        // Whoever asks for turns and does nothing in them must not keep others from theirs.
+        *self.taken(caller.slot()) += u64::from(work.max(1));
         self.quiet = 0;
         true
     }
@@ -145,12 +158,36 @@ impl Round {
             return Vec::new();
         }
         self.quiet = 0;
-        let is_alone = self.callers <= 1 && self.waiting.len() == 1;
-        let most = if is_alone { usize::MAX } else { CONNECTIONS_A_ROUND };
-        (self.number, self.callers) = (self.number + 1, 0);
-        let go_on = self.waiting.values_mut().flat_map(|queue| queue.drain(..queue.len().min(most))).collect();
+        let slots: Vec<usize> = self.waiting.keys().copied().collect();
+        let is_alone = self.callers <= 1 && slots.len() == 1;
+        // As many rounds as nobody who waits has a part in.
+        let rounds = slots.iter().map(|slot| *self.taken(*slot) / QUANTUM).min().unwrap_or(0).max(1);
+        (self.number, self.callers) = (self.number + rounds, 0);
+        let mut go_on = Vec::new();
+        for slot in slots {
+            // Each is of this round before any of them is served.
+            let taken = self.taken(slot);
+            if is_alone {
+                *taken = 0;
+            }
+            let most = if is_alone { usize::MAX } else { CONNECTIONS_A_ROUND };
+            if *taken < QUANTUM
+                && let Some(queue) = self.waiting.get_mut(&slot)
+            {
+                go_on.extend(std::iter::from_fn(|| queue.pop_first()).take(most).map(|(_, waker)| waker));
+            }
+        }
         self.waiting.retain(|_, queue| !queue.is_empty());
         go_on
+    }
+
+    fn forget(&mut self, Ticket { slot, number }: Ticket) {
+        if let Some(queue) = self.waiting.get_mut(&slot) {
+            queue.remove(&number);
+            if queue.is_empty() {
+                self.waiting.remove(&slot);
+            }
+        }
     }
 }
 
@@ -166,26 +203,70 @@ impl Turns {
         self.0.round.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn is_alone(&self, caller: CallerId) -> bool {
+        self.0.alone.load(Relaxed) == caller.0
+    }
+
     /// Takes a turn with so much work, in small requests, if it is that caller's now.
     #[inline]
     pub fn try_take(&self, caller: CallerId, work: u32) -> bool {
-        self.0.alone.load(Relaxed) == caller.0 || self.round().take(caller, work, &self.0.alone)
+        self.is_alone(caller) || self.round().take(caller, work, &self.0.alone)
     }
 
+    /// Counts work that was done for that caller, in small requests.
+    #[inline]
+    pub fn owe(&self, caller: CallerId, work: u32) {
+        if work > 0 && !self.is_alone(caller) {
+            *self.round().taken(caller.slot()) += u64::from(work);
+        }
+    }
+
+    /// The wait of a connection for its turns.
+    pub fn wait(&self) -> Wait {
+        Wait { turns: self.clone(), ticket: None }
+    }
+}
+
+/// The wait of a connection for its turns.
+#[derive(Debug)]
+pub struct Wait {
+    turns: Turns,
+    ticket: Option<Ticket>,
+}
+
+impl Wait {
     /// Takes a turn with so much work, in small requests, when it is that caller's.
-    pub async fn take(&self, caller: CallerId, work: u32) {
-        poll_fn(|cx| {
-            let mut round = self.round();
-            if round.take(caller, work, &self.0.alone) {
-                return Poll::Ready(());
+    pub fn poll_take(&mut self, cx: &Context<'_>, caller: CallerId, work: u32) -> Poll<()> {
+        if self.ticket.is_none() && self.turns.is_alone(caller) {
+            return Poll::Ready(());
+        }
+        let mut round = self.turns.round();
+        if round.take(caller, work, &self.turns.0.alone) {
+            if let Some(ticket) = self.ticket.take() {
+                round.forget(ticket);
             }
-            round.waiting.entry(caller.slot()).or_default().push_back(cx.waker().clone());
-            if !std::mem::replace(&mut round.has_referee, true) {
-                tokio::spawn(Referee(self.clone()).run());
-            }
-            Poll::Pending
-        })
-        .await;
+            return Poll::Ready(());
+        }
+        let Ticket { slot, number } = *self.ticket.get_or_insert_with(|| {
+            round.tickets += 1;
+            Ticket { slot: caller.slot(), number: round.tickets }
+        });
+        round.waiting.entry(slot).or_default().insert(number, cx.waker().clone());
+        let has_referee = std::mem::replace(&mut round.has_referee, true);
+        // A runtime that ends drops it at once, and that locks the round.
+        drop(round);
+        if !has_referee {
+            tokio::spawn(Referee(self.turns.clone()).run());
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            self.turns.round().forget(ticket);
+        }
     }
 }
 
@@ -216,14 +297,20 @@ impl Drop for Referee {
         let waiting = std::mem::take(&mut round.waiting);
         round.has_referee = false;
         drop(round);
-        waiting.into_values().flatten().for_each(Waker::wake);
+        waiting.into_values().flat_map(BTreeMap::into_values).for_each(Waker::wake);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::future::poll_fn;
     use std::time::Duration;
+
+    async fn take(turns: &Turns, caller: CallerId, work: u32) {
+        let mut wait = turns.wait();
+        poll_fn(|cx| wait.poll_take(cx, caller, work)).await;
+    }
 
     /// The order in which callers were served.
     type Served = Arc<Mutex<Vec<&'static str>>>;
@@ -233,7 +320,7 @@ mod tests {
         let (turns, served) = (turns.clone(), Arc::clone(served));
         tokio::spawn(async move {
             loop {
-                turns.take(CallerId::of(name), work).await;
+                take(&turns, CallerId::of(name), work).await;
                 served.lock().unwrap().push(name);
                 tokio::task::yield_now().await;
             }
@@ -266,13 +353,57 @@ mod tests {
         assert!((7..=13).contains(&work), "{counts:?}");
     }
 
+    /// Whoever is polled first in a new round has no advantage of it.
+    #[tokio::test]
+    async fn a_debt_is_paid_whoever_comes_first_and_with_however_few_connections() {
+        for (dear, small) in [(1, 1), (1, 16), (16, 1), (16, 16)] {
+            let mut names = ["a", "b"];
+            names.sort_by_key(|name| CallerId::of(*name).slot());
+            let [low, high] = names;
+            for order in [[low, high], [high, low]] {
+                let (turns, served) = (Turns::default(), Served::default());
+                (0..dear).for_each(|_| greedy(&turns, order[0], 6_400, &served));
+                (0..small).for_each(|_| greedy(&turns, order[1], 1, &served));
+                served_within(10_000, &served).await;
+                let counts = served_within(30_000, &served).await;
+                let work = counts.get(order[0]).unwrap_or(&0) * 6_400 * 10 / counts[order[1]];
+                assert!((5..=15).contains(&work), "{dear} {small} {order:?}: {counts:?}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_wait_that_is_given_up_leaves_nothing_behind() {
+        let (turns, one) = (Turns::default(), CallerId::of(1));
+        assert!(turns.try_take(CallerId::of(2), 1));
+        turns.owe(one, 1_000);
+        for _ in 0..100 {
+            let mut waits = turns.wait();
+            for _ in 0..3 {
+                let polled = poll_fn(|cx| Poll::Ready(waits.poll_take(cx, one, 1))).await;
+                assert!(polled.is_pending());
+            }
+            assert_eq!(turns.round().waiting.values().map(BTreeMap::len).sum::<usize>(), 1);
+        }
+        assert!(turns.round().waiting.is_empty());
+    }
+
+    #[tokio::test]
+    async fn turns_in_which_nothing_is_done_hold_nobody_up() {
+        let (turns, served) = (Turns::default(), Served::default());
+        (0..4).for_each(|_| greedy(&turns, "idle", 0, &served));
+        greedy(&turns, "busy", 1, &served);
+        let counts = served_within(20_000, &served).await;
+        assert!(counts["busy"] > 5_000, "{counts:?}");
+    }
+
     #[tokio::test(start_paused = true)]
     async fn nobody_waits_for_a_caller_who_has_gone_and_no_referee_stays() {
         let (turns, served) = (Turns::default(), Served::default());
         (0..100).for_each(|_| greedy(&turns, "many", 1, &served));
         for _ in 0..3 {
             // Somebody who comes now and then is served at once, and lets the others go on.
-            turns.take(CallerId::of("gentle"), 1).await;
+            take(&turns, CallerId::of("gentle"), 1).await;
             served_within(5_000, &served).await;
             assert!(turns.round().waiting.is_empty() && !turns.round().has_referee);
             tokio::task::yield_now().await;
@@ -290,13 +421,13 @@ mod tests {
         let ended = runtime();
         ended.block_on(async {
             // It is dropped before its first turn.
-            let waits = turns.take(one, 1);
+            let waits = take(&turns, one, 1);
             tokio::select! { biased; () = waits => panic!("it has had its part"), () = std::future::ready(()) => {} }
         });
         drop(ended);
         assert!(!turns.round().has_referee);
         runtime().block_on(async {
-            tokio::time::timeout(Duration::from_secs(60), turns.take(one, 1)).await.unwrap();
+            tokio::time::timeout(Duration::from_secs(60), take(&turns, one, 1)).await.unwrap();
         });
     }
 

@@ -17,6 +17,7 @@ use crate::net::budget::{Budget, Charge};
 use crate::net::io::ByteStream;
 use crate::net::pipeline::work_of;
 use crate::net::places::Place;
+use crate::net::turns::Wait;
 use bincode::Options as _;
 use bytes::{Buf as _, BufMut as _, BytesMut};
 use futures::{Sink, Stream};
@@ -110,8 +111,6 @@ pub struct Accounted<S, W> {
 struct Account<W> {
     weigh: W,
     budget: Budget,
-    place: Place,
-    /// For its large calls.
     turns: Arc<Semaphore>,
 }
 
@@ -124,9 +123,9 @@ impl<S: Clone, W> Clone for Accounted<S, W> {
 
 impl<S: Serve, W: Fn(&S::Req) -> usize> Accounted<S, W> {
     /// `weigh` says how many bytes the answer to a request may take at most, in memory and as a frame.
-    pub fn new(service: S, weigh: W, budget: Budget, place: Place) -> Self {
+    pub fn new(service: S, weigh: W, budget: Budget) -> Self {
         let turns = Arc::new(Semaphore::new(LARGE_PER_CONNECTION));
-        Self { service, account: Arc::new(Account { weigh, budget, place, turns }) }
+        Self { service, account: Arc::new(Account { weigh, budget, turns }) }
     }
 }
 
@@ -145,7 +144,6 @@ impl<S: Serve, W: Fn(&S::Req) -> usize> Serve for Accounted<S, W> {
     async fn serve(self, context: tarpc::context::Context, asked: Self::Req) -> Result<Self::Resp, ServerError> {
         let Charged { request, charge } = asked;
         let bytes = (self.account.weigh)(&request);
-        self.account.place.turn(CALL_WORK.saturating_add(work_of(bytes))).await;
         // Boxed, because few calls need it and tarpc moves the future of each several times on its way.
         let kept = if bytes > FREE_ANSWER_LEN { Some(Box::pin(self.account.keep(bytes)).await) } else { None };
         if bytes > LARGE_ANSWER_LEN {
@@ -176,6 +174,9 @@ impl Patience {
 /// See the module.
 pub struct Connection<IO, Req, Resp> {
     io: IO,
+    place: Place,
+    /// Its turns among those of other callers: it takes no call before it has one.
+    turns: Wait,
     frame_len_max: usize,
     budget: Budget,
     /// The place where it waits for more of it.
@@ -212,9 +213,11 @@ fn ended(why: Ended, text: &'static str) -> io::Error {
 
 impl<IO: ByteStream, Req: DeserializeOwned, Resp> Connection<IO, Req, Resp> {
     /// Nothing was read of it yet.
-    pub fn new(io: IO, bounds: &Bounds) -> Self {
+    pub fn new(io: IO, bounds: &Bounds, place: Place) -> Self {
         Self {
             io,
+            turns: place.turns(),
+            place,
             frame_len_max: bounds.frame_len_max.min(FRAME_LEN_MAX),
             budget: bounds.budget.clone(),
             room: PollSemaphore::new(bounds.budget.semaphore()),
@@ -268,6 +271,7 @@ impl<IO: ByteStream, Req: DeserializeOwned, Resp> Connection<IO, Req, Resp> {
             ready!(self.poll_charge(cx, len));
         }
         let charge = self.reading.take();
+        self.place.owes(CALL_WORK.saturating_add(work_of(len)));
         let received = receive(self.read.get(HEAD_LEN..len).unwrap_or_default())?;
         let grown = self.read.capacity() > 2 * READ_LEN;
         self.read.advance(len);
@@ -312,6 +316,10 @@ impl<IO: ByteStream, Req: DeserializeOwned, Resp> Connection<IO, Req, Resp> {
                 // It is not the other end that lets the frame wait now.
                 self.late.stop();
                 self.paused = true;
+                return Poll::Pending;
+            }
+            if !self.read.is_empty() && self.place.poll_turn(&mut self.turns, cx, 1).is_pending() {
+                self.late.stop();
                 return Poll::Pending;
             }
             match self.poll_frame(cx)? {
@@ -369,6 +377,7 @@ impl<IO: ByteStream, Req, Resp> Connection<IO, Req, Resp> {
         let unbounded = bincode::DefaultOptions::new();
         unbounded.serialize_into((&mut self.write).writer(), response).map_err(io::Error::other)?;
         self.queued += (HEAD_LEN + len) as u64;
+        self.place.owes(work_of(len));
         Ok(())
     }
 

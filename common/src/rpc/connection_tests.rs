@@ -1,4 +1,6 @@
 use super::*;
+use crate::net::places::Places;
+use crate::net::turns::CallerId;
 use futures::{SinkExt as _, StreamExt as _};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 
@@ -7,11 +9,15 @@ const PIPE: usize = 1 << 10;
 
 type Near = Connection<DuplexStream, String, Vec<u8>>;
 
+fn place() -> Place {
+    Places::new(1).take(CallerId::of(())).unwrap()
+}
+
 fn pair(pipe: usize, memory: u32) -> (Near, DuplexStream, Budget) {
     let (near, far) = tokio::io::duplex(pipe);
     let budget = Budget::new(memory);
     let bounds = Bounds { requests_max: 4, frame_len_max: CALL_LEN_MAX, budget: budget.clone() };
-    (Connection::new(near, &bounds), far, budget)
+    (Connection::new(near, &bounds, place()), far, budget)
 }
 
 fn request(id: u64, text: &str) -> Vec<u8> {
@@ -179,7 +185,7 @@ async fn a_call_that_breaks_a_rule_is_answered_and_the_next_one_is_taken() {
     }
     let (near, mut far) = tokio::io::duplex(PIPE);
     let bounds = Bounds { requests_max: 4, frame_len_max: CALL_LEN_MAX, budget: Budget::new(1 << 20) };
-    let mut near = Connection::<_, Short, Vec<u8>>::new(near, &bounds);
+    let mut near = Connection::<_, Short, Vec<u8>>::new(near, &bounds, place());
     far.write_all(&request(8, "longer")).await.unwrap();
     far.write_all(&request(9, "fine")).await.unwrap();
     assert!(matches!(near.next().await, Some(Ok(ClientMessage::Request(request))) if request.id == 9));

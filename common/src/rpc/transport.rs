@@ -260,8 +260,8 @@ macro_rules! serve_connection {
         let place: &$crate::net::places::Place = $place;
         let bounds: &$crate::rpc::connection::Bounds = $bounds;
         let config = ::tarpc::server::Config { pending_response_buffer: $crate::rpc::transport::UNSENT_ANSWERS_MAX };
-        let channel = BaseChannel::new(config, $crate::rpc::connection::Connection::new($io, bounds));
-        let service = $crate::rpc::connection::Accounted::new($service, $weigh, bounds.budget.clone(), place.clone());
+        let channel = BaseChannel::new(config, $crate::rpc::connection::Connection::new($io, bounds, place.clone()));
+        let service = $crate::rpc::connection::Accounted::new($service, $weigh, bounds.budget.clone());
         channel
             .max_concurrent_requests(bounds.requests_max)
             .execute(service)
@@ -294,10 +294,13 @@ where
         let work_of_newcomer = newcomer_work(&remote);
         let work = handle(WriteTimeout::new(io, WRITE_TIMEOUT, place.clone()), remote, place.clone());
         Some(async move {
-            place.turn(work_of_newcomer).await;
             tokio::select! {
                 () = place.over(FIRST_REQUEST_TIMEOUT) => {}
-                () = work => {}
+                () = async {
+                    if place.turn(work_of_newcomer).await {
+                        work.await;
+                    }
+                } => {}
             }
         })
     };

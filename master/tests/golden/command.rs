@@ -1,4 +1,4 @@
-//! What a script may say, and what of it is done.
+//! Commands of a script, and their execution.
 
 use super::script::{DAWN, Fail, LIVED, Script, operator, session};
 use common::about::{About, AboutSource};

@@ -1,4 +1,4 @@
-//! What a script works on: two ledgers with their stores, the messages between them, and the time.
+//! The world that a script works on: two ledgers with their stores, the messages between them, and the time.
 
 use super::show::{show_axis, show_floor, show_message, show_reply, show_setting, show_write, span};
 use common::audit::Actor;

@@ -1,4 +1,4 @@
-//! What scripts say of sequences, and what of it is done.
+//! Commands of scripts about sequences, and their execution.
 
 use super::command::Command;
 use super::script::{Fail, Script, operator, session};

@@ -1,4 +1,4 @@
-//! What the scripts print of writes, messages and replies.
+//! The form in which scripts print writes, messages and replies.
 
 use super::script::DAY_0;
 use common::lease::{Caution, Floor};

@@ -1,4 +1,4 @@
-//! Whether an ID came twice, for millions of them a second: neighbours are kept as one range.
+//! Search for IDs that came twice, for millions of them a second: neighbours are kept as one range.
 
 /// The form of the IDs in an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

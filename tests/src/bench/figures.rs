@@ -1,4 +1,4 @@
-//! What a run of the load generator measured.
+//! Figures that a run of the load generator measured.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What is sent, and where an answer ends: HTTP/1.1 with a length, and Redis's RESP.
+//! Requests, and the ends of answers: HTTP/1.1 with a length, and Redis's RESP.
 
 use super::check::{Form, Reader, Seen};
 

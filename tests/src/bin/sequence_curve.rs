@@ -1,4 +1,4 @@
-//! What sequences cost the masters and an agent's memory as agents, keys and steps grow: one line for each point of the curve.
+//! The cost of sequences to the masters and to an agent's memory as agents, keys and steps grow: one line for each point of the curve.
 #![allow(clippy::print_stdout, reason = "a tool that prints what it measured")]
 
 use anyhow::{Context as _, Result, ensure};

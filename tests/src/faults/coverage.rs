@@ -1,4 +1,4 @@
-//! Which faults have struck where.
+//! Coverage: the faults that have struck, and where.
 
 use super::disk::{Fault, Struck};
 use super::op::Op;

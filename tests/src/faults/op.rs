@@ -1,4 +1,4 @@
-//! What an agent does with its serial file, as steps of a life.
+//! Operations of an agent on its serial file, as steps of a life.
 
 use common::rpc::mint::MintCode;
 

@@ -1,4 +1,4 @@
-//! What can happen to the files, and what comes of it.
+//! Events that can happen to the files, and their outcome.
 
 use super::folder::Folder;
 use super::operator::{self, Deed, Trouble};

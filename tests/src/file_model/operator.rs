@@ -1,4 +1,4 @@
-//! What goes wrong around the processes, and what people do.
+//! Mishaps around the processes, and the deeds of people.
 
 use super::files::Files;
 use super::folder::{Folder, Name};

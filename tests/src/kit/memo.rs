@@ -1,4 +1,4 @@
-//! What came of a step of one master, kept: masters stand alike in many states, and a step looks at nothing else.
+//! Outcomes of steps of one master, kept: masters stand alike in many states, and a step looks at nothing else.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

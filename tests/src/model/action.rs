@@ -1,4 +1,4 @@
-//! What can happen to the masters, and how a path of it reads.
+//! Events that can happen to the masters, and the text of a path of them.
 
 use super::greetings::GREETINGS_MAX;
 use super::twins::Twin;

@@ -1,4 +1,4 @@
-//! What a mutation does to the masters: messages that are bent on their way, writes that do not reach the disk, rules that are
+//! Mutations of the masters: messages that are bent on their way, writes that do not reach the disk, rules that are
 //! not looked at. Where a rule is inside the ledger, its record is bent before the event and the ledger opened anew.
 
 use super::master::{Asked, open};

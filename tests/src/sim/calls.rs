@@ -1,4 +1,4 @@
-//! What an agent asks the masters, and what it makes of their answers.
+//! Calls of an agent to the masters, and their answers.
 
 use super::host::InFlight;
 use super::master::Answered;

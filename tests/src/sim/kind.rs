@@ -1,4 +1,4 @@
-//! What agents mint, and what of it their serial files say from the beginning.
+//! Kinds that agents mint, and what of them their serial files say from the beginning.
 
 use super::minter::Of;
 use super::mutation::{Mutation, Mutations};

@@ -1,4 +1,4 @@
-//! Who can reach whom.
+//! The network: who can reach whom.
 
 /// A process as the network sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What must hold of numbers that come in ranges: of segments, that each place of the axis belongs to one extent, one segment and one
+//! Invariants of numbers that come in ranges: of segments, that each place of the axis belongs to one extent, one segment and one
 //! client.
 
 use super::oracle::Oracle;

@@ -1,4 +1,4 @@
-//! What operators do: make a cluster, replace a lost master.
+//! Operators: make a cluster, replace a lost master.
 
 use super::episode::each;
 use super::master::{Asker, Master, slot};

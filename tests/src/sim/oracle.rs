@@ -1,4 +1,4 @@
-//! What must hold: no ID twice, and the protocol's invariants on everything that was ever promised or minted.
+//! Invariants: no ID twice, and the protocol's invariants on everything that was ever promised or minted.
 
 use super::episode::Sequences;
 use super::minter::{Of, Run};

@@ -1,4 +1,4 @@
-//! What mutations overlook when a process judges its file.
+//! Facts that mutations overlook when a process judges its file.
 
 use super::disk::{Folder, Name, locked};
 use super::mutation::{Mutation, Mutations};

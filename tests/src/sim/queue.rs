@@ -1,4 +1,4 @@
-//! What is going to happen, in the order of time, and of two things at one time the one that was decided earlier first.
+//! Events to come, in the order of time, and of two things at one time the one that was decided earlier first.
 
 use super::world::Event;
 use std::cmp::Reverse;

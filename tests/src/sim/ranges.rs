@@ -1,4 +1,4 @@
-//! What a mutation does to sections: to what masters tell each other of them, and to what they tell their owners.
+//! Mutations of sections: of what masters tell each other of them, and of what they tell their owners.
 
 use super::master::Asked;
 use super::mutation::Mutation;

@@ -1,4 +1,4 @@
-//! What operators do by the manual so that masters go on: the product's own remedies, each on a stopped master, and none but
+//! Remedies that operators apply by the manual so that masters go on: the product's own, each on a stopped master, and none but
 //! where what the operator says by it is true.
 
 use super::master::{Master, slot};

@@ -1,4 +1,4 @@
-//! Where all chance of a simulation comes from.
+//! The source of all chance in a simulation.
 
 /// SplitMix64. Written out, because a seed that is named in a report must lead to the same history whatever version of
 /// whatever crate is installed.

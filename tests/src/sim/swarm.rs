@@ -1,4 +1,4 @@
-//! What a seed is like: how large the cluster, how bad the world.
+//! The character of a seed: how large the cluster, how bad the world.
 
 use super::Setup;
 use super::kind::Kind;

@@ -1,4 +1,4 @@
-//! What an agent writes down of its sections, and as whom it goes on with them after a start: the product's files on the simulated disk.
+//! Records that an agent writes of its sections, and the identity with which it goes on after a start: the product's files on the simulated disk.
 
 use super::disk::SectionFile;
 use super::minter::Shell;

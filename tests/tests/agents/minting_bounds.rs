@@ -1,4 +1,4 @@
-//! What bounds each ID, on real programs: its mark is on disk before anybody has it, nothing is minted past the end of a
+//! Bounds of each ID, on real programs: its mark is on disk before anybody has it, nothing is minted past the end of a
 //! lease, and the hour and the day of an ID begin when the machine's own clock says so.
 //!
 //! Each of these is a gate of the product's own minting code, which the simulation has only a copy of:

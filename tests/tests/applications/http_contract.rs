@@ -1,4 +1,4 @@
-//! What an agent says over HTTP: IDs in every form, and errors that programs can tell apart.
+//! Answers of an agent over HTTP: IDs in every form, and errors that programs can tell apart.
 
 use serde_json::Value;
 use tests::client::{Answer, Client, Kind, Media, uniq64, uniq96};

@@ -1,4 +1,4 @@
-//! What a stranger learns and what it can take: a process of the same machine, or a host of a whitelisted network, that asks
+//! Strangers, what they learn and what they can take: a process of the same machine, or a host of a whitelisted network, that asks
 //! in due form.
 
 use common::namespace::{Definition, Namespace};

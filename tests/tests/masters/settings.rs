@@ -1,4 +1,4 @@
-//! What generators' names stand for, and the audit, at both masters of a real cluster.
+//! Definitions of generators' names, and the audit, at both masters of a real cluster.
 
 use common::namespace::{Definition, Namespace, Scope};
 use common::rpc::lease::{Changed, DefineRequest, NamespacesRequest, Refusal};

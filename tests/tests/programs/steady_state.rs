@@ -1,4 +1,4 @@
-//! What agents that have their leases cost the masters: heartbeats every minute, renewals every hour, reports as often as
+//! The cost to the masters of agents that have their leases: heartbeats every minute, renewals every hour, reports as often as
 //! the masters want them, and nothing else.
 //!
 //! The short form shows that a few agents' steady state is steady: nothing is refused, everything is renewed.

@@ -1,4 +1,4 @@
-//! Which file uses which, and whether the map in `ARCHITECTURE.md` allows it.
+//! Uses of files by others, and whether the map in `ARCHITECTURE.md` allows them.
 //!
 //! An arrow is a path that begins with `crate`, `super`, `self`, a module declared in the same file or a crate of ours,
 //! wherever it stands: in a `use`, with braces or without, or in the midst of code. It leads to the deepest module that the

@@ -1,4 +1,4 @@
-//! What no compiler checks: the pure rooms stay pure, the documents name every endpoint, files stay of a readable size.
+//! Rules that no compiler checks: the pure rooms stay pure, the documents name every endpoint, files stay of a readable size.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use common::layout::Preset;

@@ -1,4 +1,4 @@
-//! What other agents say of who serves a section, true or not.
+//! Routes that other agents tell of, true or not.
 
 use super::*;
 use crate::sequence::Ownership;
