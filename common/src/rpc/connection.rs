@@ -175,8 +175,9 @@ impl Patience {
 pub struct Connection<IO, Req, Resp> {
     io: IO,
     place: Place,
-    /// Its turns among those of other callers: it takes no call before it has one.
+    /// Its turns among those of other callers: it has one before the first byte, which a handshake may be needed for, and before each call.
     turns: Wait,
+    is_new: bool,
     frame_len_max: usize,
     budget: Budget,
     /// The place where it waits for more of it.
@@ -217,6 +218,7 @@ impl<IO: ByteStream, Req: DeserializeOwned, Resp> Connection<IO, Req, Resp> {
         Self {
             io,
             turns: place.turns(),
+            is_new: true,
             place,
             frame_len_max: bounds.frame_len_max.min(FRAME_LEN_MAX),
             budget: bounds.budget.clone(),
@@ -318,9 +320,12 @@ impl<IO: ByteStream, Req: DeserializeOwned, Resp> Connection<IO, Req, Resp> {
                 self.paused = true;
                 return Poll::Pending;
             }
-            if !self.read.is_empty() && self.place.poll_turn(&mut self.turns, cx, 1).is_pending() {
-                self.late.stop();
-                return Poll::Pending;
+            if self.is_new || !self.read.is_empty() {
+                if self.place.poll_turn(&mut self.turns, cx, 1).is_pending() {
+                    self.late.stop();
+                    return Poll::Pending;
+                }
+                self.is_new = false;
             }
             match self.poll_frame(cx)? {
                 Poll::Ready(Some((Received::Message(message), charge))) => {

@@ -291,16 +291,12 @@ where
     let welcome = move |io: Stream, from| {
         let remote = io.remote(from);
         let place = seats.take(CallerId::from(&remote))?;
-        let work_of_newcomer = newcomer_work(&remote);
+        place.owes(newcomer_work(&remote));
         let work = handle(WriteTimeout::new(io, WRITE_TIMEOUT, place.clone()), remote, place.clone());
         Some(async move {
             tokio::select! {
                 () = place.over(FIRST_REQUEST_TIMEOUT) => {}
-                () = async {
-                    if place.turn(work_of_newcomer).await {
-                        work.await;
-                    }
-                } => {}
+                () = work => {}
             }
         })
     };
