@@ -20,7 +20,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for IO {}
 /// Bytes that the other end has to read while a write is let wait, if it does not read all.
 const STEP: usize = 64 << 10;
 
-/// Fails a write when the other end reads less than [`STEP`] bytes in a while, or while its connection has to make room for another one.
+/// Fails a write when the other end reads less than 64 KiB in a while, or while its connection has to make room for another one.
 pub struct WriteTimeout<IO> {
     io: IO,
     patience: Duration,
