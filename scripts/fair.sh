@@ -48,7 +48,7 @@ on() { taskset -c "$(($1 < cores ? $1 : cores - 1))" "${@:2}"; }
 http=127.0.0.1:16299
 taskset -c 0 "$bins/uniq_generator" --dev --threads 1 --http-listen "$http" --rpc-listen 127.0.0.1:0 2>/dev/null &
 agent=$!
-trap 'kill "$agent" 2>/dev/null' EXIT
+trap 'kill "$agent" 2>/dev/null; wait "$agent" 2>/dev/null || true' EXIT
 until curl --silent --fail --output /dev/null "http://$http/readyz"; do sleep 0.1; done
 
 gentle() { on 1 "$bench" http --target "$http" --from 127.0.0.2 --connections 64 --duration 3s --json; }
