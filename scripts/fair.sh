@@ -46,10 +46,19 @@ bench=$target/release/uniq_bench
 cores=$(nproc)
 on() { taskset -c "$(($1 < cores ? $1 : cores - 1))" "${@:2}"; }
 http=127.0.0.1:16299
-taskset -c 0 "$bins/uniq_generator" --dev --threads 1 --http-listen "$http" --rpc-listen 127.0.0.1:0 2>/dev/null &
+taskset -c 0 "$bins/uniq_generator" --dev --threads 1 --http-listen "$http" --rpc-listen 127.0.0.1:0 2>"$target/fair.log" &
 agent=$!
 trap 'kill "$agent" 2>/dev/null; wait "$agent" 2>/dev/null || true' EXIT
-until curl --silent --fail --output /dev/null "http://$http/readyz"; do sleep 0.1; done
+sleep 1
+until kill -0 "$agent" 2>/dev/null && curl --silent --fail --output /dev/null "http://$http/readyz"; do
+  # Whoever else answers there is not to be measured.
+  if ! kill -0 "$agent" 2>/dev/null; then
+    printf 'fair: the agent did not start:\n' >&2
+    tail -n 5 "$target/fair.log" >&2
+    exit 1
+  fi
+  sleep 0.1
+done
 
 gentle() { on 1 "$bench" http --target "$http" --from 127.0.0.2 --connections 64 --duration 3s --json; }
 greedy() { on 2 chrt --idle 0 "$bench" http --target "$http" --from 127.0.0.3 --connections 256 --depth 16 --duration 5s --json; }
