@@ -255,7 +255,7 @@ impl<S: Store> Loop<S> {
         let mut fx = Effects::default();
         let mut stop = false;
         let first_request = RequestId(self.next_request);
-        let full = self.is_full();
+        let (full, had_met) = (self.is_full(), self.ledger.identity().paired);
         if first.is_none() && !full {
             self.step(Event::Tick, &mut fx);
         }
@@ -281,6 +281,12 @@ impl<S: Store> Loop<S> {
             }
         }
         self.carry_out(first_request, fx);
+        if !had_met && self.ledger.identity().paired {
+            // Whatever was said before proves nothing to the other one, which would otherwise wait until a silence is over.
+            let mut fx = Effects::default();
+            self.step(Event::Connected, &mut fx);
+            self.carry_out(RequestId(self.next_request), fx);
+        }
         for look in looks {
             look(&self.ledger, &self.clock);
         }

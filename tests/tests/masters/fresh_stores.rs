@@ -246,3 +246,22 @@ async fn a_floor_after_a_total_loss_ends_after_its_days() {
     assert!(from.get(..10).unwrap() >= floor.as_str(), "granted from {from}, before {floor}");
     assert_eq!((waited, over.status), (vec![true, true], 503), "{}", over.text());
 }
+
+/// Master 2 is told who they are in answer to its own greeting: what master 1 says next over a connection of its own proves nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_greets_first_two_fresh_masters_meet_without_a_warning() {
+    for order in [[0, 1], [1, 0]] {
+        let mut cluster = Cluster::new().unwrap();
+        let client = cluster.client.clone();
+        for nth in order {
+            let daemon = &mut cluster.master(nth).unwrap().daemon;
+            daemon.start().unwrap();
+            until_status(&client, daemon, "/healthz", 200).await.unwrap();
+        }
+        cluster.all_ready().await.unwrap();
+        for master in &cluster.masters {
+            let log = master.daemon.log_tail(100);
+            assert!(!log.contains("is silent") && !log.contains("is refused"), "{order:?}: {log}");
+        }
+    }
+}

@@ -57,7 +57,11 @@ impl Ledger<Pairwise> {
         let me = self.identity();
         let of_this_pairing = frame.from != me.master && me.epoch.is_some() && frame.epoch == me.epoch;
         if let Some(why) = self.refusal(&frame) {
-            self.note_refusal(why, of_this_pairing, fx);
+            // What it said before it heard that the two have met is no news to anybody.
+            let of_before = me.paired && frame.epoch.is_none() && Some(frame.life) == self.agreement.lives.peer;
+            if !of_before {
+                self.note_refusal(why, of_this_pairing, fx);
+            }
             self.on_other_pairing(now, &frame, fx);
             return None;
         }
