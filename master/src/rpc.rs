@@ -14,6 +14,7 @@ use common::namespace::{GeneratorName, Namespace};
 use common::net::io::WriteTimeout;
 use common::net::places::{Place, Places};
 use common::net::tls::{Listener, Remote, Stream};
+use common::net::turns::CallerId;
 use common::parameters::{AgentId, EpochId, MasterId};
 use common::process::descriptors::Port;
 use common::rpc::connection::{Bounds, CALL_LEN_MAX};
@@ -195,6 +196,8 @@ fn all_told((pairing, found): (Option<EpochId>, Vec<(Namespace, NameState)>)) ->
 impl LeaseServer {
     /// The whitelist may have changed since the connection was made. Who came for a certificate gets nothing else.
     fn allowed(&self) -> Result<(), Refusal> {
+        // By its certificate, if it has one: by now it has shown it.
+        self.place.is_of(CallerId::from(&self.remote));
         let admitted = self.remote.newcomer().is_none() && self.whitelist.admits(self.remote.from.ip());
         if admitted { Ok(()) } else { Err(Refusal::NotAllowed) }
     }
@@ -212,6 +215,15 @@ impl LeaseServer {
     fn allowed_for(&self, agent: &AgentId) -> Result<(), Refusal> {
         self.allowed()?;
         if self.remote.speaks_for(agent) { Ok(()) } else { Err(Refusal::WrongCertificate { agent_id: agent.clone() }) }
+    }
+
+    /// That agent, and whoever asked it, at the address from which this connection comes.
+    fn actor(&self, agent: &AgentId, caller: Option<&str>) -> Actor {
+        let from = self.remote.from.to_string();
+        match caller {
+            Some(caller) => Actor::new(&format!("{caller} via {agent}"), &from),
+            None => Actor::new(agent.as_str(), &from),
+        }
     }
 
     /// The entries known of these names, with the masters' word for it.
@@ -312,8 +324,8 @@ impl LeaseService for LeaseServer {
 
     async fn define_namespace(self, _: Context, request: DefineRequest) -> Result<DefineReply, Refusal> {
         self.allowed_for(&request.agent_id)?;
-        let actor = Actor::new(request.agent_id.as_str(), &self.remote.from.to_string());
-        let DefineRequest { cluster, namespace, .. } = request;
+        let DefineRequest { agent_id, cluster, caller, namespace } = request;
+        let actor = self.actor(&agent_id, caller.as_deref());
         let driver = &self.driver;
         driver.snapshot().serves_cluster(cluster)?;
         let (name, namespace) = (namespace.name().clone(), Box::new(namespace));
@@ -325,8 +337,8 @@ impl LeaseService for LeaseServer {
 
     async fn try_namespace(self, _: Context, request: DefineRequest) -> Result<DefineReply, Refusal> {
         self.allowed_for(&request.agent_id)?;
-        let actor = Actor::new(request.agent_id.as_str(), &self.remote.from.to_string());
-        let DefineRequest { cluster, namespace, .. } = request;
+        let DefineRequest { agent_id, cluster, caller, namespace } = request;
+        let actor = self.actor(&agent_id, caller.as_deref());
         self.driver.snapshot().serves_cluster(cluster)?;
         let (name, namespace) = (namespace.name().clone(), Box::new(namespace));
         let judged = self.driver.look(move |ledger, clock| {
@@ -340,8 +352,8 @@ impl LeaseService for LeaseServer {
 
     async fn restore_namespace(self, _: Context, request: RestoreRequest) -> Result<Changed, Refusal> {
         self.allowed_for(&request.agent_id)?;
-        let actor = Actor::new(request.agent_id.as_str(), &self.remote.from.to_string());
-        let RestoreRequest { cluster, shown, .. } = request;
+        let RestoreRequest { agent_id, cluster, shown } = request;
+        let actor = self.actor(&agent_id, None);
         self.driver.snapshot().serves_cluster(cluster)?;
         let shown = Box::new(shown);
         ask!(self.driver, move |id| Event::Restore { id, shown, actor }, Reply::Change)
@@ -349,8 +361,8 @@ impl LeaseService for LeaseServer {
 
     async fn use_namespace(self, _: Context, request: DefineRequest) -> Result<Registered, Refusal> {
         self.allowed_for(&request.agent_id)?;
-        let actor = Actor::new(request.agent_id.as_str(), &self.remote.from.to_string());
-        let DefineRequest { cluster, namespace, .. } = request;
+        let DefineRequest { agent_id, cluster, caller, namespace } = request;
+        let actor = self.actor(&agent_id, caller.as_deref());
         self.driver.snapshot().serves_cluster(cluster)?;
         let (name, change) = (namespace.name().clone(), Change::Use(Box::new(namespace)));
         ask!(self.driver, move |id| Event::Change { id, change, actor }, Reply::Change)?;

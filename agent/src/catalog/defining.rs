@@ -22,7 +22,7 @@ impl Catalog {
         let is_counted = !matches!(caller, Caller::Label(_)) && !self.is_met(namespace);
         let counted = is_counted.then_some(caller);
         counted.map_or(Ok(()), |caller| self.rate.count(caller, Instant::now(), dry_run))?;
-        let is_new = self.judged(namespace, dry_run).await;
+        let is_new = self.judged(caller, namespace, dry_run).await;
         if dry_run {
             return is_new;
         }
@@ -37,7 +37,7 @@ impl Catalog {
     }
 
     /// Tells whether the name is new, as the masters and this agent see it.
-    async fn judged(&self, namespace: &Namespace, dry_run: bool) -> Result<bool, Refusal> {
+    async fn judged(&self, caller: Caller<'_>, namespace: &Namespace, dry_run: bool) -> Result<bool, Refusal> {
         // What is registered goes on as long as it lasts, and programs say it again at each start.
         if let Err(why) = namespace.check_new(self.minter.time().wall())
             && !self.is_met(namespace)
@@ -47,7 +47,7 @@ impl Catalog {
                 return Err(Refusal::BadParameter(why.to_string()));
             }
         }
-        let changed = self.define_somewhere(namespace, dry_run).await?;
+        let changed = self.define_somewhere(caller, namespace, dry_run).await?;
         let generator = self.minter.names().generator(namespace.kind(), namespace.name().as_str());
         match generator {
             Err(conflict @ Refusal::GeneratorConflict { .. }) => Err(conflict),
@@ -63,11 +63,16 @@ impl Catalog {
 
     /// The first answer that one of the masters gives; a refusal that the other one would repeat is an answer. It says what the name stands
     /// for as the masters hold it, which may differ in what makes no difference to IDs, and as something else than this agent knows.
-    async fn define_somewhere(&self, namespace: &Namespace, dry_run: bool) -> Result<Changed, Refusal> {
+    async fn define_somewhere(
+        &self,
+        caller: Caller<'_>,
+        namespace: &Namespace,
+        dry_run: bool,
+    ) -> Result<Changed, Refusal> {
         let turns = if dry_run { &self.tries } else { &self.defines };
         let (name, _turn) = (namespace.name(), turns.acquire().await);
         let asked = self.masters.ask(Ask::new(Lane::Lists, First::Last(&self.defined)), |line| async move {
-            let DefineReply { outcome, known } = line.define(namespace.clone(), dry_run).await?;
+            let DefineReply { outcome, known } = line.define(caller.to_string(), namespace.clone(), dry_run).await?;
             let answer = match outcome {
                 Ok(changed) => Ok(changed),
                 Err(Said::NameTaken) => Err(Refusal::GeneratorExists { name: name.clone() }),

@@ -131,8 +131,15 @@ impl Line {
         self.within_or_cut(self.link.client.rent_token(self.context(), request)).await
     }
 
-    pub(crate) async fn define(&self, namespace: Namespace, dry_run: bool) -> Result<DefineReply, CallError> {
-        let request = DefineRequest { agent_id: self.caller().0, cluster: Some(self.link.cluster), namespace };
+    /// Registers a name for that caller, or with `dry_run` only asks what would come of that.
+    pub(crate) async fn define(
+        &self,
+        caller: String,
+        namespace: Namespace,
+        dry_run: bool,
+    ) -> Result<DefineReply, CallError> {
+        let (agent_id, cluster, caller) = (self.caller().0, Some(self.link.cluster), Some(caller));
+        let request = DefineRequest { agent_id, cluster, caller, namespace };
         if dry_run {
             return self.within(self.link.client.try_namespace(self.context(), request)).await;
         }
@@ -145,7 +152,8 @@ impl Line {
     }
 
     pub(crate) async fn use_namespace(&self, namespace: Namespace) -> Result<Registered, CallError> {
-        let request = DefineRequest { agent_id: self.caller().0, cluster: Some(self.link.cluster), namespace };
+        let (agent_id, cluster, caller) = (self.caller().0, Some(self.link.cluster), None);
+        let request = DefineRequest { agent_id, cluster, caller, namespace };
         self.within(self.link.client.use_namespace(self.context(), request)).await
     }
 

@@ -13,6 +13,8 @@ pub struct DefineRequest {
     pub agent_id: AgentId,
     /// The cluster it belongs to; `None` if it never met one.
     pub cluster: Option<ClusterId>,
+    /// The caller who asked the agent for it, as the agent knows it, for the audit; `None` if the agent wants it by itself.
+    pub caller: Option<String>,
     /// The name and what it shall stand for.
     pub namespace: Namespace,
 }

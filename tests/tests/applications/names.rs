@@ -444,7 +444,7 @@ async fn no_two_names_of_a_kind_give_equal_ids_unless_one_says_so() {
 
 async fn define(cluster: &Cluster, master: usize, namespace: Namespace) -> Result<Changed, Refusal> {
     let client = Lessee::connect(cluster.masters[master].agent_listen).await.unwrap();
-    let request = DefineRequest { agent_id: "registrar".parse().unwrap(), cluster: None, namespace };
+    let request = DefineRequest { agent_id: "registrar".parse().unwrap(), cluster: None, caller: None, namespace };
     client.define_namespace(deadline_in(CALL_MAX), request).await.unwrap()?.outcome
 }
 

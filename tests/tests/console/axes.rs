@@ -26,8 +26,8 @@ async fn segment(
 async fn take_in_use(who: &Lessee, master: &LeaseServiceClient, name: &str) {
     let find = FindRequest { cluster: None, names: vec![name.parse().unwrap()] };
     let found = master.find_namespaces(transport::deadline_in(CALL_MAX), find).await.unwrap().unwrap();
-    let request =
-        DefineRequest { agent_id: who.agent_id.clone(), cluster: None, namespace: found.names[0].namespace.clone() };
+    let (agent_id, namespace) = (who.agent_id.clone(), found.names[0].namespace.clone());
+    let request = DefineRequest { agent_id, cluster: None, caller: None, namespace };
     master.use_namespace(transport::deadline_in(CALL_MAX), request).await.unwrap().unwrap();
 }
 

@@ -137,6 +137,7 @@ async fn a_key_opens_what_it_is_for_at_every_agent_until_it_is_revoked() {
     ] {
         assert_eq!(keyed.status(0, what, key).await, status, "{what} {key:?}");
     }
+    registered_by(&keyed, "registrar").await;
     // At a master it opens nothing.
     let console = keyed.cluster.masters[0].daemon.http;
     let refused =
@@ -173,6 +174,17 @@ async fn a_key_opens_what_it_is_for_at_every_agent_until_it_is_revoked() {
     keyed.until_all(mint, Some(&shop), 0).await;
     let certified = get(&certified, Admits::Agents, keyed.http(0), "/uniq64").await.unwrap();
     assert!(certified.contains(" 200 "), "{certified}");
+}
+
+/// Registers a name by a key of that name, and finds the key in the audit.
+async fn registered_by(keyed: &Keyed, key: &str) {
+    let form = json!({ "name": key, "actions": ["define"], "names": ["bills"] });
+    let (_, made) = keyed.manage("POST /api/keys", &form).await;
+    keyed.until_all("PUT /generators/bills", made["key"].as_str(), 200).await;
+    let (_, lines) = keyed.manage("GET /api/audit?action=namespace.define", &Value::Null).await;
+    let by: Vec<_> = lines.as_array().into_iter().flatten().map(|line| line["who"].clone()).collect();
+    assert!(by.contains(&json!(format!("key:{key} via agent-1"))), "{lines}");
+    assert_eq!(keyed.manage(&format!("DELETE /api/keys/{key}"), &Value::Null).await.0, 204);
 }
 
 /// Replaces the key of that name: both open the same for a while. Gives the new one.

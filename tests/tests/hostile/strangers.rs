@@ -152,7 +152,7 @@ async fn nobody_registers_names_faster_by_another_listener() {
     for (nth, address) in ["127.0.0.9", "127.0.0.10"].into_iter().enumerate() {
         let to = from(address.parse().unwrap(), cluster.masters[nth].agent_listen).await;
         let (master, agent_id) = (Lessee::connect(to).await.unwrap(), Lessee::new("stranger").unwrap().agent_id);
-        let define = |namespace| DefineRequest { agent_id: agent_id.clone(), cluster: None, namespace };
+        let define = |namespace| DefineRequest { agent_id: agent_id.clone(), cluster: None, caller: None, namespace };
         // It says that it served the name, and has no proof.
         let restore = |namespace| {
             let shown = Registered { namespace, state: NameState::InUse, proof: None };

@@ -22,7 +22,7 @@ fn namespace(name: &str, template: &str) -> Namespace {
 async fn define(cluster: &Cluster, master: usize, namespace: Namespace) -> Result<Changed, Refusal> {
     let lessee = Lessee::new("registrar").unwrap();
     let client = Lessee::connect(cluster.masters[master].agent_listen).await.unwrap();
-    let request = DefineRequest { agent_id: lessee.agent_id, cluster: None, namespace };
+    let request = DefineRequest { agent_id: lessee.agent_id, cluster: None, caller: None, namespace };
     client.define_namespace(deadline_in(CALL_MAX), request).await.unwrap()?.outcome
 }
 
