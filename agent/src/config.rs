@@ -105,7 +105,7 @@ pub struct Args {
     )]
     pub agent_id: Option<AgentId>,
 
-    /// Where IDs are served over HTTP: an address, a Unix socket for programs of this machine as unix:PATH, or both with a comma. A
+    /// The listener of IDs over HTTP: an address, a Unix socket for programs of this machine as unix:PATH, or both with a comma. A
     /// socket is plain HTTP; its callers are known by their user and need no certificate
     #[arg(long, env = "UNIQ_HTTP_LISTEN", default_value = "127.0.0.1:6200", value_delimiter = ',', value_name = "IP:PORT|unix:PATH",
           value_parser = settings::item(settings::http_address))]
@@ -124,7 +124,7 @@ pub struct Args {
     )]
     pub socket_group: Option<String>,
 
-    /// Where IDs are served over RPC (tarpc)
+    /// The listener of IDs over RPC (tarpc)
     #[arg(long, env = "UNIQ_RPC_LISTEN", default_value = "127.0.0.1:6201", value_name = "IP:PORT", value_parser = settings::ip_port)]
     pub rpc_listen: SocketAddr,
 
@@ -139,11 +139,11 @@ pub struct Args {
     )]
     pub token_types: Vec<TokenType>,
 
-    /// How often leases are renewed, 1s to 12h
+    /// Interval at which leases are renewed, 1s to 12h
     #[arg(long, env = "UNIQ_RENEW_INTERVAL", default_value = "1h", value_parser = parse_interval, value_name = "TIME")]
     pub renew_interval: Duration,
 
-    /// What happens to the session when this machine reboots: fresh (new tokens) or resume (safe only where disks are
+    /// The session after a reboot of this machine: fresh (new tokens) or resume (safe only where disks are
     /// never cloned and never reverted to a snapshot)
     #[arg(long, env = "UNIQ_AFTER_REBOOT", default_value_t = AfterReboot::Fresh, value_name = "fresh|resume")]
     pub after_reboot: AfterReboot,
@@ -179,7 +179,7 @@ pub struct Args {
     #[arg(long, env = "UNIQ_SECRET_FILE", value_name = "FILE")]
     pub secret_file: Option<PathBuf>,
 
-    /// Where the history of names with the plugin history is written, a folder for this agent alone; without it such names give no
+    /// Folder for the history of names with the plugin history, for this agent alone; without it such names give no
     /// IDs here
     #[arg(long, env = "UNIQ_HISTORY_DIR", value_name = "FOLDER")]
     pub history_dir: Option<PathBuf>,
@@ -205,9 +205,9 @@ pub struct Args {
           value_parser = settings::number(SEQUENCE_MEMORY))]
     pub sequence_memory: u64,
 
-    /// Where clients and other agents reach this one over HTTP for keys of sequences that it serves
+    /// Address at which clients and other agents reach this one over HTTP for keys of sequences that it serves
     #[arg(long, env = "UNIQ_ADVERTISE_HTTP", value_parser = settings::host_port, value_name = "HOST:PORT",
-          help = "Where clients and other agents reach this one over HTTP for keys of sequences that it serves [default: --http-listen, with this machine's name for 0.0.0.0 and [::]]")]
+          help = "Address at which clients and other agents reach this one over HTTP for keys of sequences that it serves [default: --http-listen, with this machine's name for 0.0.0.0 and [::]]")]
     pub advertise_http: Option<String>,
 
     /// The same over RPC

@@ -226,7 +226,7 @@ impl Segments {
     }
 
     /// A master's answer. One that nobody waits for is dropped, and its numbers are a gap: it may be an old one, and be in use already.
-    /// What does not lie on the axis, or is more than any step, is no answer.
+    /// Takes nothing for an answer that does not lie on the axis, or is more than any step.
     pub fn granted(&mut self, call: u64, grant: SegmentGrant) {
         let (axis, span) = (self.definition.axis(), grant.span);
         let fits = !span.is_empty() && axis.from <= span.from && span.to <= axis.to;

@@ -27,7 +27,7 @@ struct Args {
     /// As PNG, for programs that cannot show WebP
     #[arg(long)]
     png: bool,
-    /// How many seconds the agents mint first
+    /// Seconds for which the agents mint first
     #[arg(long, default_value_t = WARM_UP.as_secs())]
     warm_up: u64,
 }

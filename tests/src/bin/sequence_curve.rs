@@ -16,7 +16,7 @@ const LOAD_MAX: Duration = Duration::from_secs(300);
 /// UNIQ_BIN_DIR to programs that are built already.
 #[derive(Debug, Parser)]
 struct Args {
-    /// How long each point is measured, in seconds.
+    /// Seconds for which each point is measured.
     #[arg(long, default_value_t = 8)]
     seconds: u64,
     /// Clients, each with its part of the keys.

@@ -22,7 +22,7 @@ const PROGRESS_LOG: Duration = Duration::from_secs(30);
 #[derive(Parser)]
 #[command(about = "Simulates clusters, one per seed, and looks for an ID that was given twice")]
 struct Args {
-    /// How many seeds.
+    /// Number of seeds.
     #[arg(long, default_value_t = 1_000)]
     seeds: u64,
     /// The first one; with --gate only where it is given, else where a mechanism's seed is known to be.
@@ -37,7 +37,7 @@ struct Args {
     /// Mechanisms to leave out, with + between them; then a failing seed is what is wanted, and the first one ends the run.
     #[arg(long, default_value = "none")]
     mutation: Mutations,
-    /// What every seed is after, instead of deciding itself.
+    /// Aim of every seed, instead of its own.
     #[arg(long)]
     theme: Option<Theme>,
     /// Kinds of faults to leave out, with + between them.

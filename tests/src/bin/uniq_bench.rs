@@ -54,7 +54,7 @@ enum Command {
 
 #[derive(Args)]
 struct Common {
-    /// Where the server listens
+    /// The server's address
     #[arg(long, value_name = "IP:PORT")]
     target: SocketAddr,
 
@@ -62,11 +62,11 @@ struct Common {
     #[arg(long, default_value_t = 64, value_name = "N")]
     connections: usize,
 
-    /// How long is measured
+    /// Length of the measurement
     #[arg(long, default_value = "5s", value_parser = humantime::parse_duration, value_name = "TIME")]
     duration: Duration,
 
-    /// How long it runs before anything is measured
+    /// Time under load before anything is measured
     #[arg(long, default_value = "1s", value_parser = humantime::parse_duration, value_name = "TIME")]
     warmup: Duration,
 
@@ -110,7 +110,7 @@ struct Http {
     #[command(flatten)]
     how: Loop,
 
-    /// What to GET; {key} in it goes through the keys
+    /// Path to GET; {key} in it goes through the keys
     #[arg(long, default_value = "/uniq64", value_name = "PATH")]
     path: String,
 
@@ -179,7 +179,7 @@ struct Client {
     #[arg(long, value_name = "NAME")]
     name: String,
 
-    /// Where a range of keys begins; more than once: they are taken from the ranges in turn
+    /// First key of a range; more than once: they are taken from the ranges in turn
     #[arg(long = "first-key", default_values_t = [0], value_name = "KEY")]
     first_keys: Vec<u32>,
 
@@ -195,11 +195,11 @@ struct Client {
     #[arg(long, default_value_t = 64, value_name = "N")]
     in_flight: usize,
 
-    /// How long is measured
+    /// Length of the measurement
     #[arg(long, default_value = "5s", value_parser = humantime::parse_duration, value_name = "TIME")]
     duration: Duration,
 
-    /// How long it runs before anything is measured
+    /// Time under load before anything is measured
     #[arg(long, default_value = "1s", value_parser = humantime::parse_duration, value_name = "TIME")]
     warmup: Duration,
 
@@ -214,11 +214,11 @@ struct Client {
 
 #[derive(Args)]
 struct Ranges {
-    /// How often everything has its turn
+    /// Number of turns of everything
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
 
-    /// How long each turn is, in milliseconds
+    /// Length of each turn, in milliseconds
     #[arg(long, default_value_t = 700, value_name = "MS")]
     turn_ms: u64,
 
@@ -226,7 +226,7 @@ struct Ranges {
     #[arg(long, default_value_t = 200_000, value_name = "N", value_parser = clap::value_parser!(u32).range(10_000..=2_000_000))]
     new_keys: u32,
 
-    /// How long each steady load on small segments is
+    /// Length of each steady load on small segments
     #[arg(long, default_value = "8s", value_parser = humantime::parse_duration, value_name = "TIME")]
     steady: Duration,
 
@@ -240,7 +240,7 @@ struct Rpc {
     #[command(flatten)]
     common: Common,
 
-    /// What to call
+    /// The call to make
     #[arg(long, default_value = "uniq64", value_name = "CALL")]
     call: rpc::Call,
 
@@ -255,10 +255,10 @@ struct Rpc {
 
 #[derive(Args)]
 struct Serve {
-    /// Which one
+    /// The server to be
     peer: Peer,
 
-    /// Where it listens
+    /// Address to listen at
     #[arg(long, value_name = "IP:PORT")]
     listen: SocketAddr,
 
@@ -269,11 +269,11 @@ struct Serve {
 
 #[derive(Args)]
 struct Compare {
-    /// How often everything has its turn; an agent's serial file has room for the generators of so many rounds
+    /// Number of turns of everything; an agent's serial file has room for the generators of so many rounds
     #[arg(long, default_value_t = 15, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=40))]
     rounds: u16,
 
-    /// How long each turn is, in milliseconds
+    /// Length of each turn, in milliseconds
     #[arg(long, default_value_t = 1_000, value_name = "MS")]
     turn_ms: u64,
 
@@ -281,7 +281,7 @@ struct Compare {
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 
-    /// What `cargo bench -p uniq-agent --bench peers` printed, to be part of the report
+    /// Output of `cargo bench -p uniq-agent --bench peers`, to be part of the report
     #[arg(long, value_name = "FILE")]
     in_process: Option<PathBuf>,
 }
@@ -292,7 +292,7 @@ struct First {
     #[arg(long, value_name = "DIR")]
     bins: Option<PathBuf>,
 
-    /// What is measured, one after the other; more than once
+    /// Scenarios to measure, one after the other; more than once
     #[arg(long = "part", value_name = "PART", default_values = ["names", "keys", "restarts", "away", "many"])]
     parts: Vec<first::Part>,
 }
@@ -315,11 +315,11 @@ struct Versus {
     #[arg(long, value_name = "FILE", requires = "old_peers")]
     new_peers: Option<PathBuf>,
 
-    /// How often everything has its turn
+    /// Number of turns of everything
     #[arg(long, default_value_t = 15, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=40))]
     rounds: u16,
 
-    /// How long each turn is, in milliseconds
+    /// Length of each turn, in milliseconds
     #[arg(long, default_value_t = 1_000, value_name = "MS")]
     turn_ms: u64,
 }

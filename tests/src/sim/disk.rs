@@ -426,7 +426,7 @@ impl Folder {
     /// A process starts here, in this boot of the machine.
     ///
     /// # Errors
-    /// What it says of the file; and why it is no more, if it is not.
+    /// The file's state; and why it is no more, if it is not.
     pub fn open(&self, start: &Start, rng: &mut Rng) -> Result<Opened, (Option<Failure>, SerialFileError)> {
         {
             let mut files = self.files();
