@@ -83,7 +83,7 @@ impl Reset {
                 None => draw(&self.file)?,
             },
         };
-        let wanted = User { role: Role::Admin, ..with_password(&password, known.into_iter())? };
+        let wanted = User { role: Role::Admin, totp: None, ..with_password(&password, known.into_iter())? };
         let change = towards(users, &wanted);
         (self.password, self.wanted) = (Some(password), Some(wanted));
         Ok(change)
@@ -93,11 +93,12 @@ impl Reset {
 /// The next change by which `wanted` is one of the users; `None` if it is. Each leaves all others as they are when it is made, so that
 /// what somebody else changes meanwhile stays.
 fn towards(users: &[User], wanted: &User) -> Option<Change> {
-    let User { name, role, phc } = wanted.clone();
+    let User { name, role, phc, totp } = wanted.clone();
     match users.iter().find(|user| user.name == name) {
         None => Some(Change::AddUser(wanted.clone())),
         // First the password: whoever knows the old one must not get the role.
         Some(known) if known.phc != phc => Some(Change::SetPassword { name, phc }),
+        Some(known) if known.totp != totp => Some(Change::SetTotp { name, secret: totp }),
         Some(known) if known.role != role => Some(Change::SetRole { name, role }),
         Some(_) => None,
     }
@@ -109,7 +110,7 @@ fn with_password(password: &str, mut known: impl Iterator<Item = User>) -> anyho
         return Ok(same);
     }
     let phc = web::hash(password.as_bytes()).context("the system gives no random numbers")?;
-    Ok(User { name: FIRST_ADMIN.parse()?, role: Role::Admin, phc })
+    Ok(User { name: FIRST_ADMIN.parse()?, role: Role::Admin, phc, totp: None })
 }
 
 /// The password in a file, if it may be set.
@@ -146,6 +147,7 @@ fn draw(file: &Path) -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use common::account::TotpSecret;
     use common::setting::{Outcome, SettingValue};
     use std::iter::empty;
     use std::os::unix::fs::PermissionsExt as _;
@@ -200,7 +202,7 @@ mod tests {
     }
 
     fn user(name: &str, role: Role, password: &str) -> User {
-        User { name: name.parse().unwrap(), role, phc: web::hash(password.as_bytes()).unwrap() }
+        User { name: name.parse().unwrap(), role, phc: web::hash(password.as_bytes()).unwrap(), totp: None }
     }
 
     #[test]
@@ -233,6 +235,10 @@ mod tests {
         let (before, after) = (user(FIRST_ADMIN, Role::Viewer, "known to many"), user(FIRST_ADMIN, Role::Admin, "new"));
         let first = towards(std::slice::from_ref(&before), &after);
         assert!(matches!(first, Some(Change::SetPassword { .. })), "{first:?}");
+        // Whoever has lost the password may have lost the device too.
+        let before = User { totp: Some(TotpSecret([1; 20])), role: Role::Viewer, ..after.clone() };
+        let next = towards(std::slice::from_ref(&before), &after);
+        assert_eq!(next, Some(Change::SetTotp { name: after.name.clone(), secret: None }));
     }
 
     #[test]

@@ -209,8 +209,8 @@ pub struct Args {
     pub certificate_life: Duration,
 
     /// Lets the console's user `admin` in again: once both masters are there it has role admin and a new password, the first line
-    /// of --admin-password-file, or else one that is drawn and written to DIR/admin-password. All of its logins end, other users
-    /// stay; recorded in the audit. For one start: a later one with it resets a password that was changed since
+    /// of --admin-password-file, or else one that is drawn and written to DIR/admin-password, and no second factor. All of its
+    /// logins end, other users stay; recorded in the audit. For one start: a later one with it resets a password that was changed since
     #[arg(long, conflicts_with_all = ["format", "join", "join_file", "peer_lost", "verify_audit", "check_store", "after_revert",
           "forget_clock"])]
     pub reset_admin: bool,

@@ -73,6 +73,7 @@ async fn main() -> std::io::Result<()> {
         name: "admin".parse().map_err(std::io::Error::other)?,
         role: web::Role::Admin,
         phc: web::hash(b"preview").unwrap_or_default(),
+        totp: None,
     };
     let accounts = sample::SampleAccounts { users: vec![user].into(), ..sample::SampleAccounts::with_key() };
     web::serve(listener, web::CONNECTIONS_MAX, sample, Arc::new(accounts).auth(), CancellationToken::new()).await;

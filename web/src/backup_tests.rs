@@ -50,7 +50,7 @@ fn axis(name: &str, granted: u64, shown: Option<u64>) -> AxisRow {
 }
 
 fn user(name: &str, role: Role) -> User {
-    User { name: name.parse().unwrap(), role, phc: PHC.to_owned() }
+    User { name: name.parse().unwrap(), role, phc: PHC.to_owned(), totp: None }
 }
 
 fn settings() -> SettingsRow {

@@ -183,7 +183,7 @@ async fn the_console_answers_to_its_own_names_only() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn guesses_at_once_are_no_more_than_one_after_the_other() {
     let phc = web::hash(b"correct horse battery").unwrap();
-    let admin = User { name: "admin".parse().unwrap(), role: Role::Admin, phc };
+    let admin = User { name: "admin".parse().unwrap(), role: Role::Admin, phc, totp: None };
     let accounts = Arc::new(SampleAccounts { users: Mutex::new(vec![admin]), ..SampleAccounts::default() });
     let router = web::router(Arc::new(few()), accounts.auth());
     let guess = |n: usize, password: String| {

@@ -23,7 +23,7 @@ type Headers = Vec<(&'static str, String)>;
 /// A console with an admin, a viewer, and a key of this role.
 fn console(key: Role) -> (Arc<SampleAccounts>, Router) {
     let phc = web::hash(PASSWORD.as_bytes()).unwrap();
-    let user = |name: &str, role| User { name: name.parse().unwrap(), role, phc: phc.clone() };
+    let user = |name: &str, role| User { name: name.parse().unwrap(), role, phc: phc.clone(), totp: None };
     let users = Mutex::new(vec![user("admin", Role::Admin), user("olga", Role::Viewer)]);
     let accounts = Arc::new(SampleAccounts { users, ..SampleAccounts::with_key_of(key) });
     (Arc::clone(&accounts), web::router(Arc::new(few()), accounts.auth()))
@@ -51,10 +51,14 @@ async fn json_of(router: &Router, by: &Headers, address: &str) -> Value {
     serde_json::from_str(&body).unwrap()
 }
 
-async fn log_in(router: &Router, user: &str) -> Headers {
+async fn try_log_in(router: &Router, user: &str, code: &str) -> Response<Body> {
     let form = vec![("content-type", "application/x-www-form-urlencoded".to_owned())];
     let password = PASSWORD.replace(' ', "+");
-    let answer = send(router, &form, "POST", "/login", format!("user={user}&password={password}")).await;
+    send(router, &form, "POST", "/login", format!("user={user}&password={password}&code={code}")).await
+}
+
+async fn log_in(router: &Router, user: &str) -> Headers {
+    let answer = try_log_in(router, user, "").await;
     let cookie = answer.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
     let mut by = vec![("cookie", cookie)];
     let csrf = json_of(router, &by, "/api/me").await["csrf"].as_str().unwrap().to_owned();
@@ -201,4 +205,62 @@ async fn what_a_login_watches_ends_with_it() {
     assert!(next_parts(&mut events).await.is_some());
     assert_eq!(end(&router, &by_key(), &id_of(&router, &olga).await).await.0, 204);
     while next_parts(&mut events).await.is_some() {}
+}
+
+#[tokio::test]
+async fn a_second_factor_is_set_up_by_its_owner_asked_for_and_given_up() {
+    let (_, router) = console(Role::Admin);
+    let (admin, olga) = (log_in(&router, "admin").await, log_in(&router, "olga").await);
+    let address = "/api/users/olga/second-factor";
+    let sent = async |by: &Headers, method: &str, body: Value| {
+        let by = [by.clone(), vec![("content-type", "application/json".to_owned())]].concat();
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        send(&router, &by, method, address, body).await.status().as_u16()
+    };
+    // The secret is drawn for the page, and its own at each look.
+    let drawn = async || {
+        let page = ask(&router, &olga, "GET", "/users").await.1;
+        assert!(page.contains("<div class=\"qr\" role=\"img\"") && page.contains("<svg"), "{page}");
+        let (_, rest) = page.split_once("name=\"secret\" class=\"mono\" value=\"").unwrap();
+        rest.split('"').next().unwrap().to_owned()
+    };
+    let secret = drawn().await;
+    assert_ne!(secret, drawn().await);
+    let its = totp_rs::Builder::new().with_secret(totp_rs::Secret::try_from_base32(&secret).unwrap());
+    let its = its.build_noncompliant();
+    let code = || {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        its.generate(now.as_secs()).to_string()
+    };
+    let form = |code: &str, current: &str| json!({ "secret": secret, "code": code, "current": current });
+    let other = json!({ "secret": "GEZDGNBV", "code": code(), "current": PASSWORD });
+    for (by, form, status) in [
+        (&olga, form(&code(), "not hers"), 403),
+        (&olga, form("000 00", PASSWORD), 400),
+        (&olga, other, 400),
+        (&admin, form(&code(), PASSWORD), 403),
+        (&by_key(), form(&code(), PASSWORD), 403),
+    ] {
+        assert_eq!(sent(by, "PUT", form.clone()).await, status, "{form}");
+    }
+    assert!(is_in(&router, &olga).await);
+    assert_eq!(sent(&olga, "PUT", form(&code(), PASSWORD)).await, 200);
+    assert!(!is_in(&router, &olga).await, "logins without it have ended");
+    let users = json_of(&router, &admin, "/api/users").await;
+    assert_eq!((&users[0]["second_factor"], &users[1]["second_factor"]), (&json!(false), &json!(true)), "{users}");
+
+    for wrong in ["", "000000x", "1"] {
+        assert_eq!(try_log_in(&router, "olga", wrong).await.status(), 401, "{wrong}");
+    }
+    let once = code();
+    let shown = format!("{}+{}", &once[..3], &once[3..]);
+    assert_eq!(try_log_in(&router, "olga", &shown).await.status(), 303);
+    assert_eq!(try_log_in(&router, "olga", &once).await.status(), 401, "a code opens once");
+    // Whoever lost the device is helped by an admin, a viewer helps nobody.
+    assert_eq!(sent(&vec![], "DELETE", Value::Null).await, 401);
+    assert_eq!(sent(&admin, "DELETE", Value::Null).await, 204);
+    let olga = log_in(&router, "olga").await;
+    assert_eq!(sent(&olga, "PUT", form(&code(), PASSWORD)).await, 200);
+    let by_her_own = try_log_in(&router, "olga", &its.generate(0).to_string()).await.status();
+    assert_eq!(by_her_own, 401, "a code of long ago");
 }

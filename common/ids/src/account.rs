@@ -106,6 +106,8 @@ pub struct User {
     pub role: Role,
     /// The password's hash in PHC's form, argon2id.
     pub phc: String,
+    /// The secret of the one-time codes that a login needs beside the password; `None`: it needs none.
+    pub totp: Option<TotpSecret>,
 }
 
 impl User {
@@ -121,6 +123,16 @@ impl fmt::Debug for User {
     /// Without the hash: what is logged is read by many.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "User({} {})", self.name, self.role)
+    }
+}
+
+/// A secret of 160 bits that somebody's device makes one-time codes of (TOTP, RFC 6238: SHA-1, six digits, steps of 30 s).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct TotpSecret(pub [u8; 20]);
+
+impl fmt::Debug for TotpSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TotpSecret(..)")
     }
 }
 
@@ -190,7 +202,8 @@ mod tests {
 
     #[test]
     fn a_user_shows_no_hash() {
-        let user = User { name: "a".parse().unwrap(), role: Role::Admin, phc: "$argon2id$secret".to_owned() };
+        let user =
+            User { name: "a".parse().unwrap(), role: Role::Admin, phc: "$argon2id$secret".to_owned(), totp: None };
         assert!(user.plausible());
         assert_eq!(format!("{user:?}"), "User(a admin)");
         assert!(!User { phc: "plain".to_owned(), ..user }.plausible());

@@ -11,7 +11,7 @@ pub use networks::{NetworkError, canonical, host_network, network};
 pub use retired::{RETIRED_KEPT, RETIRED_NAMES_MAX, RetiredName, RetiredNames, is_known_by_name};
 
 use crate::about::About;
-use crate::account::{ACCOUNTS_MAX, AccountName, Role, SecretHash, User};
+use crate::account::{ACCOUNTS_MAX, AccountName, Role, SecretHash, TotpSecret, User};
 use crate::api_key::{ApiKey, FormerKey};
 use crate::audit::Actor;
 use crate::namespace::{GeneratorName, Namespace};
@@ -218,6 +218,13 @@ pub enum Change {
         /// The hash in PHC's form.
         phc: String,
     },
+    /// A user's logins need one-time codes of that secret, or none any more.
+    SetTotp {
+        /// The user's name.
+        name: AccountName,
+        /// The secret; `None`: none are needed.
+        secret: Option<TotpSecret>,
+    },
     /// A user gets another role.
     SetRole {
         /// The user's name.
@@ -349,6 +356,7 @@ impl Change {
             Self::FirstAdmin(_)
             | Self::AddUser(_)
             | Self::SetPassword { .. }
+            | Self::SetTotp { .. }
             | Self::SetRole { .. }
             | Self::RemoveUser(_) => SettingKey::Users,
             Self::AddKey(_) | Self::RotateKey { .. } | Self::RemoveKey(_) => SettingKey::Keys,
@@ -480,6 +488,10 @@ impl Change {
                 Some(user) => user.phc.clone_from(phc),
                 None => return Outcome::NoSuch,
             },
+            Self::SetTotp { name, secret } => match users.iter_mut().find(|user| user.name == *name) {
+                Some(user) => user.totp = *secret,
+                None => return Outcome::NoSuch,
+            },
             Self::SetRole { name, role } => match users.iter_mut().find(|user| user.name == *name) {
                 Some(user) => user.role = *role,
                 None => return Outcome::NoSuch,
@@ -550,7 +562,7 @@ mod tests {
     }
 
     fn user(name: &str, role: Role) -> User {
-        User { name: name.parse().unwrap(), role, phc: "$argon2id$v=19$x".to_owned() }
+        User { name: name.parse().unwrap(), role, phc: "$argon2id$v=19$x".to_owned(), totp: None }
     }
 
     fn key(name: &str, byte: u8) -> ApiKey {

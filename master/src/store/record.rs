@@ -3,15 +3,15 @@
 //! | key | value |
 //! |---|---|
 //! | `i` | `IDEN` 2: [`Identity`] |
-//! | `m` | `META` 7: [`Meta`], rewritten with every commit; its version grows with that of any other record |
+//! | `m` | `META` 8: [`Meta`], rewritten with every commit; its version grows with that of any other record |
 //! | `o` | `PERM` 1: how far the other master may extend leases alone |
 //! | `w` | `WITN` 1: [`PeerObservations`] |
 //! | `v` | `LIVE` 1: [`Lives`] |
 //! | `c` | `CAUT` 1: [`Caution`]; absent: there is nothing to be careful about |
 //! | `l` family value (u32, big-endian) | `LEAS` 1: key and [`Lease`] |
 //! | `p` family value (u32, big-endian) | `PREP` 1: [`Prep`] |
-//! | `s` name | `SETT` 7: [`Setting`] |
-//! | `t` name | `SETT` 7: a proposal of a [`Setting`] |
+//! | `s` name | `SETT` 8: [`Setting`] |
+//! | `t` name | `SETT` 8: a proposal of a [`Setting`] |
 //! | `u` | `RUNS` 1: the run of this master that goes on ([`MasterRun`]); not counted |
 //! | `x` name | `CURS` 1: run, name, and what the run has left of its extents of the name's axis |
 //! | `q` name, 0, first section (u32, big-endian) | `SECT` 2: a [`SectionRecord`] and what the other master holds of its `max_seq` |
@@ -38,14 +38,14 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 const IDENTITY: Kind = Kind { name: *b"IDEN", version: 2 };
-const META: Kind = Kind { name: *b"META", version: 7 };
+const META: Kind = Kind { name: *b"META", version: 8 };
 const PERMIT: Kind = Kind { name: *b"PERM", version: 1 };
 const OBSERVED: Kind = Kind { name: *b"WITN", version: 1 };
 const LIVES: Kind = Kind { name: *b"LIVE", version: 1 };
 const CAUTION: Kind = Kind { name: *b"CAUT", version: 1 };
 const LEASE: Kind = Kind { name: *b"LEAS", version: 1 };
 const PREP: Kind = Kind { name: *b"PREP", version: 1 };
-const SETTING: Kind = Kind { name: *b"SETT", version: 7 };
+const SETTING: Kind = Kind { name: *b"SETT", version: 8 };
 const RUN: Kind = Kind { name: *b"RUNS", version: 1 };
 const CURSOR: Kind = Kind { name: *b"CURS", version: 1 };
 const SECTION: Kind = Kind { name: *b"SECT", version: 2 };

@@ -572,11 +572,11 @@ impl goldenscript::Runner for Script {
             Command::Disallow { network, at } => return self.change(at.0, Change::Disallow(network.parse()?)),
             Command::AllowByFlag { network, at } => self.also_allowed.push((at.0, network.parse()?)),
             Command::AddViewer { name, at } => {
-                let user = User { name: name.parse()?, role: Role::Viewer, phc: "$argon2id$".to_owned() };
+                let user = User { name: name.parse()?, role: Role::Viewer, phc: "$argon2id$".to_owned(), totp: None };
                 return self.change(at.0, Change::AddUser(user));
             }
             Command::FirstAdmin { at } => {
-                let user = User { name: "admin".parse()?, role: Role::Admin, phc: "$argon2id$".to_owned() };
+                let user = User { name: "admin".parse()?, role: Role::Admin, phc: "$argon2id$".to_owned(), totp: None };
                 return self.change(at.0, Change::FirstAdmin(user));
             }
             Command::Deny { agent, at } => {

@@ -1,11 +1,11 @@
 //! Users, their passwords and roles, and API keys.
 
-use super::{ChangeErrors, From, ProblemBody, Sent, body, caller, path, read_as};
-use crate::auth::{Auth, Role, Source, Who, acceptable, new_key};
+use super::{ChangeErrors, From, ProblemBody, Sent, address, body, caller, path, read_as};
+use crate::auth::{Auth, Role, Who, acceptable, new_key};
 use crate::problem::Problem;
 use axum::Json;
 use axum::extract::rejection::PathRejection;
-use axum::extract::{Extension, Path, State};
+use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use common::account::{AccountName, SecretHash, User};
 use common::api_key::{AgentScope, ApiKey, DAYS_MAX, FormerKey, KEEP_HOURS, KEEP_HOURS_MAX, KeyScope, PATTERNS_MAX};
@@ -15,11 +15,10 @@ use common::setting::Change;
 use common::time::{HOUR_MS, SpanMs, WallMs};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-type NamePath = Result<Path<String>, PathRejection>;
+pub(super) type NamePath = Result<Path<String>, PathRejection>;
 
 /// Somebody with a role: a user, or an API key.
 #[derive(Serialize, ToSchema)]
@@ -29,6 +28,14 @@ pub(crate) struct AccountRow {
     /// The role: `viewer`, `operator`, `admin`.
     #[schema(value_type = String)]
     role: Role,
+    /// True if its logins need a one-time code beside the password.
+    second_factor: bool,
+}
+
+impl AccountRow {
+    pub(super) fn of(user: &User) -> Self {
+        Self { name: user.name.to_string(), role: user.role, second_factor: user.totp.is_some() }
+    }
 }
 
 /// The user or key that asks.
@@ -197,7 +204,7 @@ pub(crate) async fn me(who: Who) -> Json<MeRow> {
 pub(crate) async fn users(State(auth): State<Arc<Auth>>, who: Who) -> Result<Json<Vec<AccountRow>>, Problem> {
     who.at_least(Role::Admin)?;
     let users = auth.accounts().users().await?;
-    Ok(Json(users.into_iter().map(|user| AccountRow { name: user.name.to_string(), role: user.role }).collect()))
+    Ok(Json(users.iter().map(AccountRow::of).collect()))
 }
 
 /// A new user.
@@ -225,8 +232,10 @@ pub(crate) async fn add_user(
         return Err(taken("there is a user of this name"));
     }
     let phc = auth.hash(password).await?;
-    auth.commands().change(Change::AddUser(User { name: name.clone(), role, phc }), caller.actor()).await?;
-    Ok((StatusCode::CREATED, Json(AccountRow { name: name.to_string(), role })))
+    let user = User { name, role, phc, totp: None };
+    let made = AccountRow::of(&user);
+    auth.commands().change(Change::AddUser(user), caller.actor()).await?;
+    Ok((StatusCode::CREATED, Json(made)))
 }
 
 /// A user's new password. All of the user's logins end.
@@ -250,10 +259,9 @@ pub(crate) async fn set_password(
     form: Sent,
 ) -> Result<Json<AccountRow>, Problem> {
     let name: AccountName = read_as("name", &path(named)?)?;
-    let is_own = who.csrf.is_some() && who.name == name.as_str();
+    let is_own = who.is_user(&name);
     let needed = if is_own { Role::Viewer } else { Role::Admin };
-    let address = from.as_ref().map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |Extension(Source(address))| *address);
-    let caller = caller(who, needed, from)?;
+    let (address, caller) = (address(&from), caller(who, needed, from)?);
     let PasswordForm { password, current } = body(form)?;
     acceptable(&password, name.as_str()).map_err(Problem::bad_parameter)?;
     let user = user_of(&auth, &name).await?.ok_or_else(no_such_user)?;
@@ -262,7 +270,7 @@ pub(crate) async fn set_password(
     }
     let phc = auth.hash(password).await?;
     changed(&auth, &name, Change::SetPassword { name: name.clone(), phc }, caller.actor()).await?;
-    Ok(Json(AccountRow { name: user.name.to_string(), role: user.role }))
+    Ok(Json(AccountRow::of(&user)))
 }
 
 /// A user's new role. All of the user's logins end.
@@ -288,7 +296,8 @@ pub(crate) async fn set_role(
     let name: AccountName = read_as("name", &path(named)?)?;
     let role = read_as("role", &body::<RoleForm>(form)?.role)?;
     changed(&auth, &name, Change::SetRole { name: name.clone(), role }, caller.actor()).await?;
-    Ok(Json(AccountRow { name: name.to_string(), role }))
+    let user = user_of(&auth, &name).await?.ok_or_else(no_such_user)?;
+    Ok(Json(AccountRow::of(&user)))
 }
 
 /// Removes a user. All of the user's logins end.
@@ -441,17 +450,17 @@ fn days_from(now: WallMs, days: u32) -> Result<WallMs, Problem> {
 }
 
 /// Makes a change of a user, and ends the logins that it makes worthless.
-async fn changed(auth: &Auth, name: &AccountName, change: Change, by: Actor) -> Result<(), Problem> {
+pub(super) async fn changed(auth: &Auth, name: &AccountName, change: Change, by: Actor) -> Result<(), Problem> {
     auth.commands().change(change, by).await?;
     auth.end_logins_of(name).await?;
     Ok(())
 }
 
-async fn user_of(auth: &Auth, name: &AccountName) -> Result<Option<User>, Problem> {
+pub(super) async fn user_of(auth: &Auth, name: &AccountName) -> Result<Option<User>, Problem> {
     Ok(auth.accounts().users().await?.into_iter().find(|user| user.name == *name))
 }
 
-fn no_such_user() -> Problem {
+pub(super) fn no_such_user() -> Problem {
     Problem::new(StatusCode::NOT_FOUND, "not_found", "there is no user of this name")
 }
 

@@ -135,7 +135,8 @@ async fn apply(auth: &Auth, plan: Plan, until: Instant, by: &Actor) -> Result<Im
     note(auth, by.clone(), Action::Import, &format!("{all} changes")).await?;
     // One for all of them: nobody knows what it is the hash of.
     let phc = if users.is_empty() { String::new() } else { auth.hash(new_key()).await? };
-    let users = users.into_iter().map(|(name, role)| Change::AddUser(User { name, role, phc: phc.clone() }));
+    let users =
+        users.into_iter().map(|(name, role)| Change::AddUser(User { name, role, phc: phc.clone(), totp: None }));
     // One follows the other: others have to be served meanwhile.
     for (made, change) in names.into_iter().chain(notes).chain(users).chain(networks).enumerate() {
         let key = change.key();

@@ -1,6 +1,6 @@
 //! `POST /api/leases/..`: the commands of an operator about a lease.
 
-use super::{ChangeErrors, From, ProblemBody, caller, path};
+use super::{ChangeErrors, From, ProblemBody, caller, optional_body, path};
 use crate::auth::{Auth, Role, Who};
 use crate::masters::LeaseRow;
 use crate::problem::Problem;
@@ -17,7 +17,7 @@ use utoipa::ToSchema;
 type LeasePath = Result<Path<(String, String)>, PathRejection>;
 
 /// The token that a termination says again.
-#[derive(Default, Deserialize, ToSchema)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Termination {
     /// `TYPE/TOKEN` once more. People must say it; a script with an API key may leave the whole body out.
@@ -71,13 +71,9 @@ pub(crate) async fn terminate(
 ) -> Result<Json<LeaseRow>, Problem> {
     let is_script = who.csrf.is_none();
     let caller = caller(who, Role::Operator, from)?;
-    let body = body.map_err(|e| Problem::new(e.status(), "bad_parameter", e.body_text()))?;
-    let said = match body.as_ref() {
-        b"" => Termination::default(),
-        json => common::json::read(json).map_err(Problem::bad_parameter)?,
-    };
+    let said: Option<Termination> = optional_body(body)?;
     let (key, named) = known(&auth, named).await?;
-    if said.confirm != named && !(is_script && body.is_empty()) {
+    if !said.map_or(is_script, |said| said.confirm == named) {
         return Err(Problem::bad_parameter(format!("confirm: to end this lease say {named} once more")));
     }
     Ok(Json(auth.commands().terminate(key, caller.actor()).await?))

@@ -7,14 +7,15 @@ mod layout;
 mod lease;
 mod logins;
 pub(crate) mod read;
+mod second_factor;
 mod sequences;
 mod setting;
 
 use crate::auth::{Role, Source, Who, login};
 use crate::problem::{Problem, ProblemBody};
 use crate::shared::Shared;
-use axum::body::HttpBody as _;
-use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
+use axum::body::{Bytes, HttpBody as _};
+use axum::extract::rejection::{BytesRejection, JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{Extension, Json, Path, Query, Request};
 use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn};
@@ -25,6 +26,7 @@ use common::rpc::lease::Refusal;
 use common::rpc::ranges::NotMoved;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::OnceLock;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::{IntoResponses, Modify, OpenApi};
@@ -102,6 +104,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(accounts::users, accounts::add_user))
         .routes(routes!(accounts::set_password))
         .routes(routes!(accounts::set_role))
+        .routes(routes!(second_factor::set, second_factor::remove))
         .routes(routes!(accounts::keys, accounts::add_key))
         .routes(routes!(accounts::rotate_key))
         .routes(routes!(logins::logins))
@@ -195,6 +198,17 @@ fn body<T: DeserializeOwned>(body: Sent) -> Result<T, Problem> {
         _ => Problem::bad_parameter(e.body_text()),
     })?;
     json::read(body.get().as_bytes()).map_err(Problem::bad_parameter)
+}
+
+/// A body in JSON that may be left out.
+fn optional_body<T: DeserializeOwned>(body: Result<Bytes, BytesRejection>) -> Result<Option<T>, Problem> {
+    let body = body.map_err(|e| Problem::new(e.status(), "bad_parameter", e.body_text()))?;
+    if body.is_empty() { Ok(None) } else { json::read(&body).map(Some).map_err(Problem::bad_parameter) }
+}
+
+/// The address that a request came from; without a connection there is nobody but a test.
+fn address(from: &From) -> IpAddr {
+    from.as_ref().map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |Extension(Source(address))| *address)
 }
 
 fn query<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Problem> {

@@ -1,7 +1,7 @@
 //! Namespaces, what is noted about them, and the whitelist.
 
 use super::backup::DryRun;
-use super::{Caller, ChangeErrors, From, ProblemBody, Sent, body, caller, query, read_as};
+use super::{Caller, ChangeErrors, From, ProblemBody, Sent, body, caller, optional_body, query, read_as};
 use crate::agents::CutOff;
 use crate::ask;
 use crate::auth::{Auth, Role, Who};
@@ -214,7 +214,7 @@ pub(crate) async fn about(
 }
 
 /// The name once more, by whom it is to be retired. By key the body may be left out.
-#[derive(Default, Deserialize, ToSchema)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Retirement {
     /// The name.
@@ -247,12 +247,8 @@ pub(crate) async fn retire(
     let is_script = who.csrf.is_none();
     let caller = caller(who, Role::Admin, from)?;
     let name: GeneratorName = read_as("name", &super::path(name)?)?;
-    let body = body.map_err(|e| Problem::new(e.status(), "bad_parameter", e.body_text()))?;
-    let said = match body.as_ref() {
-        b"" => Retirement::default(),
-        json => json::read(json).map_err(Problem::bad_parameter)?,
-    };
-    if said.confirm != name.as_str() && !(is_script && body.is_empty()) {
+    let said: Option<Retirement> = optional_body(body)?;
+    if !said.map_or(is_script, |said| said.confirm == name.as_str()) {
         return Err(Problem::bad_parameter(format!("confirm: to retire this name for ever say {name} once more")));
     }
     let known = ask::within(masters.namespaces()).await?;

@@ -26,8 +26,9 @@ fn is_open(path: &str) -> bool {
 
 /// Tells whether everybody who is logged in may ask for a change; the handler knows the rest.
 fn is_own_affair(path: &str) -> bool {
-    let is_own_password = path.starts_with("/api/users/") && path.ends_with("/password");
-    path == "/logout" || is_own_password || path.starts_with("/api/logins/")
+    let is_own_login =
+        path.starts_with("/api/users/") && ["/password", "/second-factor"].iter().any(|end| path.ends_with(end));
+    path == "/logout" || is_own_login || path.starts_with("/api/logins/")
 }
 
 /// Lets a request in with its [`Who`], or says why not.

@@ -16,7 +16,7 @@ use common::audit::{Action, Actor};
 use common::time::SECOND_MS;
 use serde::Deserialize;
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use utoipa::{IntoParams, ToSchema};
 
 /// The longest address that somebody is led back to.
@@ -38,6 +38,9 @@ pub(crate) struct Next {
 pub(crate) struct LoginForm {
     user: String,
     password: String,
+    /// The one-time code of a user who has set them up.
+    #[serde(default)]
+    code: String,
     #[serde(default)]
     next: String,
 }
@@ -82,13 +85,13 @@ pub(crate) async fn form(
     }
 }
 
-/// Sets a cookie for the right name and password.
+/// Sets a cookie for the right name and password, and one-time code where the user has them.
 #[utoipa::path(
     post, path = "/login", tag = "login",
     request_body(content = LoginForm, content_type = "application/x-www-form-urlencoded"),
     responses(
         (status = 303, description = "You are in; the cookie is set"),
-        (status = 401, description = "Wrong name or password, as a page"),
+        (status = 401, description = "Wrong name, password or one-time code, as a page"),
         (status = 403, description = "`bad_origin`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 429, description = "Five failures in 15 minutes, by this name or from this address")
     )
@@ -106,7 +109,7 @@ pub(crate) async fn log_in(
     // Without a connection there is nobody but a test.
     let from = source.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |Extension(Source(from))| from);
     let next = own_path(&form.next);
-    match auth.log_in(&form.user, form.password, from).await {
+    match auth.log_in(&form.user, form.password, &form.code, from).await {
         Ok(cookie) => {
             let set = auth.set_cookie(&headers, &cookie, COOKIE_S);
             ([(header::SET_COOKIE, set)], Redirect::to(next)).into_response()
@@ -169,15 +172,15 @@ impl LoginError {
 }
 
 impl Auth {
-    /// A cookie for the right name and password.
-    async fn log_in(&self, name: &str, password: String, from: IpAddr) -> Result<String, LoginError> {
-        let user = self.check(name, password, from).await?;
+    /// A cookie for the right name and password, with the one-time code where one is needed.
+    async fn log_in(&self, name: &str, password: String, code: &str, from: IpAddr) -> Result<String, LoginError> {
+        let user = self.check(name, password, Some(code), from).await?;
         self.begin(user, from).await.map_err(LoginError::Unavailable)
     }
 
     /// Somebody who is logged in shows the password once more.
     pub(crate) async fn prove(&self, name: &str, password: String, from: IpAddr) -> Result<(), Problem> {
-        match self.check(name, password, from).await {
+        match self.check(name, password, None, from).await {
             Ok(_) => Ok(()),
             Err(LoginError::Unavailable(problem)) => Err(problem),
             Err(LoginError::Wrong) => {
@@ -191,7 +194,8 @@ impl Auth {
         }
     }
 
-    async fn check(&self, name: &str, password: String, from: IpAddr) -> Result<User, LoginError> {
+    /// The user of that name, if this is its password, and the code is one of its own; `None`: whoever shows the password has shown a code before.
+    async fn check(&self, name: &str, password: String, code: Option<&str>, from: IpAddr) -> Result<User, LoginError> {
         let began = self.now();
         self.lockout()
             .attempt(name, from, began)
@@ -199,23 +203,35 @@ impl Auth {
         let user = self.user(name).await.map_err(LoginError::Unavailable)?;
         let phc = user.as_ref().map(|user| user.phc.clone());
         let fits = self.passwords.verify(password, phc).await;
-        let user = match fits.map_err(|why| LoginError::Unavailable(why.into()))? {
-            true => user.ok_or(LoginError::Wrong)?,
-            false => {
-                tracing::warn!(%from, known = user.is_some(), "a login failed");
-                // Others have failed while this one waited for its turn.
-                let [name_locked, address_locked] = self.lockout().has_locked(name, from, self.now());
-                if let Some(user) = user.filter(|_| name_locked) {
-                    self.note_lockout(user.name.to_string(), from);
-                }
-                if address_locked {
-                    self.note_lockout(format!("address {from}"), from);
-                }
-                return Err(LoginError::Wrong);
+        let fits = fits.map_err(|why| LoginError::Unavailable(why.into()))?;
+        match user {
+            Some(user) if fits && code.is_none_or(|code| self.takes_code(&user, code)) => {
+                self.lockout().forgive(name, from, self.now());
+                Ok(user)
             }
-        };
-        self.lockout().forgive(name, from, self.now());
-        Ok(user)
+            user => {
+                self.failed(user, name, from);
+                Err(LoginError::Wrong)
+            }
+        }
+    }
+
+    /// Takes the one-time code, of a user who has them; each opens once.
+    fn takes_code(&self, user: &User, code: &str) -> bool {
+        let Some(secret) = user.totp else { return true };
+        self.used_codes.lock().unwrap_or_else(PoisonError::into_inner).take(&user.name, secret, code, self.now())
+    }
+
+    /// Notes a failed login. Others have failed while this one waited for its turn.
+    fn failed(&self, user: Option<User>, name: &str, from: IpAddr) {
+        tracing::warn!(%from, known = user.is_some(), "a login failed");
+        let [name_locked, address_locked] = self.lockout().has_locked(name, from, self.now());
+        if let Some(user) = user.filter(|_| name_locked) {
+            self.note_lockout(user.name.to_string(), from);
+        }
+        if address_locked {
+            self.note_lockout(format!("address {from}"), from);
+        }
     }
 
     /// Beside the answer, which must take as long as that to a name nobody has.

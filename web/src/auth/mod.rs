@@ -12,6 +12,7 @@ pub(crate) mod login;
 mod logins;
 mod passwords;
 mod seen;
+pub(crate) mod totp;
 
 pub use common::account::Role;
 pub use passwords::{PASSWORD_CHARS_MIN, PASSWORD_LEN_MAX, acceptable, hash, verify};
@@ -36,6 +37,7 @@ use logins::Logins;
 use passwords::Passwords;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use totp::UsedCodes;
 
 /// Somebody who was let in. Every handler behind the guard can take it from the request's extensions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +62,11 @@ impl<S: Sync> FromRequestParts<S> for Who {
 pub(crate) struct Source(pub(crate) IpAddr);
 
 impl Who {
+    /// Tells whether it is that user, by a login.
+    pub(crate) fn is_user(&self, name: &AccountName) -> bool {
+        self.csrf.is_some() && self.name == name.as_str()
+    }
+
     /// Lets it go on, as somebody who may do at least this.
     pub(crate) fn at_least(self, role: Role) -> Result<Self, Problem> {
         if self.role >= role {
@@ -118,6 +125,7 @@ pub struct Auth {
     logins: Mutex<Logins>,
     lockout: Mutex<Lockout>,
     passwords: Passwords,
+    used_codes: Mutex<UsedCodes>,
 }
 
 /// The identity that a caller was recognised by.
@@ -132,7 +140,15 @@ impl Auth {
         let logins = Mutex::new(Logins::new(std::mem::take(&mut settings.logins)));
         // A login's hours are real ones, whatever clock the leases run by.
         let (clock, passwords) = (Clock::system(), Passwords::new());
-        Arc::new(Self { accounts, settings, clock, logins, lockout: Mutex::default(), passwords })
+        Arc::new(Self {
+            accounts,
+            settings,
+            clock,
+            logins,
+            lockout: Mutex::default(),
+            passwords,
+            used_codes: Mutex::default(),
+        })
     }
 
     /// Host names by which the console may be asked.
@@ -172,7 +188,8 @@ impl Auth {
             let key = given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, key)| key.trim());
             let wrong = |why| Problem::new(StatusCode::UNAUTHORIZED, "login_required", why);
             let none = || wrong("this is not an API key of this cluster, or one that has ended");
-            let key = key.filter(|key| key.starts_with(KEY_BEGIN)).ok_or_else(none)?;
+            let key = key.ok_or_else(|| wrong("write the header as Authorization: Bearer KEY"))?;
+            let key = Some(key).filter(|key| key.starts_with(KEY_BEGIN)).ok_or_else(none)?;
             let (hash, now) = (SecretHash::of(key.as_bytes()), self.now());
             let keys = self.accounts.keys().await?;
             let key = keys.into_iter().find(|key| key.opens(hash, now)).ok_or_else(none)?;
@@ -232,7 +249,9 @@ impl Auth {
 
 /// Changes with everything that ends a login.
 fn proof(user: &User) -> SecretHash {
-    SecretHash::of(format!("{}\n{}\n{}", user.name, user.role, user.phc).as_bytes())
+    let totp = user.totp.map(|secret| secret.0).unwrap_or_default();
+    let said = format!("{}\n{}\n{}\n", user.name, user.role, user.phc);
+    SecretHash::of(&[said.as_bytes(), &totp].concat())
 }
 
 /// 256 random bits.

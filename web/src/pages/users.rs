@@ -2,7 +2,8 @@
 
 use super::frame::role_name;
 use super::{Context, Frame, Static, Visitor, rows, still_frame};
-use crate::auth::{Auth, LoginSeen, PASSWORD_CHARS_MIN, PASSWORD_LEN_MAX, Role};
+use crate::auth::{Auth, LoginSeen, PASSWORD_CHARS_MIN, PASSWORD_LEN_MAX, Role, totp};
+use crate::masters::Unavailable;
 use crate::problem::Problem;
 use crate::text::When;
 use crate::words::{Words, fill};
@@ -11,6 +12,8 @@ use common::account::User;
 use common::api_key::{ApiKey, DAYS_MAX, KEEP_HOURS, KEEP_HOURS_MAX, KeyAction, KeyScope, PATTERNS_MAX};
 use common::quota::{IdQuota, LIMITS};
 use common::time::{SpanMs, WallMs};
+use qrcode::QrCode;
+use qrcode::render::svg;
 
 /// Time before a key's end from which on the list points it out.
 const SOON: SpanMs = SpanMs::days(7);
@@ -21,6 +24,7 @@ struct Page {
     frame: Frame,
     /// The viewer's own name; empty for API keys, which have no password.
     own: String,
+    factor: Factor,
     users: Vec<Account>,
     keys: Vec<Key>,
     logins: Vec<LoginShown>,
@@ -37,12 +41,23 @@ struct Page {
     password_max: usize,
 }
 
+/// The viewer's own second factor.
+enum Factor {
+    /// An API key has none.
+    None,
+    /// Logins need a code.
+    SetUp,
+    /// They need none: a secret that was drawn for this page, and its QR code.
+    Offered { secret: String, picture: String },
+}
+
 /// A user.
 struct Account {
     name: String,
     role: &'static str,
     role_name: &'static str,
     own: bool,
+    second_factor: bool,
 }
 
 /// A key.
@@ -87,6 +102,7 @@ pub(crate) async fn users(context: &Context<'_>, auth: &Auth, visitor: &Visitor)
     let w = frame.w;
     let own = if visitor.who.csrf.is_some() { visitor.who.name.clone() } else { String::new() };
     let everybody = rows(auth.accounts().users()).await?;
+    let factor = Factor::of(everybody.iter().find(|user| user.name.as_str() == own))?;
     let logins = auth.logins_seen_by(&visitor.who, &everybody).into_iter().map(LoginShown::of).collect();
     let (mut users, mut keys) = (Vec::new(), Vec::new());
     if frame.admin {
@@ -96,6 +112,7 @@ pub(crate) async fn users(context: &Context<'_>, auth: &Auth, visitor: &Visitor)
     let page = Page {
         frame,
         own,
+        factor,
         users,
         keys,
         logins,
@@ -117,7 +134,25 @@ pub(crate) async fn users(context: &Context<'_>, auth: &Auth, visitor: &Visitor)
 impl Account {
     fn of(user: &User, own: &str, w: &'static Words) -> Self {
         let (name, role) = (user.name.to_string(), user.role);
-        Self { own: name == own, name, role: role.name(), role_name: role_name(role, w) }
+        let second_factor = user.totp.is_some();
+        Self { own: name == own, name, role: role.name(), role_name: role_name(role, w), second_factor }
+    }
+}
+
+impl Factor {
+    fn of(own: Option<&User>) -> Result<Self, Problem> {
+        match own {
+            None => Ok(Self::None),
+            Some(user) if user.totp.is_some() => Ok(Self::SetUp),
+            Some(user) => {
+                let secret = totp::draw();
+                let code = QrCode::new(totp::uri(&user.name, secret)).map_err(|_| Unavailable::Overloaded)?;
+                let drawn = code.render::<svg::Color<'_>>().build();
+                // Inside a page it has no head of its own.
+                let picture = drawn.find("<svg").and_then(|at| drawn.get(at..)).unwrap_or_default().to_owned();
+                Ok(Self::Offered { secret: totp::in_base32(secret), picture })
+            }
+        }
     }
 }
 

@@ -104,6 +104,21 @@ macro_rules! access {
     own_password: "Your password", "您的密码";
     own_password_button: "Change", "更改";
     own_password_done: "Your password is changed. Log in with it.", "密码已更改，请用新密码登录。";
+    one_time_code: "One-time code", "一次性验证码";
+    one_time_code_hint: "only if you have set up a second factor", "仅在您已启用两步验证时填写";
+    one_time_codes: "one-time codes", "两步验证";
+    own_factor: "Second factor", "两步验证";
+    own_factor_hint: "With a second factor, your logins need a one-time code beside the password. Scan this with an authenticator app, or type the secret into it, and enter the code that it shows.", "启用后，登录时除密码外还需一次性验证码。请用验证器应用扫描此二维码或输入密钥，然后填写应用显示的验证码。";
+    own_factor_picture: "QR code of the secret", "密钥的二维码";
+    own_factor_secret: "Secret", "密钥";
+    own_factor_button: "Set up", "启用";
+    own_factor_done: "Your logins need a one-time code from now on.", "今后登录需要一次性验证码。";
+    own_factor_there: "Your logins need a one-time code beside the password.", "您登录时除密码外还需一次性验证码。";
+    own_factor_removed: "Your logins need the password alone.", "今后登录只需密码。";
+    remove_factor: "Remove second factor", "停用两步验证";
+    remove_factor_title: "Remove the second factor of {name}?", "停用 {name} 的两步验证？";
+    remove_factor_text: "For whoever has lost the device: logins need the password alone until they set up another one. Open sessions end at once.", "适用于设备丢失的用户：重新启用前登录只需密码。其已登录的会话立即结束。";
+    remove_factor_done: "{name} logs in by the password alone.", "{name} 登录只需密码。";
     logins: "Logins", "登录会话";
     logins_hint: "At this master alone: the other one has its own. The last use is known to within five minutes.", "仅限本主控：另一台主控另有自己的会话。上次使用时间精确到五分钟。";
     no_logins: "Nobody is logged in at this master.", "本主控上无人登录。";
@@ -180,7 +195,7 @@ macro_rules! access {
 
     // Login and errors
     log_in: "Log in", "登录";
-    wrong_login: "There is no such user with this password.", "用户名或密码不正确。";
+    wrong_login: "There is no such user with this password. With a second factor, the one-time code may also be missing, wrong or used already.", "用户名、密码或一次性验证码不正确，或验证码已使用过。";
     locked_out: "Too many failed logins. Try again in {0} min.", "登录失败次数过多，请在 {0} 分钟后重试。";
     first_login: "First start? The user is admin, and the password is in the file admin-password of master 1’s data folder.", "首次启动？用户名为 admin，密码在 1 号主控数据目录的 admin-password 文件中。";
     error_400: "The request cannot be understood", "无法理解该请求";

@@ -133,7 +133,7 @@ pub fn open(own: &Own, sealed: SealedFrame) -> Result<Opened, NotBelieved> {
 mod tests {
     use super::*;
     use ids::about::{About, AboutSource};
-    use ids::account::{ACCOUNTS_MAX, AccountName, PHC_LEN_MAX, Role, SecretHash, User};
+    use ids::account::{ACCOUNTS_MAX, AccountName, PHC_LEN_MAX, Role, SecretHash, TotpSecret, User};
     use ids::api_key::{AgentScope, ApiKey, FormerKey, KeyAction, KeyScope, PATTERNS_MAX};
     use ids::audit::{ACTOR_CHARS_MAX, Actor};
     use ids::encoding::{EncodingForm, EncodingParameters, EncodingSource, Secret};
@@ -249,7 +249,12 @@ mod tests {
         let about = About::new(AboutSource { labels, ..AboutSource::default() }).unwrap();
         let account = |n: usize| -> AccountName { format!("{n:0>32}").parse().unwrap() };
         let phc = format!("$argon2id${}", "p".repeat(PHC_LEN_MAX - 10));
-        let users = (0..ACCOUNTS_MAX).map(|n| User { name: account(n), role: Role::Admin, phc: phc.clone() });
+        let users = (0..ACCOUNTS_MAX).map(|n| User {
+            name: account(n),
+            role: Role::Admin,
+            phc: phc.clone(),
+            totp: Some(TotpSecret([255; 20])),
+        });
         let names = (0..PATTERNS_MAX).map(|n| name(n).as_str().parse().unwrap()).collect();
         let scope = KeyScope::Agents(AgentScope {
             actions: KeyAction::ALL.into(),

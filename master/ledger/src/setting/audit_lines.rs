@@ -125,6 +125,12 @@ fn user_change(before: Option<&User>, after: &User) -> Option<String> {
     if before.phc != after.phc {
         changes.push("new password".to_owned());
     }
+    match (before.totp, after.totp) {
+        (None, Some(_)) => changes.push("logins need a one-time code".to_owned()),
+        (Some(_), None) => changes.push("logins need no one-time code any more".to_owned()),
+        (before, after) if before != after => changes.push("one-time codes of another secret".to_owned()),
+        _ => {}
+    }
     (!changes.is_empty()).then(|| changes.join("; "))
 }
 
@@ -150,7 +156,7 @@ mod tests {
     use ids::audit::Actor;
 
     fn user(name: &str, role: Role, phc: &str) -> User {
-        User { name: name.parse().unwrap(), role, phc: format!("$argon2id${phc}") }
+        User { name: name.parse().unwrap(), role, phc: format!("$argon2id${phc}"), totp: None }
     }
 
     fn told(before: &[User], after: &[User]) -> Vec<String> {

@@ -68,7 +68,12 @@ impl Caller {
 
     /// Logs in; the new caller has the cookie and the token for changes.
     pub(crate) async fn log_in(&self, user: &str, password: &str) -> Result<Self, Answer> {
-        let form = form(&[("user", user), ("password", password)]);
+        self.log_in_with_code(user, password, "").await
+    }
+
+    /// The same with a one-time code.
+    pub(crate) async fn log_in_with_code(&self, user: &str, password: &str, code: &str) -> Result<Self, Answer> {
+        let form = form(&[("user", user), ("password", password), ("code", code)]);
         let answer = self.post_form("/login", form).await;
         if answer.status != 303 {
             return Err(answer);

@@ -64,7 +64,7 @@ struct Victims {
 /// A path and a body with which the call would do something, if it were let in.
 fn effective(call: &Call, Victims { token, agent, login, .. }: &Victims) -> (String, Value) {
     let named = match (call.method.as_str(), call.path.as_str()) {
-        (_, "/api/users/{name}" | "/api/users/{name}/role" | "/api/users/{name}/password") => "victim",
+        (_, path) if path.starts_with("/api/users/{name}") => "victim",
         (_, "/api/keys/{name}" | "/api/keys/{name}/rotate") => "victim-key",
         (_, "/api/namespaces/{name}/retire" | "/api/namespaces/{name}/about") => "victim-name",
         (_, "/api/axes/{name}/raise" | "/api/axes/{name}/dismiss") => "victim-axis",
@@ -81,6 +81,10 @@ fn effective(call: &Call, Victims { token, agent, login, .. }: &Victims) -> (Str
         ("POST", "/api/users") => json!({"name": "intruder", "password": "correct horse", "role": "admin"}),
         ("POST", "/api/users/{name}/role") => json!({"role": "admin"}),
         ("POST", "/api/users/{name}/password") => json!({"password": "correct horse"}),
+        ("PUT", "/api/users/{name}/second-factor") => {
+            json!({"secret": "A4DQOBYHA4DQOBYHA4DQOBYHA4DQOBYH", "code": "000000", "current": "correct horse"})
+        }
+        ("DELETE", "/api/users/{name}/second-factor") => json!({"current": "correct horse"}),
         ("POST", "/api/keys") => json!({"name": "intruder", "role": "admin"}),
         ("POST", "/api/keys/{name}/rotate") => json!({"keep_hours": 1}),
         ("POST", "/api/namespaces") => json!({"name": "intruder", "kind": "uniq64"}),
@@ -267,8 +271,8 @@ async fn refused(call: &Call, nobody: &Caller, everybody: &[(&str, Caller, Calle
     if method == "GET" {
         return asked;
     }
-    // The victim's password is an admin's affair, though one's own is everybody's.
-    if call.path.ends_with("/password") {
+    // The victim's password and second factor are an admin's affair, though one's own are everybody's.
+    if ["/password", "/second-factor"].iter().any(|end| call.path.ends_with(end)) {
         expect(&everybody[0].2, method, 403, "forbidden", "as a viewer's key").await;
         expect(&everybody[1].1, method, 403, "forbidden", "as an operator, for somebody else").await;
     }
@@ -306,7 +310,9 @@ async fn get_for_a_change(call: &Call, path: &str, body: &Value, everybody: &[(&
             };
             assert_eq!(answer.status, status, "{method} {path} for {}", call.method);
         }
-        for method in ["PUT", "PATCH", "OPTIONS"].into_iter().filter(|method| *method != call.method) {
+        // One address with two changes.
+        let both = if path.ends_with("/second-factor") { "PUT" } else { call.method.as_str() };
+        for method in ["PUT", "PATCH", "OPTIONS"].into_iter().filter(|method| ![both, &call.method].contains(method)) {
             let answer = caller.ask(method, path, body).await;
             assert_eq!(answer.status, 405, "{method} {path}: {answer:?}");
         }

@@ -105,7 +105,8 @@ async fn there_is_one_first_admin_and_logins_survive_restarts() {
     let (two, _) = until("master 2 knows it too", at_two).await.unwrap();
     assert!(!cluster.masters[1].data_dir.join("admin-password").exists());
     for caller in [&lone, &two] {
-        assert_eq!(caller.get("/api/users").await.json(), json!([{"name": "admin", "role": "admin"}]));
+        let admin = json!([{"name": "admin", "role": "admin", "second_factor": false}]);
+        assert_eq!(caller.get("/api/users").await.json(), admin);
         let told = told(caller, "admin").await;
         assert_eq!(told.iter().filter(|line| line.contains("new, admin")).count(), 1, "{told:?}");
     }
@@ -286,6 +287,7 @@ async fn users_and_keys_come_and_go_at_both() {
     assert_eq!(one.ask("POST", "/api/users", &olga).await.status, 201);
     let taken = two.ask("POST", "/api/users", &olga).await;
     assert_eq!((taken.status, taken.code()), (409, "name_taken".to_owned()));
+    a_second_factor_comes_and_goes(&one, &two).await;
     let outside = Caller::nobody(two.console);
     let person = outside.log_in("olga", "olga's own word").await.unwrap();
     assert_eq!(person.get("/api/me").await.json()["role"], "viewer");
@@ -320,9 +322,36 @@ async fn users_and_keys_come_and_go_at_both() {
         #[rustfmt::skip]
         assert_eq!(
             told(caller, "olga").await.iter().filter(|line| line.contains("user.change")).collect::<Vec<_>>(),
-            ["admin user.change removed", "admin user.change operator, was viewer", "admin user.change new, viewer"]
+            [
+                "admin user.change removed",
+                "admin user.change operator, was viewer",
+                "admin user.change logins need no one-time code any more",
+                "olga user.change logins need a one-time code",
+                "admin user.change new, viewer",
+            ]
         );
     }
+}
+
+/// Set up at one master, asked for at both, removed at the other.
+async fn a_second_factor_comes_and_goes(one: &Caller, two: &Caller) {
+    const PASSWORD: &str = "olga's own word";
+    let own = Caller::nobody(one.console).log_in("olga", PASSWORD).await.unwrap();
+    let codes = totp_rs::Builder::new().with_secret(totp_rs::Secret::new_stack([7; 20])).build_noncompliant();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let (address, code) = ("/api/users/olga/second-factor", codes.generate(now).to_string());
+    let form = json!({"secret": "A4DQOBYHA4DQOBYHA4DQOBYHA4DQOBYH", "code": code, "current": PASSWORD});
+    let set = own.ask("PUT", address, &form).await;
+    assert_eq!((set.status, &set.json()["second_factor"]), (200, &json!(true)), "{set:?}");
+    for outside in [one, two].map(|at| Caller::nobody(at.console)) {
+        let refused = || async { outside.log_in("olga", PASSWORD).await.err().filter(|answer| answer.status == 401) };
+        until("the password alone opens nothing", refused).await.unwrap();
+        let inside = outside.log_in_with_code("olga", PASSWORD, &code).await.unwrap();
+        assert_eq!(inside.get("/api/me").await.status, 200);
+    }
+    assert_eq!(two.ask("DELETE", address, &Value::Null).await.status, 204);
+    let alone = || async { Caller::nobody(one.console).log_in("olga", PASSWORD).await.ok() };
+    until("the password alone opens again", alone).await.unwrap();
 }
 
 /// Made and replaced at one master, removed at the other.
