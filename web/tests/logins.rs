@@ -220,7 +220,7 @@ async fn a_second_factor_is_set_up_by_its_owner_asked_for_and_given_up() {
     // The secret is drawn for the page, and its own at each look.
     let drawn = async || {
         let page = ask(&router, &olga, "GET", "/users").await.1;
-        assert!(page.contains("<div class=\"qr\" role=\"img\"") && page.contains("<svg"), "{page}");
+        assert!(page.contains("<div class=\"qr wide\" role=\"img\"") && page.contains("<svg"), "{page}");
         let (_, rest) = page.split_once("name=\"secret\" class=\"mono\" value=\"").unwrap();
         rest.split('"').next().unwrap().to_owned()
     };
