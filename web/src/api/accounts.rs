@@ -1,6 +1,6 @@
 //! Users, their passwords and roles, and API keys.
 
-use super::{ChangeErrors, From, ProblemBody, Sent, address, body, caller, path, read_as};
+use super::{ChangeErrors, From, ProblemBody, Sent, body, caller, path, read_as};
 use crate::auth::{Auth, Role, Who, acceptable, new_key};
 use crate::problem::Problem;
 use axum::Json;
@@ -261,12 +261,12 @@ pub(crate) async fn set_password(
     let name: AccountName = read_as("name", &path(named)?)?;
     let is_own = who.is_user(&name);
     let needed = if is_own { Role::Viewer } else { Role::Admin };
-    let (address, caller) = (address(&from), caller(who, needed, from)?);
+    let caller = caller(who, needed, from)?;
     let PasswordForm { password, current } = body(form)?;
     acceptable(&password, name.as_str()).map_err(Problem::bad_parameter)?;
     let user = user_of(&auth, &name).await?.ok_or_else(no_such_user)?;
     if is_own {
-        auth.prove(name.as_str(), current.unwrap_or_default(), address).await?;
+        auth.prove(name.as_str(), current.unwrap_or_default(), caller.address()).await?;
     }
     let phc = auth.hash(password).await?;
     changed(&auth, &name, Change::SetPassword { name: name.clone(), phc }, caller.actor()).await?;

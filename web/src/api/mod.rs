@@ -26,7 +26,7 @@ use common::rpc::lease::Refusal;
 use common::rpc::ranges::NotMoved;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::sync::OnceLock;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::{IntoResponses, Modify, OpenApi};
@@ -179,6 +179,10 @@ impl Caller {
         let from = self.from.as_ref().map(|Extension(Source(from))| from.to_string()).unwrap_or_default();
         Actor::new(&self.name, &from)
     }
+
+    fn address(&self) -> IpAddr {
+        Source::address(self.from)
+    }
 }
 
 /// Lets only those go on who may.
@@ -204,11 +208,6 @@ fn body<T: DeserializeOwned>(body: Sent) -> Result<T, Problem> {
 fn optional_body<T: DeserializeOwned>(body: Result<Bytes, BytesRejection>) -> Result<Option<T>, Problem> {
     let body = body.map_err(|e| Problem::new(e.status(), "bad_parameter", e.body_text()))?;
     if body.is_empty() { Ok(None) } else { json::read(&body).map(Some).map_err(Problem::bad_parameter) }
-}
-
-/// The address that a request came from; without a connection there is nobody but a test.
-fn address(from: &From) -> IpAddr {
-    from.as_ref().map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |Extension(Source(address))| *address)
 }
 
 fn query<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Problem> {

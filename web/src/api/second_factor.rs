@@ -1,7 +1,7 @@
 //! One-time codes beside the password: setting them up for oneself, and giving them up.
 
 use super::accounts::{AccountRow, NamePath, changed, no_such_user, user_of};
-use super::{From, ProblemBody, Sent, address, body, caller, optional_body, path, read_as};
+use super::{ChangeErrors, From, ProblemBody, Sent, body, caller, optional_body, path, read_as};
 use crate::auth::{Auth, Role, Who, totp};
 use crate::problem::Problem;
 use axum::Json;
@@ -41,11 +41,10 @@ pub(crate) struct PasswordShown {
     params(("name" = String, Path, description = "Oneself, by a login")),
     responses(
         (status = 200, description = "Logins need a code from now on", body = AccountRow),
-        (status = 400, description = "`bad_parameter`: among others if `code` is none of now", body = ProblemBody, content_type = "application/problem+json"),
         (status = 403, description = "`forbidden`: for somebody else; `wrong_password` if `current` is not the present one", body = ProblemBody, content_type = "application/problem+json"),
         (status = 404, description = "`not_found`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 429, description = "`locked_out`: too many wrong passwords", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, description = "`masters_unavailable`, `overloaded`", body = ProblemBody, content_type = "application/problem+json")
+        ChangeErrors
     ),
     security(("login" = ["viewer"]))
 )]
@@ -61,10 +60,10 @@ pub(crate) async fn set(
         let why = "one-time codes are set up by whoever has the device, logged in as that user";
         return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", why));
     }
-    let (address, caller) = (address(&from), caller(who, Role::Viewer, from)?);
+    let caller = caller(who, Role::Viewer, from)?;
     let SecondFactorForm { secret, code, current } = body(form)?;
     let secret = totp::read(&secret).map_err(Problem::bad_parameter)?;
-    auth.prove(name.as_str(), current, address).await?;
+    auth.prove(name.as_str(), current, caller.address()).await?;
     if !totp::fits(secret, &code, auth.now()) {
         let why = "code: none of now; take the one that the device shows, and compare its clock with this master's";
         return Err(Problem::bad_parameter(why));
@@ -81,11 +80,10 @@ pub(crate) async fn set(
     params(("name" = String, Path, description = "The user")),
     responses(
         (status = 204, description = "Logins need the password alone"),
-        (status = 400, description = "`bad_parameter`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 403, description = "`forbidden`; `wrong_password` if `current` is not the present one", body = ProblemBody, content_type = "application/problem+json"),
         (status = 404, description = "`not_found`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 429, description = "`locked_out`: too many wrong passwords", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, description = "`masters_unavailable`, `overloaded`", body = ProblemBody, content_type = "application/problem+json")
+        ChangeErrors
     ),
     security(("login" = ["viewer"]), ("key" = ["admin"]))
 )]
@@ -97,12 +95,12 @@ pub(crate) async fn remove(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<StatusCode, Problem> {
     let name: AccountName = read_as("name", &path(named)?)?;
-    let (is_own, address) = (who.is_user(&name), address(&from));
+    let is_own = who.is_user(&name);
     let caller = caller(who, if is_own { Role::Viewer } else { Role::Admin }, from)?;
     let shown: Option<PasswordShown> = optional_body(body)?;
     user_of(&auth, &name).await?.ok_or_else(no_such_user)?;
     if is_own {
-        auth.prove(name.as_str(), shown.map(|shown| shown.current).unwrap_or_default(), address).await?;
+        auth.prove(name.as_str(), shown.map(|shown| shown.current).unwrap_or_default(), caller.address()).await?;
     }
     changed(&auth, &name, Change::SetTotp { name: name.clone(), secret: None }, caller.actor()).await?;
     Ok(StatusCode::NO_CONTENT)

@@ -15,7 +15,7 @@ use common::account::{Login, SecretHash, User};
 use common::audit::{Action, Actor};
 use common::time::SECOND_MS;
 use serde::Deserialize;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::sync::{Arc, PoisonError};
 use utoipa::{IntoParams, ToSchema};
 
@@ -106,8 +106,7 @@ pub(crate) async fn log_in(
         Ok(Form(form)) => form,
         Err(e) => return Problem::bad_parameter(e.body_text()).into_response(),
     };
-    // Without a connection there is nobody but a test.
-    let from = source.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |Extension(Source(from))| from);
+    let from = Source::address(source);
     let next = own_path(&form.next);
     match auth.log_in(&form.user, form.password, &form.code, from).await {
         Ok(cookie) => {

@@ -21,7 +21,7 @@ pub(crate) use seen::LoginSeen;
 use crate::commands::Commands;
 use crate::masters::Unavailable;
 use crate::problem::Problem;
-use axum::extract::FromRequestParts;
+use axum::extract::{Extension, FromRequestParts};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
@@ -35,7 +35,7 @@ use futures::future::BoxFuture;
 use lockout::Lockout;
 use logins::Logins;
 use passwords::Passwords;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use totp::UsedCodes;
 
@@ -60,6 +60,13 @@ impl<S: Sync> FromRequestParts<S> for Who {
 /// The address that a request came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Source(pub(crate) IpAddr);
+
+impl Source {
+    /// The address; without a connection there is nobody but a test.
+    pub(crate) fn address(from: Option<Extension<Self>>) -> IpAddr {
+        from.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |Extension(Self(address))| address)
+    }
+}
 
 impl Who {
     /// Tells whether it is that user, by a login.
