@@ -12,11 +12,11 @@ use crate::serial_file::Opened;
 use common::clock::Clock;
 use common::kind::Kind;
 use common::namespace::{GeneratorName, Namespace};
-use common::net::tls::Tls;
 use common::parameters::AgentId;
 use common::sequence::ServedAt;
 use common::time::SpanMs;
 use common::token::TokenType;
+use net::tls::Tls;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

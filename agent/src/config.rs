@@ -10,17 +10,17 @@ use crate::workers::THREADS_MAX;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Parser};
-use common::enroll::TlsFolder;
 use common::namespace::GeneratorName;
-use common::net::tls::Admits;
 use common::parameters::AgentId;
-use common::process::program::{CommandLine, Flags, Wrong};
-use common::rpc::mint::BATCH_MAX_LIMIT;
-use common::rpc::ranges::SETS_MAX;
 use common::sequence::SET_DEFAULT;
-use common::settings::{self, HttpAddress};
 use common::time::SpanMs;
 use common::token::TokenType;
+use net::enroll::TlsFolder;
+use net::rpc::mint::BATCH_MAX_LIMIT;
+use net::rpc::ranges::SETS_MAX;
+use net::tls::Admits;
+use process::program::{CommandLine, Flags, Wrong};
+use process::settings::{self, HttpAddress};
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -84,7 +84,7 @@ pub struct Args {
     pub num_blocks: Option<u32>,
 
     /// The masters' --agent-listen addresses, comma-separated; needed to start
-    #[arg(long, env = "UNIQ_MASTERS", value_delimiter = ',', value_parser = common::settings::host_port, value_name = "HOST:PORT")]
+    #[arg(long, env = "UNIQ_MASTERS", value_delimiter = ',', value_parser = process::settings::host_port, value_name = "HOST:PORT")]
     pub masters: Vec<String>,
 
     /// For laptops and tests: needs neither masters nor a serial file, gives IDs of all kinds, and keeps nothing unless --dev-dir says
@@ -479,7 +479,7 @@ mod tests {
             (&["--dev", "--http-listen", "0.0.0.0:6200"], "--insecure"),
         ] {
             let error = parse(flags).expect_err("was taken");
-            let line = common::settings::one_line(&error, "uniq_generator");
+            let line = process::settings::one_line(&error, "uniq_generator");
             assert!(line.contains(named) && !line.contains('\n') && error.exit_code() == 2, "{flags:?}: {line}");
             assert!(!line.contains("invalid digit") && line.matches("--help").count() == 1, "{flags:?}: {line}");
         }

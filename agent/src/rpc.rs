@@ -13,18 +13,18 @@ use common::clock::Clock;
 use common::encoding;
 use common::kind::{self, Kind};
 use common::namespace::{GeneratorName, Namespace};
-use common::net::places::{Place, Places};
-use common::net::tls::{Listener, Remote};
-#[cfg(test)]
-use common::net::turns::CallerId;
-use common::rpc::connection::{Bounds, CALL_LEN_MAX};
-use common::rpc::mint::{
+use common::sequence::{Section, Slot};
+use common::time::SECOND_MS;
+use net::places::{Place, Places};
+use net::rpc::connection::{Bounds, CALL_LEN_MAX};
+use net::rpc::mint::{
     Defined, KeyAsked, KeyReply, KeysReply, MintFailure, MintService, MintServiceRequest, MintedNumbers, SequenceCall,
     SequenceRoutes,
 };
-use common::rpc::transport::{self, FRAME_LEN_MAX, Limits};
-use common::sequence::{Section, Slot};
-use common::time::SECOND_MS;
+use net::rpc::transport::{self, FRAME_LEN_MAX, Limits};
+use net::tls::{Listener, Remote};
+#[cfg(test)]
+use net::turns::CallerId;
 use sequences::Connected;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -163,7 +163,7 @@ impl Server {
                 // Nothing is held for an answer that is a refusal.
                 let weigh =
                     move |request: &_| if asks.opens(request) { weight(request, &minter, batch_max) } else { 0 };
-                let served = async { common::serve_connection!(io, &place, &bounds, calls.serve(), weigh) };
+                let served = async { net::serve_connection!(io, &place, &bounds, calls.serve(), weigh) };
                 tokio::select! {
                     () = served => {}
                     () = server.stays_unknown() => {}

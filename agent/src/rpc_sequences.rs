@@ -8,13 +8,13 @@ use arc_swap::ArcSwapOption;
 use common::account::SecretHash;
 use common::api_key::KeyAction;
 use common::kind::Kind;
-use common::net::places::Place;
-use common::net::tls::Remote;
-use common::rpc::mint::{
-    BATCH_MAX_LIMIT, KEYS_PER_CALL_MAX, KeyAsked, KeyOutcome, KeyReply, KeysReply, MintCode, Passing, SequenceCall,
-};
 use common::sequence::Slot;
 use common::time::WallMs;
+use net::places::Place;
+use net::rpc::mint::{
+    BATCH_MAX_LIMIT, KEYS_PER_CALL_MAX, KeyAsked, KeyOutcome, KeyReply, KeysReply, MintCode, Passing, SequenceCall,
+};
+use net::tls::Remote;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::minter::kit::Kit;
-use common::rpc::mint::{MintCode, MintServiceClient};
+use net::rpc::mint::{MintCode, MintServiceClient};
 use std::collections::HashSet;
 use tokio::net::TcpListener;
 
@@ -39,7 +39,7 @@ async fn the_same_ids_come_over_rpc() {
 /// An agent under load spent more than a fifth of its time on copying futures, when each had 10 KiB.
 #[tokio::test]
 async fn the_future_of_a_call_is_small() {
-    use common::rpc::mint::MintServiceRequest;
+    use net::rpc::mint::MintServiceRequest;
     use tarpc::server::Serve as _;
     let kit = Kit::new();
     let service = Calls(Arc::new(Server::new(kit.start(), 1))).serve();
@@ -123,9 +123,9 @@ async fn a_call_that_does_not_fit_its_name_does_not_take_it_in_use() {
     use crate::masters::tests::masters_at;
     use crate::sequences::SequenceSettings;
     use common::namespace::Definition;
-    use common::rpc::lease::{NameState, Registered};
-    use common::rpc::mint::Passing;
     use common::sequence::{ServedAt, Slot};
+    use net::rpc::lease::{NameState, Registered};
+    use net::rpc::mint::Passing;
     let (kit, master) = (Kit::new(), Master::new(Ok(7)));
     let masters = vec![master.listen().await];
     let minter = kit.start();

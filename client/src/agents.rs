@@ -7,10 +7,10 @@ use crate::settings::{Address, ApiKey, Protocol, Settings, SettingsError};
 use common::kind::Kind;
 use common::lease::Generation;
 use common::namespace::{GeneratorName, Namespace, Preview};
-use common::net::tls::Tls;
 use common::parameters::ClusterId;
-use common::rpc::mint::{KeyAsked, KeyOutcome, MintCode, MintedNumbers, SequenceRoutes};
 use common::sequence::{Route, Section, ServedAt};
+use net::rpc::mint::{KeyAsked, KeyOutcome, MintCode, MintedNumbers, SequenceRoutes};
+use net::tls::Tls;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,7 @@
 //! Errors: the reasons why no ID came.
 
 use crate::settings::Address;
-use common::rpc::mint::MintCode;
+use net::rpc::mint::MintCode;
 use std::fmt;
 use std::time::Duration;
 

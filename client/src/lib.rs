@@ -53,15 +53,15 @@ pub use common::kind::Kind as GeneratorKind;
 pub use common::namespace::{
     Definition, GeneratorName, LayoutSpec, Namespace, Preview, SegmentSpec, SequenceSpec, StringSpec, Uniq64Spec,
 };
-pub use common::net::tls::Files as TlsFiles;
-pub use common::rpc::mint::MintCode;
 pub use common::sequence::{InvalidKey, Slot};
 pub use error::{Attempt, Cause, Error};
+pub use net::rpc::mint::MintCode;
+pub use net::tls::Files as TlsFiles;
 pub use settings::{AGENTS_MAX, Address, ApiKey, Prefetch, Protocol, Settings, SettingsError};
 
 use agents::Agents;
 use common::kind::Kind;
-use common::rpc::mint::{KeyAsked, KeyOutcome, MintedNumbers};
+use net::rpc::mint::{KeyAsked, KeyOutcome, MintedNumbers};
 use prefetch::Stock;
 use sequences::Sequences;
 use std::sync::Arc;

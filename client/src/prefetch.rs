@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::settings::Prefetch;
 use common::kind::Kind;
 use common::namespace::GeneratorName;
-use common::rpc::mint::MintCode;
+use net::rpc::mint::MintCode;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -3,11 +3,11 @@
 use crate::agents::{Answer, Question, Timeouts};
 use crate::error::{Cause, Failure, refused};
 use crate::settings::ApiKey;
-use common::net::tls::{Admits, Tls};
-use common::rpc::mint::{
+use net::rpc::mint::{
     Defined, KeyAsked, KeyOutcome, KeyReply, KeysReply, MintCode, MintFailure, MintServiceClient, Passing, SequenceCall,
 };
-use common::rpc::transport::{connect_as, deadline_in};
+use net::rpc::transport::{connect_as, deadline_in};
+use net::tls::{Admits, Tls};
 use std::time::Duration;
 use tarpc::client::RpcError;
 use tokio::sync::Mutex;

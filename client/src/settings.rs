@@ -1,7 +1,7 @@
 //! Settings of a client: which agents to ask, and how patiently.
 
 use common::api_key::{KEY_BEGIN, KEY_LEN};
-use common::net::tls::Files as TlsFiles;
+use net::tls::Files as TlsFiles;
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;

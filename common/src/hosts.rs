@@ -10,7 +10,7 @@ use core::net::IpAddr;
 use std::collections::BTreeSet;
 
 /// Stands for every name.
-pub(crate) const ANY: &str = "*";
+pub const ANY: &str = "*";
 /// The longest part of a refused name that is repeated to the caller, in characters.
 const SHOWN_MAX: usize = 64;
 

@@ -1,4 +1,4 @@
-//! The parts that every room of UniqGenerator shares: what an ID is (the crate `ids`, under its modules' names), clocks, files, the wire.
+//! The parts that every room of UniqGenerator shares: what an ID is (the crate `ids`, under its modules' names), clocks, files, metrics.
 #![warn(missing_docs)]
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 
@@ -9,16 +9,6 @@ pub use ids::{
 
 pub mod attachment;
 pub mod clock;
-#[cfg(feature = "rpc")]
-pub mod enroll;
 pub mod file;
 pub mod hosts;
 pub mod metrics;
-#[cfg(feature = "rpc")]
-pub mod net;
-#[cfg(feature = "cli")]
-pub mod process;
-#[cfg(feature = "rpc")]
-pub mod rpc;
-#[cfg(feature = "cli")]
-pub mod settings;

@@ -4,9 +4,9 @@ use crate::ledger::Ledger;
 use crate::registry::{FORGET, Present, REGISTRY_MAX};
 use crate::store::audit::Line;
 use common::parameters::{ClusterParameters, SessionId};
-use common::rpc::lease::{CallsServed, NameUse};
 use common::time::WallMs;
 use common::token::TokenKey;
+use net::rpc::lease::{CallsServed, NameUse};
 use std::collections::{BTreeMap, BTreeSet};
 use web::{
     AgentRow, AgentState, CallsRow, CapacityRow, FlagRow, HeldRow, LeaseStage, NameUseRow, ReportRow, SettingsRow,

@@ -12,13 +12,13 @@ use common::audit::Actor;
 use common::lease::Lease;
 use common::namespace::GeneratorName;
 use common::parameters::AgentId;
-use common::rpc::lease::{Changed, Refusal};
 use common::sequence::{SectionKey, SectionOrder, Slot};
 use common::setting::Change;
 use common::time::Now;
 use common::token::TokenKey;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use net::rpc::lease::{Changed, Refusal};
 use std::sync::Arc;
 use web::{
     AuditCheck, AuditFilter, AuditPart, Commands, Drained, KeyRaised, LeaseRow, LeaseStage, SectionMoved, Unavailable,

@@ -5,16 +5,16 @@ use crate::lease::cursor::SOLO_SPANS;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Parser};
 use common::calendar::UtcOffset;
-use common::enroll::{self, Invited, TlsFolder};
-use common::net::tls::Role;
 use common::parameters::{ClusterParameters, MasterId};
-use common::process::program::{CommandLine, Flags, Wrong};
-use common::rpc::enroll::NAMES_MAX;
-use common::rpc::peer::JoinToken;
-use common::rpc::ranges::SECTION_LEASE_MAX_S;
-use common::settings;
 use common::time::SpanMs;
 use ipnet::IpNet;
+use net::enroll::{self, Invited, TlsFolder};
+use net::rpc::enroll::NAMES_MAX;
+use net::rpc::peer::JoinToken;
+use net::rpc::ranges::SECTION_LEASE_MAX_S;
+use net::tls::Role;
+use process::program::{CommandLine, Flags, Wrong};
+use process::settings;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
@@ -120,7 +120,7 @@ pub struct Args {
     pub peer_listen: SocketAddr,
 
     /// The other master's --peer-listen
-    #[arg(long, env = "UNIQ_PEER", value_name = "HOST:PORT", value_parser = common::settings::host_port)]
+    #[arg(long, env = "UNIQ_PEER", value_name = "HOST:PORT", value_parser = process::settings::host_port)]
     pub peer: Option<String>,
 
     /// Address for the console
@@ -459,7 +459,7 @@ mod tests {
             (&["--reset-admin"], "--peer"),
         ] {
             let error = parse(flags).expect_err("was taken");
-            let line = common::settings::one_line(&error, "uniq_master");
+            let line = process::settings::one_line(&error, "uniq_master");
             assert!(line.contains(named) && !line.contains('\n') && error.exit_code() == 2, "{flags:?}: {line}");
             assert!(!line.contains("invalid digit") && line.matches("--help").count() == 1, "{flags:?}: {line}");
         }

@@ -6,13 +6,13 @@
 
 use crate::driver::Counters;
 use common::clock::Clock;
-use common::enroll::invitation::hex;
-use common::enroll::{self, Ca, CaError, Invited, TlsFolder, next_look};
 use common::file;
-use common::net::tls::{Remote, Role, Tls};
 use common::parameters::AgentId;
-use common::rpc::enroll::{CAS_LEN_MAX, EnrollBy, EnrollRefusal, EnrollRequest, Enrolled, NAME_LEN_MAX, NAMES_MAX};
 use common::time::WallMs;
+use net::enroll::invitation::hex;
+use net::enroll::{self, Ca, CaError, Invited, TlsFolder, next_look};
+use net::rpc::enroll::{CAS_LEN_MAX, EnrollBy, EnrollRefusal, EnrollRequest, Enrolled, NAME_LEN_MAX, NAMES_MAX};
+use net::tls::{Remote, Role, Tls};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
 use std::io;

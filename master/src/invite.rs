@@ -3,12 +3,12 @@
 use crate::config::{Args, Invite};
 use crate::enroll::{Invitations, Kept, ensure_own};
 use anyhow::Context as _;
-use common::enroll::{Ca, Invitation, Invited, redeem_as_master};
-use common::net::tls::{Role, fingerprint};
 use common::parameters::MasterId;
-use common::process::end;
-use common::settings;
 use common::time::WallMs;
+use net::enroll::{Ca, Invitation, Invited, redeem_as_master};
+use net::tls::{Role, fingerprint};
+use process::end;
+use process::settings;
 use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
 

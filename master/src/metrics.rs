@@ -5,11 +5,11 @@ use crate::driver::Counters;
 use crate::sequences::{DONE, GAUGES, SectionGauges};
 use crate::store::reserve::ROOM_MIN;
 use common::metrics::{Series, counter, counters, gauge, gauges, rows, write};
-use common::net::tls;
-use common::process::log;
-use common::rpc::ended;
-use common::rpc::lease::Mode;
 use common::token::POOL_LOW_PERCENT;
+use net::rpc::ended;
+use net::rpc::lease::Mode;
+use net::tls;
+use process::log;
 use std::sync::atomic::Ordering::Relaxed;
 use web::{AxisRow, PoolRow};
 

@@ -4,9 +4,9 @@
 //! started again has it back. If both are, what agents said before is gone, and who has stopped counts as lost while it holds leases.
 
 use common::parameters::{MasterId, SessionId};
-use common::rpc::lease::{AgentReport, NAMES_REPORTED_MAX, REPORT_CHARS_MAX};
-use common::rpc::peer::PassedOn;
 use common::time::{SpanMs, WallMs};
+use net::rpc::lease::{AgentReport, NAMES_REPORTED_MAX, REPORT_CHARS_MAX};
+use net::rpc::peer::PassedOn;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::{Duration, Instant};

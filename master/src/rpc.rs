@@ -11,27 +11,27 @@ use common::audit::Actor;
 use common::clock::Clock;
 use common::lease::Grant;
 use common::namespace::{GeneratorName, Namespace};
-use common::net::io::WriteTimeout;
-use common::net::places::{Place, Places};
-use common::net::tls::{Listener, Remote, Stream};
-use common::net::turns::CallerId;
 use common::parameters::{AgentId, EpochId, MasterId};
-use common::process::descriptors::Port;
-use common::rpc::connection::{Bounds, CALL_LEN_MAX};
-use common::rpc::enroll::{CAS_LEN_MAX, EnrollRefusal, EnrollRequest, Enrolled};
-use common::rpc::lease::{
+use common::setting::{Change, NETWORKS_MAX, Setting, SettingKey};
+use common::time::Now;
+use net::io::WriteTimeout;
+use net::places::{Place, Places};
+use net::rpc::connection::{Bounds, CALL_LEN_MAX};
+use net::rpc::enroll::{CAS_LEN_MAX, EnrollRefusal, EnrollRequest, Enrolled};
+use net::rpc::lease::{
     AgentKeys, AgentReport, Changed, DefineReply, DefineRequest, FindRequest, Found, HeartbeatReply, HeartbeatRequest,
     KeysRequest, LeaseService, LeaseServiceRequest, ListRequest, ListedLease, Mode, NAMESPACES_PAGE_MAX, NameState,
     NamespacesRequest, Refusal, Registered, Rent, RentRequest, RestoreRequest, TerminateRequest, TokenRequest,
     report_interval_ms,
 };
-use common::rpc::ranges::{
+use net::rpc::ranges::{
     ADDRESS_LEN_MAX, KEEP_RANGES_MAX, KeepReply, KeepRequest, RAISED_MAX, RAISES_MAX, ROUTES_ASKED_MAX, ROUTES_MAX,
     RaiseRequest, RaisedAll, RoutesReply, RoutesRequest, SegmentGrant, SegmentRequest,
 };
-use common::rpc::transport::{Limits, accept};
-use common::setting::{Change, NETWORKS_MAX, Setting, SettingKey};
-use common::time::Now;
+use net::rpc::transport::{Limits, accept};
+use net::tls::{Listener, Remote, Stream};
+use net::turns::CallerId;
+use process::descriptors::Port;
 use std::sync::Arc;
 use std::time::Duration;
 use tarpc::context::Context;
@@ -113,19 +113,19 @@ pub async fn serve(
             if server.remote.newcomer().is_some() {
                 // Whoever comes for a certificate takes nothing from agents, and is gone soon.
                 let Ok(_among_them) = newcomers.try_acquire() else { return };
-                let served = async { common::serve_connection!(io, &place, &few, server.serve(), weight) };
+                let served = async { net::serve_connection!(io, &place, &few, server.serve(), weight) };
                 let _ = tokio::time::timeout(NEWCOMERS_PATIENCE, served).await;
                 return;
             }
             if admitted {
-                common::serve_connection!(io, &place, &bounds, server.serve(), weight);
+                net::serve_connection!(io, &place, &bounds, server.serve(), weight);
                 return;
             }
             tracing::warn!(%from, "refused: this address is not on the whitelist");
             // Each of its calls is answered with that reason, for as long as it takes an agent to make its first one.
             let Ok(_among_them) = refused.try_acquire() else { return };
             let bounds = Bounds { requests_max: 1, ..bounds };
-            let told = async { common::serve_connection!(io, &place, &bounds, server.serve()) };
+            let told = async { net::serve_connection!(io, &place, &bounds, server.serve()) };
             let _ = tokio::time::timeout(REFUSED_PATIENCE, told).await;
         }
     };

@@ -6,10 +6,10 @@
 
 use crate::lease::{Effects, Reply};
 use crate::section::SectionMap;
-use common::rpc::peer::PeerMessage;
-use common::rpc::ranges::NotRaised;
 use common::sequence::SectionRange;
 use common::time::{BootMs, SpanMs};
+use net::rpc::peer::PeerMessage;
+use net::rpc::ranges::NotRaised;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -128,10 +128,10 @@ mod tests {
     use crate::lease::RequestId;
     use common::lease::Generation;
     use common::parameters::SessionId;
-    use common::rpc::ranges::{KeepReply, Raised, RaisedSections};
     use common::segment::MasterRun;
     use common::sequence::{Section, SectionKey, SectionOwner, SectionRecord, ServedAt};
     use common::time::BootMs;
+    use net::rpc::ranges::{KeepReply, Raised, RaisedSections};
 
     const LEASE: SpanMs = SpanMs(5_000);
 

@@ -8,10 +8,10 @@ use common::lease::Generation;
 use common::metrics::write;
 use common::namespace::{Definition, Namespace, SequenceSpec};
 use common::parameters::{AgentId, ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
-use common::rpc::ranges::KeepRequest;
 use common::sequence::{Section, SectionKey, SectionOwner, SectionRecord, ServedAt};
 use common::setting::{Setting, SettingValue};
 use common::time::WallMs;
+use net::rpc::ranges::KeepRequest;
 
 const START: Now = Now { wall: WallMs(1_800_000_000_000), boot: BootMs(0) };
 

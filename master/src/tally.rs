@@ -7,9 +7,9 @@ use crate::lease::{Effects, Event, Reply, RequestId, Write};
 use common::audit::Action;
 use common::namespace::GeneratorName;
 use common::parameters::MasterId;
-use common::rpc::lease::Refusal;
 use common::segment::MasterRun;
 use common::setting::{NAMESPACES_MAX, RETIRED_MAX, SettingKey, SettingValue};
+use net::rpc::lease::Refusal;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -155,11 +155,11 @@ fn was_raised(fx: &Effects, key: &SettingKey) -> bool {
 mod tests {
     use super::*;
     use common::audit::{Actor, Entry};
-    use common::rpc::lease::Refusal;
-    use common::rpc::ranges::{SegmentGrant, SegmentRequest};
     use common::segment::{Axis, Extent, Shown, Span};
     use common::setting::Setting;
     use common::time::WallMs;
+    use net::rpc::lease::Refusal;
+    use net::rpc::ranges::{SegmentGrant, SegmentRequest};
 
     const OWN: (MasterId, MasterRun) = (MasterId::One, MasterRun(7));
 

@@ -3,7 +3,7 @@
 //! A write that fails inside the store's engine can leave it waiting for ever for a thread of its own that is gone. Then nothing is
 //! promised any more, and nothing says so: the console's thread is well. A restart reads what really is on the disk.
 
-use common::process::{end, strike};
+use process::{end, strike};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::Builder;

@@ -6,8 +6,6 @@ use common::audit::Actor;
 use common::calendar::UtcOffset;
 use common::namespace::{Definition, GeneratorName, Namespace, SegmentSpec};
 use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId};
-use common::rpc::lease::{Changed, Mode, NameState, Refusal, Registered};
-use common::rpc::peer::PeerMessage;
 use common::segment::Axis;
 use common::setting::{
     Change, NAME_EACH, NAMES_AT_ONCE, NAMESPACES_MAX, RETIRED_KEPT, Setting, SettingKey, SettingValue,
@@ -18,6 +16,8 @@ use master::lease::{Effects, Event, Identity, Reply, RequestId, Unproven, Write}
 use master::ledger::Ledger;
 use master::store::Store as _;
 use master::store::memory::MemoryStore;
+use net::rpc::lease::{Changed, Mode, NameState, Refusal, Registered};
+use net::rpc::peer::PeerMessage;
 
 const NAMES: usize = 16_000;
 /// Fewer than there have to be before any of them is known by its digest alone.

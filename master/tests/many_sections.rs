@@ -7,11 +7,6 @@ use common::calendar::UtcOffset;
 use common::lease::{Generation, Lease, LeaseState};
 use common::namespace::{Definition, GeneratorName, Namespace, SequenceSpec};
 use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
-use common::rpc::lease::Mode;
-use common::rpc::peer::{PAGE_MAX, PeerMessage};
-use common::rpc::ranges::{
-    KEEP_RANGES_MAX, KeepRequest, NotRaised, Raise, RaiseRequest, RaiseTo, RaisedSections, RoutesRequest, Unserved,
-};
 use common::sequence::{Section, SectionKey, SectionOwner, SectionRange, SectionRecord, ServedAt};
 use common::setting::{Change, Setting, SettingKey, SettingValue};
 use common::time::{BootMs, Now, SECOND_MS, WallMs};
@@ -21,6 +16,11 @@ use master::ledger::Ledger;
 use master::section::{SECTIONS_OF_NAME_MAX, SectionTable};
 use master::store::Store as _;
 use master::store::memory::MemoryStore;
+use net::rpc::lease::Mode;
+use net::rpc::peer::{PAGE_MAX, PeerMessage};
+use net::rpc::ranges::{
+    KEEP_RANGES_MAX, KeepRequest, NotRaised, Raise, RaiseRequest, RaiseTo, RaisedSections, RoutesRequest, Unserved,
+};
 
 const MANY: u32 = 20_000;
 const ALLOWANCE: u64 = 1_000_000;

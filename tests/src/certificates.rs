@@ -2,7 +2,7 @@
 
 use crate::programs::Daemon;
 use anyhow::{Context as _, Result};
-use common::net::tls::{Admits, Files, Tls};
+use net::tls::{Admits, Files, Tls};
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SanType, date_time_ymd,

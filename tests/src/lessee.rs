@@ -4,15 +4,15 @@ use crate::cluster::PATIENCE;
 use anyhow::{Result, bail};
 use common::clock::TestClock;
 use common::lease::{Generation, Grant};
-use common::net::tls::{Admits, Tls};
 use common::parameters::{AgentId, SessionId};
-use common::rpc::PROTOCOL;
-use common::rpc::lease::{
+use common::token::{TokenKey, TokenType};
+use net::rpc::PROTOCOL;
+use net::rpc::lease::{
     AgentReport, HeartbeatReply, HeartbeatRequest, LeaseServiceClient, ListRequest, ListedLease, Refusal, Rent,
     RentRequest, RetiredProof, TerminateRequest, TokenRequest, report_interval_ms,
 };
-use common::rpc::transport;
-use common::token::{TokenKey, TokenType};
+use net::rpc::transport;
+use net::tls::{Admits, Tls};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 

@@ -4,9 +4,9 @@
 
 use crate::wire::{call, uniq96};
 use common::parameters::MasterId;
-use common::rpc::PROTOCOL;
-use common::rpc::lease::{LeaseServiceRequest, NamespacesRequest};
-use common::rpc::peer::{PeerServiceRequest, Seal, SealedFrame};
+use net::rpc::PROTOCOL;
+use net::rpc::lease::{LeaseServiceRequest, NamespacesRequest};
+use net::rpc::peer::{PeerServiceRequest, Seal, SealedFrame};
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 use std::net::{Ipv4Addr, SocketAddr};

@@ -2,7 +2,7 @@
 
 use bincode::Options as _;
 use common::kind::Kind;
-use common::rpc::mint::MintServiceRequest;
+use net::rpc::mint::MintServiceRequest;
 use serde::Serialize;
 
 /// These bytes as a frame.

@@ -6,8 +6,8 @@
 mod sample;
 
 use common::clock::TestClock;
-use common::rpc::lease::Mode;
 use common::time::{DAY_MS, HOUR_MS, WallMs};
+use net::rpc::lease::Mode;
 use sample::{NOW, Sample};
 use std::sync::Arc;
 use std::time::Duration;

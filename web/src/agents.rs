@@ -3,9 +3,9 @@
 use crate::masters::{NetworkRow, as_number, as_number_or_null, as_shown, as_text, as_text_or_null};
 use crate::sequences::AllocatorRow;
 use common::parameters::{AgentId, MasterId, SessionId};
-use common::rpc::lease::report_interval_ms;
 use common::time::WallMs;
 use ipnet::IpNet;
+use net::rpc::lease::report_interval_ms;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;

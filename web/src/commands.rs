@@ -5,11 +5,11 @@ use crate::sequences::{Drained, KeyRaised, SectionMoved};
 use common::audit::{Action, Actor};
 use common::namespace::GeneratorName;
 use common::parameters::AgentId;
-use common::rpc::lease::{Changed, Refusal};
 use common::sequence::{SectionKey, Slot};
 use common::setting::Change;
 use common::token::TokenKey;
 use futures::future::BoxFuture;
+use net::rpc::lease::{Changed, Refusal};
 use serde::Serialize;
 
 /// Changes, and the questions asked before and after them.

@@ -7,7 +7,7 @@ mod sample;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
-use common::rpc::lease::Refusal;
+use net::rpc::lease::Refusal;
 use sample::ask::{BODY_MAX, few, get, json_of, next_parts, watch};
 use sample::{KEY, Sample, SampleAccounts, agent, axis, segment};
 use serde_json::{Value, json};

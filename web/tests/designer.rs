@@ -8,7 +8,7 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
 use common::namespace::{Definition, Namespace};
-use common::rpc::lease::Refusal;
+use net::rpc::lease::Refusal;
 use sample::ask::{BODY_MAX, console, few, get, json_of};
 use sample::{KEY, Sample, SampleAccounts};
 use serde_json::{Value, json};

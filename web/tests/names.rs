@@ -9,7 +9,7 @@ use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
 use common::kind::Kind;
 use common::namespace::Namespace;
-use common::rpc::lease::Refusal;
+use net::rpc::lease::Refusal;
 use sample::ask::{BODY_MAX, few, get, json_of, next_parts, watch};
 use sample::{KEY, Sample, SampleAccounts, about, agent, furnish, namespace};
 use serde_json::{Value, json};

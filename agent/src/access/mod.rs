@@ -22,10 +22,10 @@ use crate::refusal::Refusal;
 use arc_swap::ArcSwap;
 use common::account::SecretHash;
 use common::api_key::{KEY_BEGIN, KEY_LEN};
-use common::net::tls::Remote;
-use common::rpc::lease::{AgentKeys, KeysVersion};
 use common::time::WallMs;
 use metered::KnownKey;
+use net::rpc::lease::{AgentKeys, KeysVersion};
+use net::tls::Remote;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

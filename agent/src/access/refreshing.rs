@@ -150,10 +150,10 @@ mod tests {
     use crate::minter::kit::Kit;
     use common::account::SecretHash;
     use common::api_key::{AgentScope, ApiKey, KeyAction, KeyScope};
-    use common::net::tls::Remote;
     use common::parameters::ClusterId;
-    use common::rpc::lease::{AgentKeys, KeysVersion};
     use common::time::WallMs;
+    use net::rpc::lease::{AgentKeys, KeysVersion};
+    use net::tls::Remote;
 
     const SHOP: SecretHash = SecretHash([1; 32]);
 

@@ -4,9 +4,9 @@ use super::KnownKey;
 use crate::plugin::{Caller, Holder};
 use crate::refusal::{NAME_SHOWN_MAX, Refusal};
 use common::api_key::{ApiKey, KeyAction};
-use common::net::tls::Remote;
-use common::net::turns::CallerId;
 use common::time::BootMs;
+use net::tls::Remote;
+use net::turns::CallerId;
 use std::sync::Arc;
 
 /// The calls that a caller may make.

@@ -5,8 +5,8 @@ use crate::masters::{Ask, First, Lane};
 use crate::plugin::Caller;
 use crate::refusal::Refusal;
 use common::namespace::Namespace;
-use common::rpc::lease::{Changed, DefineReply, Refusal as Said};
-use common::rpc::mint::MintCode;
+use net::rpc::lease::{Changed, DefineReply, Refusal as Said};
+use net::rpc::mint::MintCode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 

@@ -16,8 +16,8 @@ use crate::minter::{Entry, Minter, Step};
 use crate::refusal::Refusal;
 use crate::serial_file::KeptNames;
 use common::namespace::GeneratorName;
-use common::rpc::lease::{NAMESPACES_PAGE_MAX, Registered};
 use finding::Wanted;
+use net::rpc::lease::{NAMESPACES_PAGE_MAX, Registered};
 use rate::NameRate;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -44,7 +44,7 @@ pub struct Catalog {
     tries: Semaphore,
     /// The names that each caller registered lately.
     rate: NameRate,
-    /// The masters' digest of all names ([`HeartbeatReply::names`](common::rpc::lease::HeartbeatReply::names)) when nothing was left to be
+    /// The masters' digest of all names ([`HeartbeatReply::names`](net::rpc::lease::HeartbeatReply::names)) when nothing was left to be
     /// learned or shown.
     seen: std::sync::Mutex<Option<u64>>,
     /// Tells whether names were learned since by somebody's request, which that number does not stand for.

@@ -11,7 +11,7 @@ use crate::serial_file::kept_names;
 use common::kind::Kind;
 use common::namespace::{Definition, Namespace};
 use common::parameters::ClusterId;
-use common::rpc::lease::{NameProof, NameState, Refusal as Said, RetiredOnly};
+use net::rpc::lease::{NameProof, NameState, Refusal as Said, RetiredOnly};
 use std::time::Duration;
 use std::time::Instant;
 

@@ -7,19 +7,19 @@
 use common::lease::{Generation, Grant};
 use common::namespace::{GeneratorName, Namespace};
 use common::parameters::{ClusterId, ClusterParameters, SessionId};
-use common::rpc::lease::{
-    Changed, LIST_MAX, ListRequest, ListedLease, NAMESPACES_PAGE_MAX, NameState, NamespacesRequest, Refusal,
-    Registered, Rent, RentRequest, TerminateRequest, TokenRequest, refusal,
-};
-use common::rpc::ranges::{
-    HeldSections, KEEP_RANGES_MAX, KeepRequest, NotRaised, RAISED_MAX, ROUTES_ASKED_MAX, ROUTES_MAX, Raise, Raised,
-    RaisedSections, RoutesReply, RoutesRequest, SegmentGrant, SegmentRequest, Unserved,
-};
 use common::segment::Span;
 use common::sequence::{Route, Section, SectionKey, SectionRange, SequenceDefinition, ServedAt};
 use common::setting::{Change, Outcome, SettingKey, SettingValue, collision};
 use common::time::WallMs;
 use common::token::{TokenKey, TokenType, TokenValue};
+use net::rpc::lease::{
+    Changed, LIST_MAX, ListRequest, ListedLease, NAMESPACES_PAGE_MAX, NameState, NamespacesRequest, Refusal,
+    Registered, Rent, RentRequest, TerminateRequest, TokenRequest, refusal,
+};
+use net::rpc::ranges::{
+    HeldSections, KEEP_RANGES_MAX, KeepRequest, NotRaised, RAISED_MAX, ROUTES_ASKED_MAX, ROUTES_MAX, Raise, Raised,
+    RaisedSections, RoutesReply, RoutesRequest, SegmentGrant, SegmentRequest, Unserved,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::Bound;

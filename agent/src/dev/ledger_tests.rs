@@ -1,9 +1,9 @@
 use super::*;
 use common::namespace::Definition;
-use common::rpc::lease::NameState;
-use common::rpc::ranges::RaiseTo;
 use common::segment::Shown;
 use common::time::{DAY_MS, SpanMs};
+use net::rpc::lease::NameState;
+use net::rpc::ranges::RaiseTo;
 use std::collections::BTreeSet;
 
 const NOW: WallMs = WallMs(20_000 * DAY_MS + 5);

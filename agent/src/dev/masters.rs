@@ -7,21 +7,21 @@ use common::clock::Clock;
 use common::envelope::{self, Kind};
 use common::lease::Grant;
 use common::parameters::{ClusterId, ClusterParameters, MasterId};
-use common::rpc::PROTOCOL;
-use common::rpc::enroll::{EnrollRefusal, EnrollRequest, Enrolled};
-use common::rpc::lease::{
+use common::segment::MasterRun;
+use common::setting::Change;
+use futures::StreamExt as _;
+use net::rpc::PROTOCOL;
+use net::rpc::enroll::{EnrollRefusal, EnrollRequest, Enrolled};
+use net::rpc::lease::{
     AgentKeys, AgentReport, Changed, DefineReply, DefineRequest, FindRequest, Found, HeartbeatReply, HeartbeatRequest,
     KeysRequest, LeaseService, LeaseServiceRequest, LeaseServiceResponse, ListRequest, ListedLease, Mode,
     NAMESPACES_PAGE_MAX, NamespacesRequest, REPORT_INTERVAL_MAX_MS, Refusal, Registered, Rent, RentRequest,
     RestoreRequest, TerminateRequest, TokenRequest,
 };
-use common::rpc::ranges::{
+use net::rpc::ranges::{
     KeepReply, KeepRequest, RAISES_MAX, RaiseRequest, RaisedAll, RoutesReply, RoutesRequest, SegmentGrant,
     SegmentRequest,
 };
-use common::segment::MasterRun;
-use common::setting::Change;
-use futures::StreamExt as _;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
@@ -257,7 +257,7 @@ impl LeaseService for Masters {
 
     async fn restore_namespace(self, _: Context, request: RestoreRequest) -> Result<Changed, Refusal> {
         let RestoreRequest { cluster, shown, .. } = request;
-        let retired = shown.state == common::rpc::lease::NameState::Retired;
+        let retired = shown.state == net::rpc::lease::NameState::Retired;
         let namespace = Box::new(shown.namespace);
         self.change_name(cluster, Change::Restore { namespace, retired, proved: false }).await
     }

@@ -6,8 +6,8 @@
 use super::{MintError, Process};
 use crate::refusal::Refusal;
 use crate::sequences::{Call, CallOutcome, Name, Sequences};
-use common::rpc::mint::{KeyAsked, KeyOutcome, MintCode};
 use common::sequence::Slot;
+use net::rpc::mint::{KeyAsked, KeyOutcome, MintCode};
 use std::sync::Arc;
 use tokio::runtime::Handle;
 

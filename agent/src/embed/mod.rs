@@ -77,11 +77,11 @@ pub use common::namespace::{
     Definition, GeneratorName, LayoutSpec, Namespace, NamespaceError, Preview, Scope, SegmentSpec, SequenceSpec,
     StringSpec, Uniq64Spec,
 };
-pub use common::net::tls::Files as TlsFiles;
 pub use common::parameters::AgentId;
-pub use common::rpc::mint::MintCode;
 pub use common::strategy;
 pub use common::token::TokenType;
+pub use net::rpc::mint::MintCode;
+pub use net::tls::Files as TlsFiles;
 
 /// Gives IDs of one name, none of them twice.
 pub trait UniqGenerator {

@@ -14,10 +14,10 @@ use crate::segments::{Plan, Record, Segments, bucket_of};
 use crate::serial_file::{HeldSegments, Holdings};
 use crate::window::Window;
 use common::namespace::{GeneratorName, Namespace};
-use common::rpc::ranges::SegmentGrant;
 use common::segment::{SegmentDefinition, Shown};
 use common::setting::NAMESPACES_MAX;
 use common::time::{SpanMs, WallMs};
+use net::rpc::ranges::SegmentGrant;
 use std::collections::BTreeSet;
 
 /// The interval at which it is looked whether a resumed session is confirmed.

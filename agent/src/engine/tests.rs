@@ -7,9 +7,9 @@ use common::calendar::UtcOffset;
 use common::kind::Kind;
 use common::lease::{Generation, Grant};
 use common::parameters::{ClusterId, ClusterParameters};
-use common::rpc::mint::MintCode;
 use common::time::{DAY_MS, HOUR_MS};
 use common::token::{TokenType, TokenValue};
+use net::rpc::mint::MintCode;
 use std::collections::{BTreeMap, BTreeSet};
 
 mod segments;

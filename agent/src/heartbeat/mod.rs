@@ -17,8 +17,8 @@ use crate::masters::{CALL_LIMIT, CallError, First, Greeting, Lane, Line, MasterI
 use crate::minter::Minter;
 use crate::refusal::Refusal;
 use crate::timebase::Heard;
-use common::rpc::lease::{DENIED_MAX, Rent};
 use common::time::BootMs;
+use net::rpc::lease::{DENIED_MAX, Rent};
 use reporting::Used;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

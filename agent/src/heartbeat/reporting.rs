@@ -7,10 +7,10 @@ use crate::serial_file::StartKind;
 use crate::years::{ending, signed_ending};
 use common::kind::Kind;
 use common::namespace::GeneratorName;
-use common::rpc::lease::{
+use common::time::{BootMs, DAY_MS, SpanMs};
+use net::rpc::lease::{
     AgentReport, Capacity, NAMES_REPORTED_MAX, NameUse, REPORT_CHARS_MAX, REPORT_INTERVAL_MAX_MS, REPORT_INTERVAL_MS,
 };
-use common::time::{BootMs, DAY_MS, SpanMs};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -7,7 +7,7 @@ use super::PAUSE_MIN;
 use crate::masters::{Ask, CallError, First, Lane, Masters, Preferred};
 use crate::minter::{Minter, SegmentOutcome, Wanted};
 use common::namespace::GeneratorName;
-use common::rpc::lease::Refusal as Said;
+use net::rpc::lease::Refusal as Said;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;

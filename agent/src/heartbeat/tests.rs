@@ -16,22 +16,22 @@ use common::clock::Clock;
 use common::kind::{Kind, UNIQ64};
 use common::lease::{Generation, Grant};
 use common::namespace::{Definition, GeneratorName, Namespace, Uniq64Spec};
-use common::net::places::{Place, Places};
 use common::parameters::{ClusterId, ClusterParameters, MasterId};
 use common::plugin::PluginSpec;
-use common::rpc::lease::{
-    AgentReport, Changed, DefineReply, DefineRequest, FindRequest, Found, HeartbeatReply, HeartbeatRequest,
-    LeaseService, ListRequest, ListedLease, Mode, NameProof, NameState, NamespacesRequest, Refusal as Said, Registered,
-    RentRequest, RestoreRequest, RetiredOnly, TerminateRequest, TokenRequest,
-};
-use common::rpc::ranges::{
-    KeepReply, KeepRequest, RaiseRequest, RaisedAll, RoutesReply, RoutesRequest, SegmentGrant, SegmentRequest,
-};
-use common::rpc::transport;
 use common::segment::Span;
 use common::time::{DAY_MS, SpanMs, WallMs};
 use common::token::{TokenKey, TokenType, TokenValue};
 use master::{Master, success};
+use net::places::{Place, Places};
+use net::rpc::lease::{
+    AgentReport, Changed, DefineReply, DefineRequest, FindRequest, Found, HeartbeatReply, HeartbeatRequest,
+    LeaseService, ListRequest, ListedLease, Mode, NameProof, NameState, NamespacesRequest, Refusal as Said, Registered,
+    RentRequest, RestoreRequest, RetiredOnly, TerminateRequest, TokenRequest,
+};
+use net::rpc::ranges::{
+    KeepReply, KeepRequest, RaiseRequest, RaisedAll, RoutesReply, RoutesRequest, SegmentGrant, SegmentRequest,
+};
+use net::rpc::transport;
 use std::sync::Mutex;
 use tarpc::context::Context;
 use tokio::net::TcpListener;
@@ -435,7 +435,7 @@ async fn a_fresh_session_shows_the_former_ones_until_it_was_granted_a_lease() {
 }
 
 /// Asks an agent for one Uniq64.
-async fn minted(minter: &Arc<Minter>) -> Result<u64, common::rpc::mint::MintCode> {
+async fn minted(minter: &Arc<Minter>) -> Result<u64, net::rpc::mint::MintCode> {
     let source = minter.names().generator(Kind::Uniq64, "default").unwrap();
     let runs = minter.mint(source, 1).await.map_err(|refusal| refusal.code())?;
     Ok(runs.numbers().next().unwrap() as u64)
@@ -443,7 +443,7 @@ async fn minted(minter: &Arc<Minter>) -> Result<u64, common::rpc::mint::MintCode
 
 #[tokio::test]
 async fn one_master_of_another_cluster_stops_minting_until_the_list_leads_to_ours_alone() {
-    use common::rpc::mint::MintCode;
+    use net::rpc::mint::MintCode;
     let (kit, ours, other) = (Kit::new(), Master::new(Ok(7)), Master::new(Ok(7)));
     let masters = vec![ours.listen().await, other.listen().await];
     let minter = kit.start_bare();

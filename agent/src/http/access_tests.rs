@@ -7,11 +7,11 @@ use common::account::SecretHash;
 use common::api_key::{AgentScope, ApiKey, KEY_BEGIN, KeyScope};
 use common::namespace::{Definition, Namespace};
 use common::quota::IdQuota;
-use common::rpc::lease::{AgentKeys, KeysVersion};
-use common::rpc::mint::{KeyAsked, MintCode, MintFailure, MintServiceClient, Passing, SequenceCall};
-use common::rpc::transport::{connect, deadline_in};
 use common::sequence::{Section, Slot};
 use common::time::{SpanMs, WallMs};
+use net::rpc::lease::{AgentKeys, KeysVersion};
+use net::rpc::mint::{KeyAsked, MintCode, MintFailure, MintServiceClient, Passing, SequenceCall};
+use net::rpc::transport::{connect, deadline_in};
 use tarpc::client::RpcError;
 use tokio::net::TcpListener;
 

@@ -2,7 +2,7 @@
 //!
 //! Most connections of an agent send the same request for IDs over and over, one at a time or many at once. For those,
 //! what a general HTTP server does for each request (a map of headers, a body, a route, a response and its parts)
-//! costs several times what the ID does. So they are answered out of the connection's buffers ([`common::net::pipeline`]); at
+//! costs several times what the ID does. So they are answered out of the connection's buffers ([`net::pipeline`]); at
 //! a request that is not plain ([`super::head`]) or not for IDs, the connection and what was read of it go over to hyper and the
 //! router, which serve it from there on.
 
@@ -22,11 +22,11 @@ use crate::run::Runs;
 use common::clock::Clock;
 use common::encoding::DECIMAL64;
 use common::kind::Kind;
-use common::net::io::ByteStream;
-use common::net::pipeline::{Pipeline, Protocol, Step};
-use common::net::places::Place;
-use common::net::tls::Remote;
 use common::sequence::{Route, Slot};
+use net::io::ByteStream;
+use net::pipeline::{Pipeline, Protocol, Step};
+use net::places::Place;
+use net::tls::Remote;
 use std::io;
 use std::ops::Range;
 use std::time::Duration;

@@ -93,8 +93,8 @@ mod tests {
     use crate::masters::tests::masters_at;
     use crate::minter::kit::Kit;
     use axum::http::Request;
-    use common::net::tls::Remote;
     use common::setting::CALLER_NAMES_AT_ONCE;
+    use net::tls::Remote;
     use serde_json::{Value, json};
     use std::net::SocketAddr;
     use tower::ServiceExt as _;

@@ -78,7 +78,7 @@ impl Drop for LargePermit<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use common::net::tls::Role;
+    use net::tls::Role;
 
     #[test]
     fn one_caller_has_a_part_and_this_machine_all() {

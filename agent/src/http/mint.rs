@@ -23,7 +23,7 @@ use common::api_key::KeyAction;
 use common::encoding::DECIMAL64;
 use common::kind::{Form as KindForm, Kind, TextForm};
 use common::namespace::GeneratorName;
-use common::net::budget::Charge;
+use net::budget::Charge;
 use std::sync::Arc;
 
 /// Answers with more IDs than this are written on a thread of their own where they are written at once: at some 5 ns an

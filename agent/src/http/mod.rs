@@ -42,20 +42,20 @@ use bytes::Bytes;
 use common::api_key::KeyAction;
 use common::hosts::HostNames;
 use common::kind::Kind;
-use common::net::budget::Budget;
-use common::net::io::{ByteStream, Rewind, WriteTimeout};
-use common::net::listener;
-use common::net::pipeline::Pipeline;
-use common::net::places::{Place, Places};
-use common::net::tls::{Listener, Remote, Stream};
-use common::net::turns::{CallerId, newcomer_work};
 use common::parameters::AgentId;
-use common::process::descriptors::Port;
 use common::time::BootMs;
 use front::Front;
 use hyper_util::service::TowerToHyperService;
 use large::Large;
+use net::budget::Budget;
+use net::io::{ByteStream, Rewind, WriteTimeout};
+use net::listener;
+use net::pipeline::Pipeline;
+use net::places::{Place, Places};
+use net::tls::{Listener, Remote, Stream};
+use net::turns::{CallerId, newcomer_work};
 use problem::Problem;
+use process::descriptors::Port;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -396,9 +396,9 @@ async fn serve_anything<IO: ByteStream>(
     place: &Place,
     stop: &CancellationToken,
 ) {
-    let mut http = common::net::http::bounded(HEAD_TIMEOUT, HEAD_LEN_MAX);
+    let mut http = net::http::bounded(HEAD_TIMEOUT, HEAD_LEN_MAX);
     http.max_headers(HEADERS_MAX);
-    let served = common::net::http::serve(&http, io, remote, TowerToHyperService::new(router), place, stop);
+    let served = net::http::serve(&http, io, remote, TowerToHyperService::new(router), place, stop);
     if let Err(error) = served.await {
         tracing::trace!(%error, "a connection ended with an error");
     }

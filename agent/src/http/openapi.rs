@@ -344,7 +344,7 @@ mod tests {
             assert_eq!(statuses, ["200", "400", "401", "403", "404", "429", "503"], "{path}");
             let n = call["parameters"].as_array().unwrap().iter().find(|parameter| parameter["name"] == "n").unwrap();
             let most = n["schema"]["maximum"].as_f64().unwrap();
-            assert!((most - f64::from(common::rpc::mint::BATCH_MAX_LIMIT)).abs() < 0.5, "{path}: {n}");
+            assert!((most - f64::from(net::rpc::mint::BATCH_MAX_LIMIT)).abs() < 0.5, "{path}: {n}");
         }
     }
 }

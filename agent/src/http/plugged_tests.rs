@@ -6,7 +6,7 @@ use crate::minter::kit::Kit;
 use crate::plugin::history::{self, History, HistorySettings};
 use crate::plugin::{Call, Needs, Outgoing, Plugin, PluginRefusal, Plugins, Stage};
 use common::namespace::{Definition, Namespace, Scope, Uniq64Spec};
-use common::rpc::mint::MintCode;
+use net::rpc::mint::MintCode;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Mutex;

@@ -7,8 +7,8 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use common::clock::Clock;
 use common::hosts::HostError;
-use common::rpc::mint::MintCode;
 use common::time::{SECOND_MS, SpanMs};
+use net::rpc::mint::MintCode;
 use serde_json::{Value, json};
 use std::time::Duration;
 

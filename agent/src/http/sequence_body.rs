@@ -2,8 +2,8 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::problem::Problem;
-use common::rpc::mint::KeyAsked;
 use common::sequence::{InvalidKey, Slot};
+use net::rpc::mint::KeyAsked;
 use serde::de::{Deserializer, Error, Visitor};
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -17,11 +17,11 @@ use common::kind::{Kind, Known, explain};
 use common::lease::Grant;
 use common::metrics;
 use common::namespace::Namespace;
-use common::net::tls;
 use common::parameters::ClusterParameters;
-use common::process::log;
-use common::rpc::ended;
 use common::time::SECOND_MS;
+use net::rpc::ended;
+use net::tls;
+use process::log;
 use serde_json::{Value, json};
 use std::sync::Arc;
 

@@ -2,8 +2,8 @@
 //! nothing keeps nobody else out.
 
 use axum::body::Body;
-use common::net::budget::{Budget, Charge};
 use futures::StreamExt as _;
+use net::budget::{Budget, Charge};
 
 /// Room for the first bytes of a body.
 const FIRST: usize = 4 << 10;

@@ -9,18 +9,18 @@ use common::namespace::{GeneratorName, Namespace};
 #[cfg(feature = "server")]
 use common::parameters::ClusterId;
 use common::parameters::{AgentId, ClusterParameters, SessionId};
+use common::segment::Shown;
+use common::token::{TokenKey, TokenType};
 #[cfg(feature = "server")]
-use common::rpc::lease::{AgentKeys, KeysRequest, KeysVersion};
-use common::rpc::lease::{
+use net::rpc::lease::{AgentKeys, KeysRequest, KeysVersion};
+use net::rpc::lease::{
     AgentReport, Changed, DefineReply, DefineRequest, FindRequest, Found, NamespacesRequest, Refusal, Registered, Rent,
     RentRequest, RestoreRequest, TokenRequest,
 };
-use common::rpc::ranges::{
+use net::rpc::ranges::{
     KeepReply, KeepRequest, RaiseRequest, RaisedAll, RoutesReply, RoutesRequest, SegmentGrant, SegmentRequest,
 };
-use common::rpc::transport;
-use common::segment::Shown;
-use common::token::{TokenKey, TokenType};
+use net::rpc::transport;
 use std::sync::Arc;
 use std::time::Duration;
 use tarpc::client::RpcError;

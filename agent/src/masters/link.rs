@@ -4,15 +4,15 @@ use super::{AGE_MAX, Lane, Masters, OPEN_LIMIT, lock};
 use crate::minter::Membership;
 use crate::timebase::ClockSample;
 use common::clock::Clock;
-use common::net::tls::Admits;
 use common::parameters::{ClusterId, ClusterParameters};
-use common::rpc::PROTOCOL;
-use common::rpc::lease::{
-    HeartbeatReply, HeartbeatRequest, LeaseServiceClient, LeaseServiceRequest, LeaseServiceResponse, Refusal,
-};
-use common::rpc::transport;
 use common::time::{Now, SpanMs};
 use futures::FutureExt as _;
+use net::rpc::PROTOCOL;
+use net::rpc::lease::{
+    HeartbeatReply, HeartbeatRequest, LeaseServiceClient, LeaseServiceRequest, LeaseServiceResponse, Refusal,
+};
+use net::rpc::transport;
+use net::tls::Admits;
 use std::sync::Mutex;
 use tarpc::client::NewClient;
 use tarpc::{ClientMessage, Response};
@@ -268,8 +268,8 @@ mod tests {
     use common::calendar::UtcOffset;
     use common::clock::TestClock;
     use common::parameters::MasterId;
-    use common::rpc::lease::Mode;
     use common::time::WallMs;
+    use net::rpc::lease::Mode;
 
     #[test]
     fn only_masters_of_the_same_cluster_terms_and_clock_are_ours() {

@@ -20,13 +20,13 @@ pub(crate) use link::{CallError, Greeting};
 pub use report::{LastRefusal, MasterInUse, Report};
 
 use crate::minter::Minter;
-use common::net::tls::Tls;
 use common::parameters::AgentId;
-use common::rpc::lease::{RETIRED_MAX, RetiredProof};
 use futures::future::{BoxFuture, Shared};
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
 use link::Link;
+use net::rpc::lease::{RETIRED_MAX, RetiredProof};
+use net::tls::Tls;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;

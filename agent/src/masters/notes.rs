@@ -2,7 +2,7 @@
 
 use super::CallError;
 use crate::minter::Minter;
-use common::rpc::lease::Refusal;
+use net::rpc::lease::Refusal;
 use std::sync::Arc;
 
 /// Lets minting know of which cluster the master at an address is and whether it allows us to ask, if that could be found out. That it is one of

@@ -2,8 +2,8 @@
 
 use arc_swap::ArcSwapOption;
 use common::parameters::MasterId;
-use common::rpc::lease::Mode;
 use common::time::WallMs;
+use net::rpc::lease::Mode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::Notify;

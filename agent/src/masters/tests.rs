@@ -6,14 +6,14 @@ use crate::holder::Renewal;
 use crate::minter::kit::Kit;
 use common::lease::Generation;
 use common::namespace::GeneratorName;
-use common::net::tls::Tls;
 use common::parameters::ClusterId;
-use common::rpc::ranges::KeepRequest;
 use common::segment::Shown;
 use common::sequence::ServedAt;
 use common::time::SpanMs;
 use common::token::{TokenKey, TokenType, TokenValue};
 use futures::future::join_all;
+use net::rpc::ranges::KeepRequest;
+use net::tls::Tls;
 use std::sync::atomic::AtomicUsize;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -268,7 +268,7 @@ async fn a_master_of_another_cluster_is_noticed_by_whatever_it_says_next() {
         master.with(|records| records.cluster = ClusterId(1));
     }
     // By a refusal, too, and by the next greeting that it is ours again.
-    let foreign = common::rpc::lease::Refusal::ForeignCluster { here: ClusterId(2) };
+    let foreign = net::rpc::lease::Refusal::ForeignCluster { here: ClusterId(2) };
     let line_to_it = line(&masters, 0, Lane::Calls).await.unwrap();
     assert!(minter.grants().wrong_cluster().is_none());
     master.with(|records| records.no_segment = Some(foreign));

@@ -2,7 +2,7 @@
 
 use crate::plugin::{Call, Holder, Refusals, Shares};
 use crate::refusal::Refusal;
-use common::rpc::mint::MintCode;
+use net::rpc::mint::MintCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 

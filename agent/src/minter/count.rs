@@ -15,7 +15,7 @@ use crate::plugin::StatsSnapshot;
 use crate::window::Window;
 use common::kind::Kind;
 use common::namespace::GeneratorName;
-use common::rpc::lease::CallsServed;
+use net::rpc::lease::CallsServed;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use crate::embed::{MintError, Shared, UniqGenerator};
 use crate::plugin::{Call, Caller, Needs, Outgoing, Plugin, PluginRefusal, Plugins};
 use common::kind::Kind;
 use common::namespace::{Definition, Uniq64Spec};
-use common::rpc::mint::MintCode;
+use net::rpc::mint::MintCode;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 

@@ -9,7 +9,7 @@ use super::{Minter, broken};
 use crate::gate::Layout;
 use crate::refusal::Refusal;
 use common::namespace::Namespace;
-use common::rpc::lease::Registered;
+use net::rpc::lease::Registered;
 use std::sync::Arc;
 
 const FULL: Refusal = Refusal::Overloaded("there are as many generators as there may be");

@@ -5,8 +5,8 @@ use super::*;
 use crate::engine::RESERVED_PERCENT;
 use crate::plugin::Caller;
 use common::kind::{Kind, UNIQ64_SERIALS_PER_HOUR};
-use common::rpc::mint::MintCode;
 use common::time::{HOUR_MS, SpanMs, WallMs};
+use net::rpc::mint::MintCode;
 
 const RESERVE: u64 = UNIQ64_SERIALS_PER_HOUR / 100 * RESERVED_PERCENT as u64;
 

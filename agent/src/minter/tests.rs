@@ -5,9 +5,9 @@ use crate::holder::LeaseView;
 use crate::run::Runs;
 use common::kind::{Kind, UNIQ64, UNIQ64_SERIALS_PER_HOUR, UNIQ96};
 use common::layout::Parts;
-use common::rpc::mint::MintCode;
 use common::time::{DAY_MS, HOUR_MS, SpanMs, WallMs};
 use common::token::{TokenType, TokenValue};
+use net::rpc::mint::MintCode;
 use proptest::prelude::*;
 use std::collections::HashSet;
 

@@ -4,12 +4,12 @@
 use crate::refusal::Refusal;
 use common::account::AccountName;
 use common::kind::Kind;
-use common::net::tls::{Remote, Role};
-use common::rpc::mint::MintCode;
 use common::time::{Now, SECOND_MS, SpanMs};
 use core::fmt;
 use core::net::IpAddr;
 use core::time::Duration;
+use net::rpc::mint::MintCode;
+use net::tls::{Remote, Role};
 
 /// The longest reason of a refusal, in bytes; what is longer is cut.
 pub const DETAIL_LEN_MAX: usize = 512;

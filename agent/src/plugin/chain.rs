@@ -7,7 +7,7 @@ use crate::refusal::Refusal;
 use common::kind::Kind;
 use common::namespace::GeneratorName;
 use common::panics::caught;
-use common::rpc::mint::MintCode;
+use net::rpc::mint::MintCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -3,7 +3,7 @@
 use super::accounts::{Accounts, Excess, Holder};
 use super::{Call, Failure, Plugin, PluginRefusal, Stage};
 use common::plugin::{By, QuotaSpec};
-use common::rpc::mint::MintCode;
+use net::rpc::mint::MintCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -5,7 +5,7 @@ use super::{Call, Failure};
 use crate::refusal::Refusal;
 use arc_swap::ArcSwap;
 use common::panics::caught;
-use common::rpc::mint::MintCode;
+use net::rpc::mint::MintCode;
 use std::sync::Arc;
 
 /// A handler that an application gives refusals to. It runs on the thread that serves the call, before the caller gets its answer; a panic in it is a

@@ -7,8 +7,8 @@ use common::kind::Kind;
 use common::namespace::GeneratorName;
 use common::panics::caught;
 use common::plugin::{HistorySpec, Parameters, PluginName, PluginSpec, StatsSpec};
-use common::rpc::mint::MintCode;
 use common::time::BootMs;
+use net::rpc::mint::MintCode;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

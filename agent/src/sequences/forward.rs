@@ -8,15 +8,15 @@ use super::waiting::{Room, forwarded_max};
 use super::{Sequences, lock};
 use crate::sequence::Ownership;
 use common::lease::Generation;
-use common::net::tls::Admits;
-use common::rpc::mint::{
-    KEYS_PER_CALL_MAX, KeyAsked, KeyOutcome, KeyReply, KeysReply, MintCode, MintFailure, MintServiceClient, Passing,
-    SequenceCall,
-};
-use common::rpc::transport;
 use common::sequence::{Section, ServedAt};
 use common::time::BootMs;
 use ipnet::IpNet;
+use net::rpc::mint::{
+    KEYS_PER_CALL_MAX, KeyAsked, KeyOutcome, KeyReply, KeysReply, MintCode, MintFailure, MintServiceClient, Passing,
+    SequenceCall,
+};
+use net::rpc::transport;
+use net::tls::Admits;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -3,7 +3,7 @@
 use super::companion::{keep_beside, read_beside, record, records};
 use common::envelope::{EnvelopeError, Kind};
 use common::parameters::ClusterId;
-use common::rpc::lease::AgentKeys;
+use net::rpc::lease::AgentKeys;
 use std::path::Path;
 
 const RECORD: Kind = Kind { name: *b"AKEY", version: 2 };

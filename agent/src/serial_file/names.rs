@@ -5,7 +5,7 @@ use super::companion::{keep_beside, read_beside, record, records};
 use common::envelope::{EnvelopeError, Kind};
 use common::namespace::Namespace;
 use common::parameters::ClusterId;
-use common::rpc::lease::{NAMESPACES_PAGE_MAX, NameState, Registered};
+use net::rpc::lease::{NAMESPACES_PAGE_MAX, NameState, Registered};
 use std::io;
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! Requests, answers and messages between the programs, as data.
 //!
 //! All of it is pure, like `ids`, on which alone it stands. The services that take these and the connections that carry them are in
-//! `common::rpc`. Requests travel as the index of an enum, so variants are only ever appended, and whoever meets says first which
+//! `net::rpc`. Requests travel as the index of an enum, so variants are only ever appended, and whoever meets says first which
 //! [`PROTOCOL`] it speaks.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 #![warn(missing_docs)]

@@ -9,14 +9,13 @@ use crate::driver::{Driver, Refused};
 use crate::lease::{Event, Reply, TokenHash};
 use crate::registry::AgentRegistry;
 use crate::rpc::ReportContext;
-use common::net;
-use common::net::tls::{Admits, Listener, Remote, Tls};
-use common::rpc::lease::Refusal;
-use common::rpc::peer::{
+use net::rpc::lease::Refusal;
+use net::rpc::peer::{
     BATCH_MAX, Content, Delivered, JoinReply, JoinRequest, JoinToken, PeerFrame, PeerMessage, PeerService,
     PeerServiceClient, REPORTS_MAX, SealedFrame,
 };
-use common::rpc::transport::{self, FRAME_LEN_MAX, Limits, accept, deadline_in};
+use net::rpc::transport::{self, FRAME_LEN_MAX, Limits, accept, deadline_in};
+use net::tls::{Admits, Listener, Remote, Tls};
 use sha2::{Digest as _, Sha256};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -254,7 +253,7 @@ pub async fn serve(port: impl Into<Listener>, inbox: Inbox, places: Places, stop
         let place = Arc::new(places.take(remote.from.ip()));
         let server = PeerServer { inbox: inbox.clone(), place: Arc::clone(&place) };
         async move {
-            let serving = async { common::serve_connection!(io, &seat, &bounds, server.serve()) };
+            let serving = async { net::serve_connection!(io, &seat, &bounds, server.serve()) };
             tokio::select! {
                 () = serving => {}
                 () = place.over() => {}

@@ -8,8 +8,6 @@ use common::calendar::UtcOffset;
 use common::lease::Grant;
 use common::namespace::{Definition, Namespace, Scope, SegmentSpec};
 use common::parameters::{AgentId, ClusterParameters, MasterId};
-use common::rpc::lease::{ListRequest, NameState, RentRequest, TerminateRequest, TokenRequest};
-use common::rpc::ranges::SegmentRequest;
 use common::segment::Shown;
 use common::setting::Change;
 use common::time::{DAY_MS, HOUR_MS, Now, SECOND_MS, SpanMs};
@@ -17,6 +15,8 @@ use common::token::{TokenType, TokenValue};
 use master::lease::receipt::told;
 use master::lease::{Event, Limits, Lives, Write};
 use master::store::Store as _;
+use net::rpc::lease::{ListRequest, NameState, RentRequest, TerminateRequest, TokenRequest};
+use net::rpc::ranges::SegmentRequest;
 use std::str::FromStr;
 
 /// A master in a script: 1 or 2; 1 where none is named.

@@ -5,10 +5,10 @@ use super::script::{Fail, Script, operator, session};
 use common::lease::Generation;
 use common::namespace::{Definition, Namespace, SequenceSpec};
 use common::parameters::AgentId;
-use common::rpc::ranges::{KeepRequest, Raise, RaiseRequest, RaiseTo, RoutesRequest};
 use common::sequence::{Section, SectionKey, SectionOrder, ServedAt};
 use common::setting::Change;
 use master::lease::Event;
+use net::rpc::ranges::{KeepRequest, Raise, RaiseRequest, RaiseTo, RoutesRequest};
 use std::fmt::Write as _;
 
 impl Script {

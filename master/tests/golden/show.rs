@@ -3,14 +3,14 @@
 use super::script::DAY_0;
 use common::lease::{Caution, Floor};
 use common::namespace::Scope;
-use common::rpc::lease::Rent;
-use common::rpc::peer::{JoinReply, PeerMessage};
-use common::rpc::ranges::{HeldSections, RaisedSections};
 use common::segment::Axis;
 use common::sequence::{Route, SectionBound, SectionRecord};
 use common::setting::{Setting, SettingValue};
 use common::time::{DAY_MS, SECOND_MS, WallMs};
 use master::lease::{Reply, Write};
+use net::rpc::lease::Rent;
+use net::rpc::peer::{JoinReply, PeerMessage};
+use net::rpc::ranges::{HeldSections, RaisedSections};
 
 pub(crate) fn days(t: WallMs) -> String {
     let ms = (t - DAY_0).0;

@@ -7,10 +7,6 @@ use common::calendar::UtcOffset;
 use common::lease::Generation;
 use common::namespace::GeneratorName;
 use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
-use common::rpc::peer::{JoinReply, JoinStep, PeerFrame, PeerMessage};
-use common::rpc::ranges::{
-    HeldSections, KeepRequest, Raise, RaiseRequest, RaiseTo, Raised, RoutesRequest, SegmentRequest,
-};
 use common::segment::{Shown, Span};
 use common::sequence::{Section, SectionKey, SectionOrder, SectionRange, SectionRecord, ServedAt};
 use common::time::{BootMs, Now, SpanMs, WallMs};
@@ -19,6 +15,10 @@ use master::ledger::Ledger;
 use master::replication::join::{declare_lost, first_writes, section_taken_over};
 use master::store::Store as _;
 use master::store::memory::MemoryStore;
+use net::rpc::peer::{JoinReply, JoinStep, PeerFrame, PeerMessage};
+use net::rpc::ranges::{
+    HeldSections, KeepRequest, Raise, RaiseRequest, RaiseTo, Raised, RoutesRequest, SegmentRequest,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The rule that is left out or done wrongly.

@@ -4,9 +4,9 @@ use super::check::Seen;
 use super::figures::{Figures, Latencies, processor_time};
 use super::peers::EchoClient;
 use anyhow::{Context as _, Result, bail};
-use common::rpc::mint::MintServiceClient;
-use common::rpc::transport::{connect, deadline_in};
 use futures::stream::{FuturesUnordered, StreamExt as _};
+use net::rpc::mint::MintServiceClient;
+use net::rpc::transport::{connect, deadline_in};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 

@@ -6,8 +6,8 @@ use super::disk::{Call, Fault, Struck};
 use super::op::{Ended, Op};
 use crate::sim::rng::Rng;
 use anyhow::{Result, bail};
-use common::rpc::mint::MintCode;
 use common::time::{DAY_MS, HOUR_MS, SpanMs};
+use net::rpc::mint::MintCode;
 
 /// The call of a write that looks whether the new file is in place.
 const LOOK: usize = 14;

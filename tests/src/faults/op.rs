@@ -1,6 +1,6 @@
 //! Operations of an agent on its serial file, as steps of a life.
 
-use common::rpc::mint::MintCode;
+use net::rpc::mint::MintCode;
 
 /// An operation of an agent on its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -3,15 +3,15 @@
 
 use super::shared::Shared;
 use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId};
-use common::rpc::PROTOCOL;
-use common::rpc::lease::Mode;
-use common::rpc::peer::{Hello, Life, Memory, PeerFrame, PeerMessage};
 use common::segment::MasterRun;
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use master::lease::{
     Alarm, Caution, Effects, Event, Identity, Lives, Loaded, PeerObservations, Reply, Unproven, Write,
 };
 use master::ledger::{Ledger, Salt};
+use net::rpc::PROTOCOL;
+use net::rpc::lease::Mode;
+use net::rpc::peer::{Hello, Life, Memory, PeerFrame, PeerMessage};
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::ops::{Deref, DerefMut};

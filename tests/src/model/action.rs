@@ -4,9 +4,9 @@ use super::greetings::GREETINGS_MAX;
 use super::twins::Twin;
 use common::lease::Generation;
 use common::parameters::SessionId;
-use common::rpc::peer::PeerFrame;
 use common::time::{DAY_MS, WallMs};
 use common::token::TokenKey;
+use net::rpc::peer::PeerFrame;
 use std::fmt;
 
 /// Something that can happen. Masters are counted: 0 and 1 are the first two, 2 and on their replacements.

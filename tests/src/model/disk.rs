@@ -2,12 +2,12 @@
 
 use crate::kit::node::{self, Part};
 use common::lease::{Lease, Prep};
-use common::rpc::lease::Mode;
-use common::rpc::peer::PeerMessage;
 use common::time::WallMs;
 use common::token::TokenKey;
 use master::lease::{Lives, Loaded, Write};
 use master::ledger::Ledger;
+use net::rpc::lease::Mode;
+use net::rpc::peer::PeerMessage;
 use std::collections::BTreeMap;
 
 pub(super) type Disk = node::Disk<Leases>;

@@ -6,10 +6,10 @@ use super::masters::Masters;
 use super::twins;
 use crate::kit::node::{STEP, Serving};
 use crate::kit::shared::Shared;
-use common::rpc::peer::{PeerFrame, PeerMessage};
 use common::time::{Now, WallMs};
 use master::lease::{Effects, Event, Reply, RequestId, Write};
 use master::ledger::Ledger;
+use net::rpc::peer::{PeerFrame, PeerMessage};
 use std::collections::VecDeque;
 
 /// So many greetings are on the way on one connection at most. What is left of it is said on the next one.

@@ -7,14 +7,14 @@ use super::world::World;
 use crate::kit::shared::hash_of;
 use common::audit::Actor;
 use common::parameters::{EpochId, SessionId};
-use common::rpc::lease::TokenRequest;
-use common::rpc::peer::{JoinStep, PeerFrame, PeerMessage};
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::{TokenKey, TokenType};
 use master::lease::remedy::{after_revert, floor_of};
 use master::lease::{Effects, Event, Identity, Reply, RequestId};
 use master::ledger::Ledger;
 use master::replication::join::{declare_lost, taken_over};
+use net::rpc::lease::TokenRequest;
+use net::rpc::peer::{JoinStep, PeerFrame, PeerMessage};
 use std::collections::{BTreeSet, VecDeque};
 
 /// Beats until all is well again. Two for the first heartbeats, four for a closing that was refused once, some to spare.

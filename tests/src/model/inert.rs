@@ -7,9 +7,9 @@ use super::world::{Link, World};
 use crate::kit::node::Serving;
 use crate::kit::shared::Shared;
 use common::lease::{Lease, LeaseState};
-use common::rpc::peer::{PeerFrame, PeerMessage};
 use common::token::TokenKey;
 use master::replication::rules;
+use net::rpc::peer::{PeerFrame, PeerMessage};
 
 /// Takes out of `world` what is inert, and would be where copies of disks are put back.
 pub(super) fn take_out(world: &mut World) {

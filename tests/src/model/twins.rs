@@ -7,13 +7,13 @@ use super::world::{Joining, World};
 use crate::kit::node::Serving;
 use common::lease::{Generation, Lease, LeaseState, Prep};
 use common::parameters::MasterId;
-use common::rpc::lease::TokenRequest;
-use common::rpc::peer::{PeerFrame, PeerMessage};
 use common::time::WallMs;
 use common::token::{TokenKey, TokenType, TokenValue};
 use master::lease::Loaded;
 use master::lease::{Event, PeerObservations, Write};
 use master::replication::rules;
+use net::rpc::lease::TokenRequest;
+use net::rpc::peer::{PeerFrame, PeerMessage};
 use std::collections::BTreeMap;
 
 /// A mechanism that is taken away.

@@ -4,10 +4,10 @@ use super::disk::{Disk, Node};
 use crate::kit::shared::Shared;
 use common::lease::{Generation, Lease, LeaseState, Receipt};
 use common::parameters::{ClusterParameters, MasterId, SessionId};
-use common::rpc::peer::{Begun, PeerFrame};
 use common::time::WallMs;
 use common::token::TokenKey;
 use master::lease::receipt::receipt;
+use net::rpc::peer::{Begun, PeerFrame};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Promises to agents, by value, grant and session: the rectangle as far as it was ever lengthened.

@@ -7,13 +7,13 @@ use agent::sequence::{Allocator, Bound, Bounds, HeldRange, Kept, Ownership, Sect
 use common::lease::Generation;
 use common::namespace::GeneratorName;
 use common::parameters::{AgentId, SessionId};
-use common::rpc::lease::Refusal;
-use common::rpc::ranges::{
-    HeldSections, KeepReply, KeepRequest, NotRaised, Raise, RaiseRequest, RaiseTo, Raised, RaisedAll, SectionReceipt,
-};
 use common::segment::MasterRun;
 use common::sequence::{Section, SectionRange, SequenceDefinition, ServedAt};
 use common::time::BootMs;
+use net::rpc::lease::Refusal;
+use net::rpc::ranges::{
+    HeldSections, KeepReply, KeepRequest, NotRaised, Raise, RaiseRequest, RaiseTo, Raised, RaisedAll, SectionReceipt,
+};
 use std::sync::Arc;
 
 /// `--sequence-lease`, in milliseconds.

@@ -7,7 +7,6 @@ use common::calendar::UtcOffset;
 use common::lease::{Generation, Lease, LeaseState};
 use common::namespace::GeneratorName;
 use common::parameters::{ClusterParameters, MasterId, SessionId};
-use common::rpc::peer::PeerMessage;
 use common::segment::{MasterRun, Span};
 use common::sequence::{SectionKey, SectionRecord};
 use common::setting::{Setting, SettingKey, SettingValue};
@@ -15,6 +14,7 @@ use common::time::{DAY_MS, Now, WallMs};
 use common::token::{TokenFamily, TokenKey, TokenType, TokenValue};
 use master::lease::{Effects, Event, Loaded, PeerObservations, Reply, RequestId, Write};
 use master::ledger::Ledger;
+use net::rpc::peer::PeerMessage;
 use std::collections::BTreeMap;
 
 pub(super) type Disk = node::Disk<Ranges>;

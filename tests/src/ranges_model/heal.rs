@@ -6,11 +6,11 @@ use super::disk::Disk;
 use super::sequences::Sections;
 use crate::model::Pair;
 use agent::sequence::{Allocator, Kept, Ownership};
-use common::rpc::ranges::{KeepRequest, RoutesRequest};
 use common::segment::MasterRun;
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use master::lease::{Event, Reply, RequestId};
 use master::ledger::{Ledger, Salt};
+use net::rpc::ranges::{KeepRequest, RoutesRequest};
 
 /// Beats, a second each: the next owner waits five of them for the last one's lease to end.
 const BEATS_MAX: u8 = 20;

@@ -3,8 +3,8 @@
 use super::disk::{Disk, Node};
 use crate::kit::node::Serving;
 use crate::kit::shared::Shared;
-use common::rpc::peer::{PeerFrame, PeerMessage};
 use common::setting::Change;
+use net::rpc::peer::{PeerFrame, PeerMessage};
 
 /// Answers to answers; there are none after so many.
 const ANSWERS_MAX: u8 = 4;

@@ -5,11 +5,11 @@ use super::pair::{Befalls, Deed, Masters, Pair};
 use common::audit::Actor;
 use common::namespace::{Definition, GeneratorName, Namespace, SegmentSpec};
 use common::parameters::SessionId;
-use common::rpc::ranges::{SegmentGrant, SegmentRequest};
 use common::segment::{Shown, Span};
 use common::setting::{Setting, SettingKey, SettingValue};
 use common::time::WallMs;
 use master::lease::{Event, Reply, RequestId};
+use net::rpc::ranges::{SegmentGrant, SegmentRequest};
 use stateright::{Model, Property};
 use std::fmt;
 

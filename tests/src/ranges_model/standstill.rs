@@ -4,10 +4,10 @@
 use agent::sequence::{Allocator, Kept, Ownership};
 use common::lease::Generation;
 use common::namespace::GeneratorName;
-use common::rpc::ranges::{HeldSections, KeepReply};
 use common::segment::MasterRun;
 use common::sequence::Section;
 use common::time::BootMs;
+use net::rpc::ranges::{HeldSections, KeepReply};
 
 /// `--sequence-lease`, in milliseconds.
 const LEASE: i64 = 1_000;

@@ -2,10 +2,10 @@
 //! nothing. The product's `step` stays as it is; what it is given, or what comes out of it, is bent.
 
 use super::disk::{Disk, Stepped};
-use common::rpc::peer::{PeerFrame, PeerMessage};
 use common::sequence::SectionRecord;
 use common::setting::{SettingKey, SettingValue};
 use master::lease::{Event, Write};
+use net::rpc::peer::{PeerFrame, PeerMessage};
 
 /// The distance that one master raises a section alone, in these models.
 pub const ALLOWANCE: u64 = 2;

@@ -8,9 +8,6 @@ use super::world::{Call, Event, World};
 use common::audit::Actor;
 use common::lease::{Generation, Lease, LeaseState, Prep};
 use common::parameters::EpochId;
-use common::rpc::PROTOCOL;
-use common::rpc::lease::{Mode, Rent, TokenRequest};
-use common::rpc::peer::{Hello, Memory, PeerFrame, PeerMessage};
 use common::setting::SettingKey;
 use common::time::{SpanMs, WallMs};
 use common::token::{TokenKey, TokenType, TokenValue};
@@ -19,6 +16,9 @@ use master::lease::{Caution, Effects, Event as LedgerEvent, Identity, Reply, Tok
 use master::ledger::Snapshot;
 use master::replication::{join, rules};
 use master::section::SectionTable;
+use net::rpc::PROTOCOL;
+use net::rpc::lease::{Mode, Rent, TokenRequest};
+use net::rpc::peer::{Hello, Memory, PeerFrame, PeerMessage};
 use std::collections::BTreeMap;
 
 /// A proposal that was not answered after this long is given up where they are given up.

@@ -6,10 +6,10 @@ use super::net::Node;
 use super::world::{Call, Caller, Event, Task, World};
 use agent::holder::{Command, Event as HolderEvent, check_grant};
 use agent::timebase::ClockSample;
-use common::rpc::PROTOCOL;
-use common::rpc::lease::{HeartbeatReply, HeartbeatRequest, Refusal, Rent, RentRequest, TokenRequest};
 use common::time::Now;
 use master::lease::Reply;
+use net::rpc::PROTOCOL;
+use net::rpc::lease::{HeartbeatReply, HeartbeatRequest, Refusal, Rent, RentRequest, TokenRequest};
 
 /// The longest time that a call may take.
 const CALL_TIMEOUT: i64 = 5_000;

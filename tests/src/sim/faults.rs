@@ -9,9 +9,9 @@ use super::shelf::Shelf;
 use super::swarm::{Fault, Theme};
 use super::world::{Call, Caller, Event, SETTLE, Task, World};
 use common::parameters::SessionId;
-use common::rpc::lease::{Mode, TokenRequest};
 use common::time::{DAY_MS, HOUR_MS, WallMs};
 use common::token::TokenType;
+use net::rpc::lease::{Mode, TokenRequest};
 
 /// Machines at most, copies included.
 const HOSTS_MAX: usize = 40;

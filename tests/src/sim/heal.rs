@@ -4,9 +4,9 @@
 use super::CONVERGE_DAYS;
 use super::world::{Event, World};
 use common::parameters::ClusterParameters;
-use common::rpc::lease::Mode;
 use common::time::{DAY_MS, WallMs};
 use master::replication::rules;
+use net::rpc::lease::Mode;
 
 /// Days of the second phase at most: a master that is replaced on its first day may lift leases of dead holders to the end
 /// of a permit (30 days and an hour), whose last day is followed by the grace, and an agent that was told that nothing is

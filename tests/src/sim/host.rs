@@ -13,11 +13,11 @@ use agent::sequence::Tenure;
 use agent::serial_file::{AfterReboot, Contents, Header, NUM_BLOCKS, SerialFileError, encode};
 use common::lease::Generation;
 use common::parameters::{AgentId, SessionId};
-use common::rpc::lease::TerminateRequest;
 use common::segment::MasterRun;
 use common::sequence::Section;
 use common::time::{BootMs, HOUR_MS, Now, WallMs};
 use common::token::{TokenKey, TokenType};
+use net::rpc::lease::TerminateRequest;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The longest pause between two looks while an agent has nothing to mint with.

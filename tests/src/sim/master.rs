@@ -8,9 +8,6 @@ use super::shelf::Shelf;
 use super::world::{Caller, Event, World};
 use common::lease::{Generation, LeaseState, Prep};
 use common::parameters::{EpochId, MasterId, SessionId};
-use common::rpc::lease::{HeartbeatReply, HeartbeatRequest, Refusal, Rent};
-use common::rpc::peer::{JoinReply, PeerFrame, PeerMessage};
-use common::rpc::ranges::SegmentGrant;
 use common::sequence::Section;
 use common::setting::SettingKey;
 use common::time::{Now, SpanMs, WallMs};
@@ -18,6 +15,9 @@ use common::token::TokenKey;
 use master::lease::Loaded;
 use master::lease::{Alarm, Effects, Event as LedgerEvent, Limits, Reply, RequestId, Write};
 use master::ledger::{Ledger, Salt, Snapshot};
+use net::rpc::lease::{HeartbeatReply, HeartbeatRequest, Refusal, Rent};
+use net::rpc::peer::{JoinReply, PeerFrame, PeerMessage};
+use net::rpc::ranges::SegmentGrant;
 use std::collections::BTreeMap;
 
 /// The one who waits for an answer.

@@ -11,8 +11,6 @@ use super::world::{BEGIN, Event, World};
 use common::audit::Actor;
 use common::namespace::Namespace;
 use common::parameters::{ClusterId, EpochId, MasterId};
-use common::rpc::lease::Mode;
-use common::rpc::peer::{JoinReply, JoinStep};
 use common::segment::Axis;
 use common::sequence::SectionRecord;
 use common::setting::{Setting, SettingKey, SettingValue};
@@ -21,6 +19,8 @@ use common::token::TokenKey;
 use master::lease::{Event as LedgerEvent, Identity, Loaded, TokenHash, Write};
 use master::replication::join::{first_writes, section_taken_over, taken_over};
 use master::section::{Held, SectionTable};
+use net::rpc::lease::Mode;
+use net::rpc::peer::{JoinReply, JoinStep};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

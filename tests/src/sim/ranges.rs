@@ -3,11 +3,11 @@
 use super::master::Asked;
 use super::mutation::Mutation;
 use super::world::World;
-use common::rpc::peer::PeerMessage;
-use common::rpc::ranges::HeldSections;
 use common::sequence::{SectionRange, SectionRecord};
 use master::lease::{Lives, Reply, Write};
 use master::section::{Piece, SectionTable, rules};
+use net::rpc::peer::PeerMessage;
+use net::rpc::ranges::HeldSections;
 
 /// The writes that make a store which holds one table hold another one.
 pub(super) fn rewritten(is: &SectionTable, becomes: &SectionTable) -> [Write; 2] {

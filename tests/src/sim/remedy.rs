@@ -8,11 +8,11 @@ use super::shelf::Shelf;
 use super::world::{Event, World};
 use agent::timebase::SKEW_MAX;
 use common::audit::Actor;
-use common::rpc::lease::Mode;
 use common::time::{DAY_MS, HOUR_MS, WallMs};
 use master::lease::Loaded;
 use master::lease::remedy::{after_revert, floor_of, forget_clock, vouch};
 use master::lease::{Caution, Write};
+use net::rpc::lease::Mode;
 
 /// Between two looks at the masters while things go wrong.
 const ROUNDS: (i64, i64) = (HOUR_MS, 3 * DAY_MS);

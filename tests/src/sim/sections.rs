@@ -16,12 +16,12 @@ use agent::sequence::{
 };
 use common::namespace::{GeneratorName, Namespace};
 use common::parameters::SessionId;
-use common::rpc::ranges::{
-    KeepRequest, RECEIPTS_MAX, Raise, RaiseRequest, RaiseTo, Raised, RaisedSections, RoutesRequest, ShownReceipt,
-};
 use common::sequence::{Section, SectionKey, SectionRange, SequenceDefinition, ServedAt};
 use common::time::{BootMs, SpanMs};
 use master::lease::Reply;
+use net::rpc::ranges::{
+    KeepRequest, RECEIPTS_MAX, Raise, RaiseRequest, RaiseTo, Raised, RaisedSections, RoutesRequest, ShownReceipt,
+};
 use std::collections::BTreeMap;
 
 /// The time that an allocator serves after it asked, in milliseconds: the product's default.

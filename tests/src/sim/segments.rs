@@ -12,10 +12,10 @@ use super::world::{Call, Caller, Event, Task, World};
 use agent::engine::SegmentOutcome;
 use agent::segments::Ask;
 use common::namespace::GeneratorName;
-use common::rpc::lease::Refusal;
-use common::rpc::ranges::{SegmentGrant, SegmentRequest};
 use common::time::HOUR_MS;
 use master::lease::Reply;
+use net::rpc::lease::Refusal;
+use net::rpc::ranges::{SegmentGrant, SegmentRequest};
 
 /// Between two rounds at first,
 const PAUSE_MIN: i64 = 100;

@@ -13,11 +13,11 @@ use super::rng::{Rng, mix};
 use super::sections::{LEASE, Question};
 use super::shelf::Shelf;
 use super::swarm::Swarm;
-use common::rpc::lease::{HeartbeatRequest, Mode, RentRequest, TerminateRequest, TokenRequest};
-use common::rpc::peer::PeerFrame;
-use common::rpc::ranges::{KeepRequest, RaiseRequest, RoutesRequest, SegmentRequest};
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use master::lease::Event as LedgerEvent;
+use net::rpc::lease::{HeartbeatRequest, Mode, RentRequest, TerminateRequest, TokenRequest};
+use net::rpc::peer::PeerFrame;
+use net::rpc::ranges::{KeepRequest, RaiseRequest, RoutesRequest, SegmentRequest};
 use std::collections::BTreeMap;
 
 /// The first instant of every simulation.

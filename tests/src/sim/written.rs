@@ -9,10 +9,10 @@ use agent::serial_file::SectionsStart;
 use common::lease::{Generation, Grant};
 use common::namespace::GeneratorName;
 use common::parameters::SessionId;
-use common::rpc::ranges::RaisedSections;
 use common::sequence::Section;
 use common::time::{BootMs, SpanMs};
 use common::token::TokenKey;
+use net::rpc::ranges::RaisedSections;
 use std::sync::Arc;
 
 /// A process's.

@@ -2,8 +2,8 @@
 //! and a copy of a folder takes nothing from its living original.
 
 use common::parameters::{ClusterParameters, SessionId};
-use common::rpc::lease::Refusal;
 use common::token::TokenType;
+use net::rpc::lease::Refusal;
 use std::path::Path;
 use tests::client::Media;
 use tests::cluster::{Cluster, until, until_status};

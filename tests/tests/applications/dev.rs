@@ -2,9 +2,9 @@
 //! IDs of all kinds, keeps what it was told to keep, and is of no cluster but its own.
 
 use common::parameters::{ClusterId, SessionId};
-use common::rpc::lease::{HeartbeatRequest, LeaseServiceClient, Refusal as Said};
-use common::rpc::{PROTOCOL, transport};
 use common::time::WallMs;
+use net::rpc::lease::{HeartbeatRequest, LeaseServiceClient, Refusal as Said};
+use net::rpc::{PROTOCOL, transport};
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;

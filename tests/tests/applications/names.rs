@@ -1,9 +1,9 @@
 //! Names across clusters, scopes and masters: two agents never give equal IDs by one name, or by two.
 
 use common::namespace::{Definition, Namespace};
-use common::rpc::lease::{Changed, DefineRequest, Refusal};
-use common::rpc::mint::{MintCode, MintServiceClient};
-use common::rpc::transport::{connect, deadline_in};
+use net::rpc::lease::{Changed, DefineRequest, Refusal};
+use net::rpc::mint::{MintCode, MintServiceClient};
+use net::rpc::transport::{connect, deadline_in};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;

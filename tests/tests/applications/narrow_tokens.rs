@@ -1,8 +1,8 @@
 //! Layouts with a narrow token field: as many agents as the field has values are served, the next one is told why it is not,
 //! and the other kinds' tokens stay.
 
-use common::rpc::lease::Refusal;
 use common::token::TokenType;
+use net::rpc::lease::Refusal;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tests::cluster::{Cluster, until};

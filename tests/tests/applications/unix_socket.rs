@@ -1,6 +1,6 @@
 //! An agent at a Unix socket: programs of its machine ask there without TCP and without certificates, and are known by their user.
 
-use common::net::tls::Files;
+use net::tls::Files;
 use rustix::fs::{Uid, chown};
 use rustix::thread::set_thread_uid;
 use std::io::Write as _;

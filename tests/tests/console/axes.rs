@@ -1,9 +1,9 @@
 //! Axes at two real masters: what agents were granted of them is shown and counted, and an operator raises one.
 
-use common::rpc::lease::{DefineRequest, FindRequest, LeaseServiceClient, Refusal};
-use common::rpc::ranges::{SegmentGrant, SegmentRequest};
-use common::rpc::transport;
 use common::segment::Shown;
+use net::rpc::lease::{DefineRequest, FindRequest, LeaseServiceClient, Refusal};
+use net::rpc::ranges::{SegmentGrant, SegmentRequest};
+use net::rpc::transport;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tests::cluster::{Cluster, until};

@@ -3,9 +3,9 @@
 //!
 //! `scripts/strangers.sh` runs it for as long as it is told.
 
-use common::rpc::mint::MintServiceClient;
-use common::rpc::transport::{connect, deadline_in};
 use common::token::TokenType;
+use net::rpc::mint::MintServiceClient;
+use net::rpc::transport::{connect, deadline_in};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::File;
 use std::time::{Duration, Instant};

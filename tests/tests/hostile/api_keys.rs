@@ -1,6 +1,6 @@
 //! Callers who show an API key instead of a certificate: each gets what its key opens, at every agent, also without a master.
 
-use common::net::tls::{Admits, Files, Tls};
+use net::tls::{Admits, Files, Tls};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use tests::certificates::{Authority, ask_with, get, metric, secure};

@@ -1,11 +1,11 @@
 //! Every port of a cluster with certificates: who belongs there is served, and nobody else, whatever he shows.
 
-use common::net::tls::{Admits, Files, Tls};
 use common::parameters::MasterId;
-use common::rpc::lease::{LeaseServiceClient, Refusal};
-use common::rpc::transport::connect_as;
 use common::token::TokenType;
 use futures::StreamExt as _;
+use net::rpc::lease::{LeaseServiceClient, Refusal};
+use net::rpc::transport::connect_as;
+use net::tls::{Admits, Files, Tls};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::version::{TLS12, TLS13};

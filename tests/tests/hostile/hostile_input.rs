@@ -7,13 +7,13 @@ use bincode::Options as _;
 use common::audit::Actor;
 use common::lease::{Lease, LeaseState};
 use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
-use common::rpc::PROTOCOL;
-use common::rpc::lease::{HeartbeatRequest, LeaseServiceRequest, Mode, Refusal, TokenRequest};
-use common::rpc::peer::{Content, Hello, Life, Memory, PeerMessage, PeerServiceClient, Seal, SealedFrame};
-use common::rpc::transport::{FRAME_LEN_MAX, connect, deadline_in};
 use common::setting::Change;
 use common::time::WallMs;
 use common::token::{TokenKey, TokenType};
+use net::rpc::PROTOCOL;
+use net::rpc::lease::{HeartbeatRequest, LeaseServiceRequest, Mode, Refusal, TokenRequest};
+use net::rpc::peer::{Content, Hello, Life, Memory, PeerMessage, PeerServiceClient, Seal, SealedFrame};
+use net::rpc::transport::{FRAME_LEN_MAX, connect, deadline_in};
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 use std::net::SocketAddr;
@@ -75,7 +75,7 @@ async fn assert_well(cluster: &mut Cluster, after: &str) {
     let masters = [cluster.masters[0].agent_listen, cluster.masters[1].agent_listen];
     lessee.obtain(masters, TokenType::Uint2).await.unwrap_or_else(|e| panic!("{after}: no new lease: {e:#}"));
     let transport = connect(&cluster.agents[0].rpc_listen.to_string()).await.unwrap();
-    let rpc = common::rpc::mint::MintServiceClient::new(tarpc::client::Config::default(), transport).spawn();
+    let rpc = net::rpc::mint::MintServiceClient::new(tarpc::client::Config::default(), transport).spawn();
     rpc.ready(deadline_in(Duration::from_secs(30))).await.unwrap().unwrap();
 }
 

@@ -1,10 +1,10 @@
 //! A cluster that gets all its certificates by invitations, and everybody who should get none by one.
 
-use common::enroll::{self, Ca, EnrollError, Invitation, TlsFolder};
-use common::net::tls::{Admits, Files, Role, Tls};
-use common::rpc::enroll::{EnrollBy, EnrollRefusal, EnrollRequest};
-use common::rpc::lease::{LeaseServiceClient, NamespacesRequest, Refusal};
-use common::rpc::transport::{connect_to_enroll, deadline_in};
+use net::enroll::{self, Ca, EnrollError, Invitation, TlsFolder};
+use net::rpc::enroll::{EnrollBy, EnrollRefusal, EnrollRequest};
+use net::rpc::lease::{LeaseServiceClient, NamespacesRequest, Refusal};
+use net::rpc::transport::{connect_to_enroll, deadline_in};
+use net::tls::{Admits, Files, Role, Tls};
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};

@@ -4,11 +4,11 @@
 //! Beside the strangers there are always an honest agent and a gentle client, and they lose nothing.
 
 use common::parameters::SessionId;
-use common::rpc::PROTOCOL;
-use common::rpc::lease::{HeartbeatRequest, LeaseServiceRequest};
-use common::rpc::mint::{MintServiceClient, MintServiceRequest};
-use common::rpc::transport::{connect, deadline_in};
 use common::token::TokenType;
+use net::rpc::PROTOCOL;
+use net::rpc::lease::{HeartbeatRequest, LeaseServiceRequest};
+use net::rpc::mint::{MintServiceClient, MintServiceRequest};
+use net::rpc::transport::{connect, deadline_in};
 use reqwest::header::HeaderMap;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::net::SocketAddr;

@@ -1,8 +1,8 @@
 //! Whoever asks for all that there is gets much of it, and an honest caller is served throughout: real programs.
 
 use common::kind::Kind;
-use common::rpc::mint::{MintCode, MintServiceClient};
-use common::rpc::transport::{connect, deadline_in};
+use net::rpc::mint::{MintCode, MintServiceClient};
+use net::rpc::transport::{connect, deadline_in};
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

@@ -1,9 +1,9 @@
 //! Whatever callers leave unfinished, unread or idle: memory stays bounded and is given back, there are descriptors for files,
 //! agents renew, and a gentle client loses nothing.
 
-use common::rpc::connection::CALL_LEN_MAX;
-use common::rpc::transport::FRAME_LEN_MAX;
 use common::token::TokenType;
+use net::rpc::connection::CALL_LEN_MAX;
+use net::rpc::transport::FRAME_LEN_MAX;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::net::SocketAddr;
 use std::time::Duration;

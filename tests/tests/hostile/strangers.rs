@@ -3,14 +3,14 @@
 
 use common::namespace::{Definition, Namespace};
 use common::parameters::SessionId;
-use common::rpc::lease::{
+use common::setting::{CALLER_NAMES_AT_ONCE, NAMES_AT_ONCE};
+use common::token::TokenType;
+use net::rpc::lease::{
     AgentReport, Changed, DefineReply, DefineRequest, NameState, Refusal, Registered, RestoreRequest,
     report_interval_ms,
 };
-use common::rpc::mint::{MintCode, MintFailure, MintServiceClient};
-use common::rpc::transport::{connect, deadline_in};
-use common::setting::{CALLER_NAMES_AT_ONCE, NAMES_AT_ONCE};
-use common::token::TokenType;
+use net::rpc::mint::{MintCode, MintFailure, MintServiceClient};
+use net::rpc::transport::{connect, deadline_in};
 use std::net::{IpAddr, SocketAddr};
 use tests::cluster::{Cluster, until};
 use tests::lessee::{CALL_MAX, Lessee};

@@ -1,13 +1,13 @@
 //! Young stores of masters: a pair that is parted as soon as it has met, a store that was formatted anew in the place of one that
 //! belongs to a pair, and a cluster that was made after both stores of an earlier one were lost.
 
-use common::net::budget::Budget;
-use common::net::places::Places;
-use common::net::turns::CallerId;
-use common::rpc::connection::Bounds;
-use common::rpc::lease::Refusal;
-use common::rpc::peer::{Delivered, JoinReply, JoinRequest, PeerService, PeerServiceClient, SealedFrame};
-use common::rpc::transport::{FRAME_LEN_MAX, connect, deadline_in};
+use net::budget::Budget;
+use net::places::Places;
+use net::rpc::connection::Bounds;
+use net::rpc::lease::Refusal;
+use net::rpc::peer::{Delivered, JoinReply, JoinRequest, PeerService, PeerServiceClient, SealedFrame};
+use net::rpc::transport::{FRAME_LEN_MAX, connect, deadline_in};
+use net::turns::CallerId;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -72,7 +72,7 @@ async fn the_first_password_outlives_a_pair_that_is_parted_as_soon_as_it_has_met
         let (io, _) = listener.accept().await.unwrap();
         let bounds = Bounds { requests_max: 1, frame_len_max: FRAME_LEN_MAX, budget: Budget::new(64 << 20) };
         let place = Places::new(1).take(CallerId::of(())).unwrap();
-        common::serve_connection!(io, &place, &bounds, parting.serve());
+        net::serve_connection!(io, &place, &bounds, parting.serve());
     });
     for (master, peer) in cluster.masters.iter_mut().zip([between, nobody]) {
         master.daemon.unset("--admin-password-file");

@@ -2,8 +2,8 @@
 //! forgotten, nothing comes back, nothing is granted that somebody has.
 
 use bincode::Options as _;
-use common::rpc::peer::{Content, PeerMessage, PeerServiceRequest};
-use common::rpc::transport::FRAME_LEN_MAX;
+use net::rpc::peer::{Content, PeerMessage, PeerServiceRequest};
+use net::rpc::transport::FRAME_LEN_MAX;
 use rand::SeedableRng as _;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom as _;

@@ -2,8 +2,8 @@
 //! operator hears what happened, and the remedy that is named works.
 
 use common::lease::{Generation, Grant};
-use common::rpc::lease::Rent;
 use common::token::TokenType;
+use net::rpc::lease::Rent;
 use std::sync::Arc;
 use std::time::Duration;
 use tests::client::Kind;
@@ -420,7 +420,7 @@ async fn two_stores_without_a_proof_grant_nothing_in_the_first_moment_and_say_so
     }
     let master = Lessee::connect(cluster.masters[0].agent_listen).await.unwrap();
     let refused = Lessee::new("a").unwrap().request(&master, TokenType::Uint2).await.unwrap().unwrap_err();
-    assert_eq!(refused, common::rpc::lease::Refusal::Quiet);
+    assert_eq!(refused, net::rpc::lease::Refusal::Quiet);
 }
 
 /// All clocks were three hours ahead for a while, and are right now: an agent that minted meanwhile is not ready, names the command that

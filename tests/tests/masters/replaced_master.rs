@@ -1,7 +1,7 @@
 //! A master is lost for good, or believed to be, and replaced: nothing is repeated, leases go on, new ones are granted.
 
-use common::rpc::lease::{Mode, RetiredProof};
 use common::token::TokenType;
+use net::rpc::lease::{Mode, RetiredProof};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

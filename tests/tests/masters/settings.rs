@@ -1,9 +1,9 @@
 //! Definitions of generators' names, and the audit, at both masters of a real cluster.
 
 use common::namespace::{Definition, Namespace, Scope};
-use common::rpc::lease::{Changed, DefineRequest, NamespacesRequest, Refusal};
-use common::rpc::transport::deadline_in;
 use common::token::TokenType;
+use net::rpc::lease::{Changed, DefineRequest, NamespacesRequest, Refusal};
+use net::rpc::transport::deadline_in;
 use serde_json::{Value, json};
 use tests::client::Answer;
 use tests::cluster::{Cluster, until, until_status};

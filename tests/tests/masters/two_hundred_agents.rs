@@ -2,8 +2,8 @@
 
 use common::lease::Grant;
 use common::parameters::SessionId;
-use common::rpc::lease::Refusal;
 use common::token::{TokenKey, TokenType};
+use net::rpc::lease::Refusal;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;

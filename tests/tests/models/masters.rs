@@ -4,9 +4,9 @@
 
 use common::lease::Generation;
 use common::parameters::{MasterId, SessionId};
-use common::rpc::peer::{PeerFrame, PeerMessage};
 use common::time::{DAY_MS, WallMs};
 use common::token::{TokenType, TokenValue};
+use net::rpc::peer::{PeerFrame, PeerMessage};
 use stateright::{Checker, HasDiscoveries, Model, Property};
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -1,9 +1,9 @@
 //! A log that cannot be written, or that nobody reads, costs lines and nothing else; and strangers cannot fill it.
 
 use common::parameters::MasterId;
-use common::rpc::PROTOCOL;
-use common::rpc::peer::{PeerServiceClient, Seal, SealedFrame};
-use common::rpc::transport::{connect, deadline_in};
+use net::rpc::PROTOCOL;
+use net::rpc::peer::{PeerServiceClient, Seal, SealedFrame};
+use net::rpc::transport::{connect, deadline_in};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 use std::io::Write as _;
@@ -175,7 +175,7 @@ async fn other_signals_end_nobody_and_sighup_reads_the_level_anew() {
     }
     cluster.all_ready().await.unwrap();
     for (daemon, file) in cluster.daemons().zip(&files) {
-        std::fs::write(file, "log = 'info,common=trace'\n").unwrap();
+        std::fs::write(file, "log = 'info,net=trace'\n").unwrap();
         let pid = Pid::from_raw(i32::try_from(daemon.pid().unwrap()).unwrap()).unwrap();
         for signal in [Signal::USR1, Signal::USR2, Signal::HUP] {
             kill_process(pid, signal).unwrap();
@@ -186,7 +186,7 @@ async fn other_signals_end_nobody_and_sighup_reads_the_level_anew() {
         let daemon = &*daemons[nth];
         let heard = || async {
             let text = daemon.log_text();
-            let words = ["SIGUSR1", "SIGUSR2", "level=info,common=trace"];
+            let words = ["SIGUSR1", "SIGUSR2", "level=info,net=trace"];
             words.iter().all(|word| text.contains(word)).then_some(())
         };
         until("the signals are heard", heard).await.unwrap_or_else(|e| panic!("{e:#}\n{}", daemon.log_tail(20)));

@@ -1,7 +1,7 @@
 //! A program that lost one of its long-lived tasks ends, with status 1 and a line that names it, instead of looking alive; a
 //! write that never returns ends it too, and SIGTERM always does.
 //!
-//! The blows are dealt by a place in the programs that only builds with debug assertions have (`common::process::strike`).
+//! The blows are dealt by a place in the programs that only builds with debug assertions have (`process::strike`).
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

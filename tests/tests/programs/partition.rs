@@ -6,8 +6,8 @@
 //! `UNIQ_PARTITION_ROUNDS` for the long form: each round cuts every pair again, for a time drawn anew.
 
 use common::lease::Grant;
-use common::rpc::lease::Refusal;
 use common::token::TokenType;
+use net::rpc::lease::Refusal;
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 use std::collections::{BTreeMap, BTreeSet};

@@ -5,9 +5,9 @@
 //! `scripts/steady.sh` runs 4,096 agents for minutes with the release build and prints what the masters used of a core.
 
 use common::lease::Grant;
-use common::net::tls::{Admits, Tls};
-use common::rpc::lease::{LeaseServiceClient, Rent};
 use common::token::TokenType;
+use net::rpc::lease::{LeaseServiceClient, Rent};
+use net::tls::{Admits, Tls};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -14,9 +14,15 @@ pub(crate) type Arrows = BTreeMap<String, BTreeSet<String>>;
 
 /// The heading of the table.
 const HEADING: &str = "## Who may use whom";
-/// The pure crates, and their folders. What a crate's root passes on of them is no arrow: cargo holds who may use them.
-const PURE: [(&str, &str); 4] =
-    [("ids", "common/ids"), ("wire", "common/wire"), ("ledger", "master/ledger"), ("minting", "agent/minting")];
+/// The crates inside other crates' folders. What a crate's root passes on of them is no arrow: cargo holds who may use them.
+const NESTED: [(&str, &str); 6] = [
+    ("ids", "common/ids"),
+    ("wire", "common/wire"),
+    ("net", "common/net"),
+    ("process", "common/process"),
+    ("ledger", "master/ledger"),
+    ("minting", "agent/minting"),
+];
 
 /// A row of the table.
 #[derive(Debug)]
@@ -249,7 +255,7 @@ fn tree(tokens: &[String], mut i: usize) -> (Vec<Vec<String>>, usize) {
     (vec![path], i)
 }
 
-/// The names that a crate's root passes on from pure crates.
+/// The names that a crate's root passes on from crates inside other folders.
 fn passed_on(tokens: &[String]) -> BTreeSet<String> {
     let begins = |three: &[String]| three[0] == "pub" && three[1] == "use" && folder(&three[2]) != three[2];
     let starts = tokens.windows(3).enumerate().filter(|(_, three)| begins(three)).map(|(i, _)| i + 2);
@@ -378,7 +384,7 @@ pub(crate) fn arrows(sources: &Sources) -> Arrows {
 
 /// The folder of a crate.
 fn folder(name: &str) -> &str {
-    PURE.iter().find(|(called, _)| *called == name).map_or(name, |(_, folder)| folder)
+    NESTED.iter().find(|(called, _)| *called == name).map_or(name, |(_, folder)| folder)
 }
 
 /// All files that can be reached from one.

@@ -65,7 +65,9 @@ fn sources() -> arrows::Sources {
 /// The files of the map. Those of crates that have but one room are not in it: their manifests hold the walls.
 fn mapped(map: &arrows::Map) -> arrows::Sources {
     let has_rooms = |file: &str| {
-        ["common/src/", "master/", "agent/src/", "agent/minting/", "web/"].iter().any(|it| file.starts_with(it))
+        ["common/src/", "common/net/", "common/process/", "master/", "agent/src/", "agent/minting/", "web/"]
+            .iter()
+            .any(|it| file.starts_with(it))
     };
     sources().into_iter().filter(|(file, _)| has_rooms(file) || map.room_of(file).is_some()).collect()
 }
@@ -218,7 +220,7 @@ fn every_endpoint_is_in_the_documents() {
     }
     let rpc = page(&["rpc"]);
     for service in ["lease", "mint", "peer"] {
-        let source = read(&format!("common/src/rpc/{service}.rs"));
+        let source = read(&format!("common/net/src/rpc/{service}.rs"));
         let methods = source.split("    async fn ").skip(1).map(|rest| rest.split('(').next().unwrap().to_owned());
         let methods: Vec<String> = methods.collect();
         assert!(!methods.is_empty());

@@ -360,7 +360,7 @@ pub(crate) async fn add_key(
     let until = form.days.map(|days| days_from(auth.now(), days)).transpose()?;
     let made = ApiKey { until, ..ApiKey::new(name, form.scope()?, SecretHash::of(key.as_bytes())) };
     auth.commands().change(Change::AddKey(made.clone()), caller.actor()).await.map_err(|refusal| match refusal {
-        common::rpc::lease::Refusal::NameTaken => taken("there is a key of this name"),
+        net::rpc::lease::Refusal::NameTaken => taken("there is a key of this name"),
         other => other.into(),
     })?;
     Ok((StatusCode::CREATED, Json(NewKey { made: KeyRow::of(&made), key })))
@@ -403,9 +403,7 @@ pub(crate) async fn rotate_key(
     let former = before.hash;
     let change = Change::RotateKey { name, former, hash, former_until };
     auth.commands().change(change, caller.actor()).await.map_err(|refusal| match refusal {
-        common::rpc::lease::Refusal::NameTaken => {
-            taken("somebody else has replaced this key meanwhile: look at it again")
-        }
+        net::rpc::lease::Refusal::NameTaken => taken("somebody else has replaced this key meanwhile: look at it again"),
         other => other.into(),
     })?;
     let former = Some(FormerKey { hash: former, until: former_until });

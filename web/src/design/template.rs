@@ -4,12 +4,12 @@
 use common::calendar::UtcOffset;
 use common::kind::{Known, explain};
 use common::namespace::{At, Definition, GeneratorName, Namespace, Preview, Scope, StringSpec};
-use common::rpc::lease::Refusal;
-use common::rpc::names::refusal;
 use common::setting::{Change, collision};
 use common::template::{PartKind, Template};
 use common::time::WallMs;
 use common::token::TokenType;
+use net::rpc::lease::Refusal;
+use net::rpc::names::refusal;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 

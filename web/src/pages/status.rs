@@ -5,8 +5,8 @@ use crate::masters::{MasterMode, MasterRow};
 use crate::text::{Grain, When, grouped, skew, span};
 use crate::words::{Words, fill};
 use askama::Template;
-use common::rpc::lease::Mode;
 use common::time::WallMs;
+use net::rpc::lease::Mode;
 
 /// The smallest difference of the masters' clocks that the page warns of, in milliseconds (`docs/understand/argument.md`: the alarm).
 pub(super) const SKEW_ALARM_MS: u64 = 10_000;

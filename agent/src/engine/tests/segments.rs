@@ -4,10 +4,10 @@ use super::*;
 use crate::engine::SegmentOutcome;
 use crate::segments::HELD_MAX;
 use common::namespace::Definition;
-use common::rpc::ranges::SegmentGrant;
 use common::segment::Span;
 use common::setting::NAMESPACES_MAX;
 use common::token::TokenFamily;
+use net::rpc::ranges::SegmentGrant;
 
 fn engine_with(fake: &mut Fake, json: &str) -> Engine {
     let header = Header { session: SessionId(1), time_mark: WallMs(0), write_counter: 0, names_from: WallMs(0) };

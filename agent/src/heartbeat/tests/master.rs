@@ -1,8 +1,8 @@
 //! A master that says what a test tells it to.
 
 use super::*;
-use common::rpc::enroll::{EnrollRefusal, EnrollRequest, Enrolled};
-use common::rpc::lease::{AgentKeys, KeysRequest, NAMESPACES_PAGE_MAX};
+use net::rpc::enroll::{EnrollRefusal, EnrollRequest, Enrolled};
+use net::rpc::lease::{AgentKeys, KeysRequest, NAMESPACES_PAGE_MAX};
 
 /// The answers of a master, and the questions that it was asked.
 pub(crate) struct Records {
@@ -127,7 +127,7 @@ impl Master {
             let (master, bounds) = (master.clone(), bounds.clone());
             async move {
                 master.with(|records| records.connections += 1);
-                common::serve_connection!(io, &place, &bounds, master.serve());
+                net::serve_connection!(io, &place, &bounds, master.serve());
             }
         };
         tokio::spawn(transport::accept(listener, Places::new(8), CancellationToken::new(), handle));

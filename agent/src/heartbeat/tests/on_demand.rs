@@ -3,7 +3,7 @@
 use super::*;
 use common::kind::Kind;
 use common::namespace::{Definition, Namespace};
-use common::rpc::mint::MintCode;
+use net::rpc::mint::MintCode;
 
 fn with_snowflake(kit: &Kit) -> Arc<Minter> {
     let minter = kit.start_bare();

@@ -1,8 +1,8 @@
 //! Segments: who is asked, which answers count, and what callers hear meanwhile.
 
 use super::*;
-use common::rpc::mint::MintCode;
 use common::segment::Shown;
+use net::rpc::mint::MintCode;
 use std::collections::BTreeSet;
 
 fn namespace(name: &str, json: &str) -> Namespace {

@@ -1,8 +1,8 @@
 use super::*;
 use crate::plugin::{Caller, Chain, IdRange, PluginSpec, Plugins};
 use common::namespace::GeneratorName;
-use common::rpc::mint::MintCode;
 use common::time::{BootMs, Now, WallMs};
+use net::rpc::mint::MintCode;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;

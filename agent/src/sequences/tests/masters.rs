@@ -4,21 +4,21 @@ use crate::minter::kit::parameters;
 use common::clock::Clock;
 use common::lease::{Generation, Grant};
 use common::namespace::GeneratorName;
-use common::net::places::{Place, Places};
 use common::parameters::{ClusterId, MasterId, SessionId};
-use common::rpc::enroll::{EnrollRefusal, EnrollRequest, Enrolled};
-use common::rpc::lease::{
+use common::segment::MasterRun;
+use common::sequence::{Route, Section, ServedAt};
+use net::places::{Place, Places};
+use net::rpc::enroll::{EnrollRefusal, EnrollRequest, Enrolled};
+use net::rpc::lease::{
     AgentKeys, AgentReport, Changed, DefineReply, DefineRequest, FindRequest, Found, HeartbeatReply, HeartbeatRequest,
     KeysRequest, LeaseService, ListRequest, ListedLease, Mode, NamespacesRequest, Refusal, Registered, Rent,
     RentRequest, RestoreRequest, TerminateRequest, TokenRequest,
 };
-use common::rpc::ranges::{
+use net::rpc::ranges::{
     HeldSections, KeepReply, KeepRequest, NotRaised, Raise, RaiseRequest, RaiseTo, Raised, RaisedAll, RaisedSections,
     RoutesReply, RoutesRequest, SectionReceipt, SegmentGrant, SegmentRequest, Unserved,
 };
-use common::rpc::transport;
-use common::segment::MasterRun;
-use common::sequence::{Route, Section, ServedAt};
+use net::rpc::transport;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -129,7 +129,7 @@ impl Masters {
             let handle = move |io, _, place: Place| {
                 let (master, bounds) = (master.clone(), bounds.clone());
                 async move {
-                    common::serve_connection!(io, &place, &bounds, master.serve());
+                    net::serve_connection!(io, &place, &bounds, master.serve());
                 }
             };
             tokio::spawn(transport::accept(listener, Places::new(32), CancellationToken::new(), handle));

@@ -19,10 +19,10 @@ use common::calendar::UtcOffset;
 use common::lease::Generation;
 use common::namespace::{Definition, SequenceSpec};
 use common::parameters::{ClusterId, ClusterParameters, SessionId};
-use common::rpc::mint::{KeyAsked, KeyOutcome, KeyReply, MintCode, Passing, SequenceCall};
-use common::rpc::ranges::{KeepRequest, RECEIPTS_MAX, Unserved};
 use common::sequence::{SECTION_LEN, Section, Slot};
 use masters::Masters;
+use net::rpc::mint::{KeyAsked, KeyOutcome, KeyReply, MintCode, Passing, SequenceCall};
+use net::rpc::ranges::{KeepRequest, RECEIPTS_MAX, Unserved};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::time::Instant;
@@ -460,13 +460,13 @@ async fn a_late_answer_counts_from_its_question() {
     tokio::time::sleep(Duration::from_millis(700)).await;
     assert_eq!(agent.sequences.try_next(&name, Slot(7), 1, Call::default()), None);
     // The answer to a question of long ago, now.
-    let sections = vec![common::rpc::ranges::HeldSections {
+    let sections = vec![net::rpc::ranges::HeldSections {
         name: "orders".parse().unwrap(),
         from: Section(0),
         to: Section(1),
         g: Generation(1),
     }];
-    let reply = common::rpc::ranges::KeepReply {
+    let reply = net::rpc::ranges::KeepReply {
         lease_ms: 400,
         run: common::segment::MasterRun(0),
         boot: common::time::BootMs(0),

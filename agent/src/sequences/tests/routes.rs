@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::sequence::Ownership;
-use common::net::places::{Place, Places};
-use common::rpc::mint::{KeysReply, MintServiceRequest, MintServiceResponse};
-use common::rpc::transport;
 use common::sequence::Route;
+use net::places::{Place, Places};
+use net::rpc::mint::{KeysReply, MintServiceRequest, MintServiceResponse};
+use net::rpc::transport;
 use std::sync::atomic::AtomicUsize;
 
 /// An agent that serves nothing and says of each call what `routes` comes to, told its own address and how often it was asked before.
@@ -24,7 +24,7 @@ async fn misleading(routes: fn(&str, u64) -> Vec<Route>) -> (String, Arc<AtomicU
                 let reply = KeysReply { outcomes, routes: routes(&address, before) };
                 std::future::ready(Ok(MintServiceResponse::SequenceMany(Ok(reply))))
             });
-            common::serve_connection!(io, &place, &crate::rpc::LIMITS.bounds(), service);
+            net::serve_connection!(io, &place, &crate::rpc::LIMITS.bounds(), service);
         }
     };
     tokio::spawn(transport::accept(listener, Places::new(32), CancellationToken::new(), handle));
@@ -44,7 +44,7 @@ async fn hanging() -> String {
             let reply = KeysReply { outcomes: vec![KeyOutcome::Given(1); keys.len()], routes: Vec::new() };
             Ok(MintServiceResponse::SequenceMany(Ok(reply)))
         });
-        common::serve_connection!(io, &place, &crate::rpc::LIMITS.bounds(), service);
+        net::serve_connection!(io, &place, &crate::rpc::LIMITS.bounds(), service);
     };
     tokio::spawn(transport::accept(listener, Places::new(32), CancellationToken::new(), handle));
     rpc
@@ -67,7 +67,7 @@ async fn started_again() -> (String, CancellationToken) {
             });
             tokio::select! {
                 () = ended.cancelled() => {}
-                () = async { common::serve_connection!(io, &place, &crate::rpc::LIMITS.bounds(), service); } => {}
+                () = async { net::serve_connection!(io, &place, &crate::rpc::LIMITS.bounds(), service); } => {}
             }
         }
     };

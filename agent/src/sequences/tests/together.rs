@@ -2,8 +2,8 @@
 
 use super::resume::{kill, start};
 use super::*;
-use common::rpc::ranges::{SectionReceipt, ShownReceipt};
 use common::sequence::SectionRange;
+use net::rpc::ranges::{SectionReceipt, ShownReceipt};
 
 const LEASE_MS: u32 = 1_500;
 const MANY: u32 = 1_000;

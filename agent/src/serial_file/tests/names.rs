@@ -2,7 +2,7 @@
 
 use super::*;
 use common::namespace::{Definition, Namespace};
-use common::rpc::lease::{NAMESPACES_PAGE_MAX, NameState, Registered};
+use net::rpc::lease::{NAMESPACES_PAGE_MAX, NameState, Registered};
 
 /// As many names, known by that cluster.
 fn names(n: usize, cluster: u128) -> KeptNames {

@@ -3,8 +3,8 @@
 use super::{AXE, RENEW, click, console_of, go, in_browser, is_clean};
 use anyhow::{Result, ensure};
 use common::parameters::SessionId;
-use common::rpc::lease::{AgentReport, LeaseServiceClient};
-use common::rpc::transport;
+use net::rpc::lease::{AgentReport, LeaseServiceClient};
+use net::rpc::transport;
 use serde_json::json;
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! The folder in which a program keeps the certificate that a master issued to it.
 
-use crate::file;
-use crate::net::tls::{Files, Role, Tls, TlsError};
+use crate::tls::{Files, Role, Tls, TlsError};
+use common::file;
 use rcgen::KeyPair;
 use rustix::fs::FlockOperation;
 use rustls::pki_types::CertificateDer;

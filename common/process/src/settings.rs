@@ -6,9 +6,9 @@
 //! A flag without an environment variable acts once: it makes, declares or shows something and the program ends. Such a flag
 //! counts on the command line alone, because a file or an environment is there at each start, and often for several programs.
 
-use crate::hosts::{ANY as ANY_HOST, HostNames};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
+use common::hosts::{ANY as ANY_HOST, HostNames};
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::net::{Ipv6Addr, SocketAddr};
@@ -195,7 +195,7 @@ pub fn log_filter(text: &str) -> Result<String, String> {
     };
     match text.split(',').all(says_a_level) {
         true => Ok(text.split_whitespace().collect()),
-        false => Err(format!("write one of {}, or a filter such as info,common=debug", LEVELS.join(", "))),
+        false => Err(format!("write one of {}, or a filter such as info,net=debug", LEVELS.join(", "))),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::folder::TlsFolder;
 use super::invitation::hex;
-use crate::net::tls::Role;
+use crate::tls::Role;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData, SanType, SignatureAlgorithm, date_time_ymd,
@@ -223,7 +223,7 @@ fn file(what: &'static str, folder: &TlsFolder, why: &dyn ToString) -> CaError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::tls::Tls;
+    use crate::tls::Tls;
 
     const LIFE: Duration = Duration::from_secs(86_400);
 

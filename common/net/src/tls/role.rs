@@ -1,6 +1,6 @@
 //! The roles that certificates give, and who is admitted where.
 
-use crate::parameters::{AgentId, MasterId};
+use common::parameters::{AgentId, MasterId};
 use rustls::pki_types::CertificateDer;
 use std::fmt;
 use std::str::FromStr;

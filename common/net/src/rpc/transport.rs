@@ -9,12 +9,12 @@
 //! but holds a value that breaks a rule of its type (an agent's name of 65 characters), is therefore answered there with that rule.
 
 use super::connection::Bounds;
-use crate::net::budget::Budget;
-use crate::net::io::WriteTimeout;
-use crate::net::listener;
-use crate::net::places::{Place, Places};
-use crate::net::tls::{Admits, ClientStream, Listener, Remote, Stream, Tls};
-use crate::net::turns::{CallerId, newcomer_work};
+use crate::budget::Budget;
+use crate::io::WriteTimeout;
+use crate::listener;
+use crate::places::{Place, Places};
+use crate::tls::{Admits, ClientStream, Listener, Remote, Stream, Tls};
+use crate::turns::{CallerId, newcomer_work};
 use bincode::Options as _;
 use bytes::{Bytes, BytesMut};
 use futures::{FutureExt as _, Sink};
@@ -257,7 +257,7 @@ macro_rules! serve_connection {
     ($io:expr, $place:expr, $bounds:expr, $service:expr, $weigh:expr) => {{
         use ::futures::StreamExt as _;
         use ::tarpc::server::{BaseChannel, Channel as _};
-        let place: &$crate::net::places::Place = $place;
+        let place: &$crate::places::Place = $place;
         let bounds: &$crate::rpc::connection::Bounds = $bounds;
         let config = ::tarpc::server::Config { pending_response_buffer: $crate::rpc::transport::UNSENT_ANSWERS_MAX };
         let channel = BaseChannel::new(config, $crate::rpc::connection::Connection::new($io, bounds, place.clone()));
@@ -306,7 +306,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parameters::AgentId;
+    use common::parameters::AgentId;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     /// A deadline as tarpc writes it, with a body that says whether it was decoded.

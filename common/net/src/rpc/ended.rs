@@ -1,7 +1,7 @@
 //! Counts of RPC connections that were ended, by reason.
 
-use crate::metrics::{Series, counter, counters};
-use crate::net::listener;
+use crate::listener;
+use common::metrics::{Series, counter, counters};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The reason why a connection was ended although its other end had not closed it.

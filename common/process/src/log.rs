@@ -7,8 +7,8 @@
 
 use super::limit::Limit;
 use super::strike;
-use crate::metrics::{Series, counter};
 use crate::settings::LogFormat;
+use common::metrics::{Series, counter};
 use std::io::{IsTerminal as _, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};

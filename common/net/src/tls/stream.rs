@@ -2,8 +2,8 @@
 
 use super::HANDSHAKES_FAILED;
 use super::role::Role;
-use crate::net::listener::{Incoming, keep_alive};
-use crate::parameters::AgentId;
+use crate::listener::{Incoming, keep_alive};
+use common::parameters::AgentId;
 use rustls::ServerConfig;
 use rustls::pki_types::CertificateDer;
 use rustls::server::Acceptor;

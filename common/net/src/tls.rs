@@ -17,7 +17,7 @@ pub use files::{Files, TlsError};
 pub use role::{Admits, Role};
 pub use stream::{ClientStream, Listener, Remote, Stream};
 
-use crate::metrics::{Series, counter, gauges};
+use common::metrics::{Series, counter, gauges};
 use files::Material;
 use rustls::client::Resumption;
 use rustls::crypto::{CryptoProvider, ring};

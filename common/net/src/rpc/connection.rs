@@ -13,11 +13,11 @@
 
 use super::ended::Ended;
 use super::transport::{DEADLINE_MAX, FRAME_LEN_MAX, Received, codec, receive};
-use crate::net::budget::{Budget, Charge};
-use crate::net::io::ByteStream;
-use crate::net::pipeline::work_of;
-use crate::net::places::Place;
-use crate::net::turns::Wait;
+use crate::budget::{Budget, Charge};
+use crate::io::ByteStream;
+use crate::pipeline::work_of;
+use crate::places::Place;
+use crate::turns::Wait;
 use bincode::Options as _;
 use bytes::{Buf as _, BufMut as _, BytesMut};
 use futures::{Sink, Stream};
@@ -57,7 +57,7 @@ const LARGE_PER_CONNECTION: usize = 4;
 const UNSENT_MAX: usize = 8 << 10;
 /// Room for answers that a connection keeps when all is sent, in bytes.
 const WRITE_LEN_KEPT: usize = 64 << 10;
-/// The work that a call is beside its answer's bytes, in the small requests that [`crate::net::pipeline`] answers.
+/// The work that a call is beside its answer's bytes, in the small requests that [`crate::pipeline`] answers.
 const CALL_WORK: u32 = 4;
 /// Bytes of a frame that say its length.
 const HEAD_LEN: usize = 4;

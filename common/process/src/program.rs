@@ -1,12 +1,12 @@
 //! A program from its command line to its exit status, and the flags that every program has.
 
 use super::{end, log, signals};
-use crate::clock::{Clock, TestClock};
-use crate::enroll::{Invitation, TlsFolder};
-use crate::net::tls::{Files, Role, Tls};
 use crate::settings::{self, LogFormat};
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
+use common::clock::{Clock, TestClock};
+use net::enroll::{Invitation, TlsFolder};
+use net::tls::{Files, Role, Tls};
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::fs::File;
@@ -71,7 +71,7 @@ pub struct Flags {
     #[arg(long, env = "UNIQ_LOG_FORMAT", default_value = "text", value_name = "FORMAT")]
     pub log_format: LogFormat,
 
-    /// Level of the log on stderr: error, warn, info, debug, trace, or a filter such as info,common=debug. SIGHUP reads it anew
+    /// Level of the log on stderr: error, warn, info, debug, trace, or a filter such as info,net=debug. SIGHUP reads it anew
     /// from --config. Of each kind of line above debug at most ten are written at once and then one every 10 s; those left out are
     /// counted
     #[arg(long, env = "UNIQ_LOG", default_value = "info", value_name = "LEVEL", value_parser = settings::log_filter)]

@@ -12,9 +12,9 @@ pub use folder::{SaveError, TlsFolder};
 pub use invitation::{Invitation, Invited};
 pub use rcgen::KeyPair;
 
-use crate::net::tls::{Role, Tls};
 use crate::rpc::lease::LeaseServiceClient;
 use crate::rpc::transport::{CONNECT_TIMEOUT, connect_to_enroll, deadline_in};
+use crate::tls::{Role, Tls};
 use rustls::pki_types::{CertificateDer, ServerName};
 use std::io;
 use std::path::PathBuf;

@@ -180,8 +180,8 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for Rewind<IO> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::places::Places;
-    use crate::net::turns::CallerId;
+    use crate::places::Places;
+    use crate::turns::CallerId;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     #[tokio::test]

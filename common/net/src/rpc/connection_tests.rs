@@ -1,6 +1,6 @@
 use super::*;
-use crate::net::places::Places;
-use crate::net::turns::CallerId;
+use crate::places::Places;
+use crate::turns::CallerId;
 use futures::{SinkExt as _, StreamExt as _};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 

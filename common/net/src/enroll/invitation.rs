@@ -1,7 +1,7 @@
 //! Invitations: one line, by which a program gets its first certificate from a master, and knows that it is the right one.
 
-use crate::net::tls::Role;
 use crate::rpc::peer::JoinToken;
+use crate::tls::Role;
 use sha2::{Digest as _, Sha256};
 use std::fmt;
 use std::str::FromStr;
