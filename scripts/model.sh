@@ -12,7 +12,7 @@ Checks the masters' protocol (tests/tests/models/masters.rs), the same with an a
 serve it (tests/tests/models/ranges.rs), and that of the agent's serial file (tests/tests/models/file.rs), or one of them, in
 every state within the large bounds, with optimized programs. The number of states is asserted; each line also
 says how long it took, and the memory so far. With the serial file goes every sequence of seven things that can befall an
-agent that mints by the tick (agent/src/engine/tests/walk.rs). Masters and serial file take about 25 minutes on two cores, and 1.4 GB.
+agent that mints by the tick (agent/engine/src/tests/walk.rs). Masters and serial file take about 25 minutes on two cores, and 1.4 GB.
 
   --help   this text
 EOF
@@ -36,6 +36,6 @@ esac
 
 export MODEL=large
 if [[ ${1:-file} == file ]]; then
-  cargo test --locked -p uniq-agent --lib engine::tests::walk -- --nocapture --test-threads=1
+  cargo test --locked -p uniq-engine --lib tests::walk -- --nocapture --test-threads=1
 fi
 cargo test --release --locked -p tests --test models -- "${tests[@]}" --nocapture --test-threads=1

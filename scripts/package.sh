@@ -7,9 +7,9 @@ usage() {
   cat <<'EOF'
 Usage: scripts/package.sh [--no-verify]
 
-Packs uniq-ids, uniq-wire, uniq-common, uniq-net, uniq-process, uniq-minting, uniq-agent, uniq-embed and uniq-client into target/package and
-builds each from what was packed, without the rest of the workspace. Everything must be committed. Fails if cargo warns of anything, if a package has no README or licence in
-it or is larger than 512 KiB, or if there is a package that is neither published nor says `publish = false`.
+Packs the crates that are published into target/package and builds each from what was packed, without the rest of the workspace.
+Everything must be committed. Fails if cargo warns of anything, if a package has no README or licence in it or is larger than 512 KiB, or
+if there is a package that is neither published nor says `publish = false`.
 
   --no-verify  pack only (seconds); CI does this
   --help       this text
@@ -31,7 +31,7 @@ case ${1:-} in
 esac
 
 # Each after those that it depends on: the order in which they are published.
-published=(uniq-ids uniq-wire uniq-common uniq-net uniq-process uniq-minting uniq-agent uniq-embed uniq-client)
+published=(uniq-ids uniq-wire uniq-common uniq-net uniq-process uniq-minting uniq-serial-file uniq-engine uniq-agent uniq-embed uniq-client)
 # Of a package, compressed.
 size_max=$((512 * 1024))
 

@@ -27,9 +27,9 @@ esac
 
 # Name, test, file, and what sed makes of it.
 faults=(
-  'window-outlives-lease|nothing_is_minted_past_the_end_of_a_lease|agent/src/engine/serials.rs|s/serial.lend(), bucket.valid_until())/serial.lend(), bucket.end())/'
+  'window-outlives-lease|nothing_is_minted_past_the_end_of_a_lease|agent/engine/src/serials.rs|s/serial.lend(), bucket.valid_until())/serial.lend(), bucket.end())/'
   'mint-past-the-lease|nothing_is_minted_past_the_end_of_a_lease|agent/minting/src/gate.rs|s/ >= lease.until/ >= lease.until + SpanMs::days(15)/; s/end.min(lease.until)/end/'
-  'mint-before-durable|no_id_is_out_before_its_mark_is_on_disk|agent/src/engine/serials.rs|s/Plan::Write(marks) => self.write_marks(effects, at, marks)?,/Plan::Write(marks) => { let now = effects.real_boot(); self.series_mut(at)?.serial.commit(marks, now) }/'
+  'mint-before-durable|no_id_is_out_before_its_mark_is_on_disk|agent/engine/src/serials.rs|s/Plan::Write(marks) => self.write_marks(effects, at, marks)?,/Plan::Write(marks) => { let now = effects.real_boot(); self.series_mut(at)?.serial.commit(marks, now) }/'
   'tick-never-looked-at-again|the_hour_and_the_day_begin_when_the_machines_own_clock_says_so|common/src/clock.rs|s/if seen == (tick.tv_sec, tick.tv_nsec)/if seen.0 != i64::MIN/'
 )
 

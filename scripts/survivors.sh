@@ -96,12 +96,14 @@ count() {
 lived=0 caught=0 unviable=0
 for folder in $(printf '%s\n' "${files[@]}" | sed 's:/src/.*::' | uniq); do
   package=uniq-${folder##*/}
+  package=${package//_/-}
   # What looks: unit tests, and the tests of the whole package that are pure themselves.
   targets=(--lib) tests=$package
   case $folder in
     common/ids) targets+=(--test ids --test template) ;;
     master/ledger) targets+=(--test golden) tests+=,uniq-master ;;
-    agent/minting) tests+=,uniq-agent ;;
+    agent/minting) tests+=,uniq-engine,uniq-agent ;;
+    agent/engine) tests+=,uniq-agent ;;
   esac
   run=(-p "$package" --test-package "$tests" --config scripts/survivors.toml --in-place --output "$out/$package" --test-tool nextest --colors never --timeout 300)
   for target in "${targets[@]}"; do

@@ -8,7 +8,6 @@ use crate::holder::Holder;
 use crate::masters::Masters;
 use crate::minter::Minter;
 use crate::sequences::{SequenceSettings, Sequences};
-use crate::serial_file::Opened;
 use common::clock::Clock;
 use common::kind::Kind;
 use common::namespace::{GeneratorName, Namespace};
@@ -17,6 +16,7 @@ use common::sequence::ServedAt;
 use common::time::SpanMs;
 use common::token::TokenType;
 use net::tls::Tls;
+use serial_file::Opened;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
 //! The agent: leases tokens from the masters and mints IDs by itself.
 //!
-//! The pure rooms decide ([`engine`], and the crate `minting`, whose modules stand here too); [`serial_file`]
-//! and [`minter`] carry their decisions out; [`plugin`] is what stands around minting by a name; [`embed`] lets an
-//! application mint in its own process; [`extensions`] is what applications add; `dev` is what a process without masters has instead; [`catalog`], [`heartbeat`], [`http`] and [`rpc`] talk, on the
-//! threads of [`workers`].
+//! The crates `engine` and `minting`, whose modules stand here too, decide; [`minter`] and the crate `serial_file` carry their
+//! decisions out; [`plugin`] is what stands around minting by a name; [`embed`] lets an application mint in its own process;
+//! [`extensions`] is what applications add; `dev` is what a process without masters has instead; [`catalog`], [`heartbeat`], [`http`]
+//! and [`rpc`] talk, on the threads of [`workers`].
 #![warn(missing_docs)]
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 
@@ -17,7 +17,6 @@ pub mod catalog;
 pub mod config;
 mod dev;
 pub mod embed;
-pub mod engine;
 pub mod extensions;
 pub mod heartbeat;
 #[cfg(feature = "server")]
@@ -34,7 +33,6 @@ pub mod rpc;
 #[cfg(feature = "server")]
 pub mod secret_file;
 pub mod sequences;
-pub mod serial_file;
 #[cfg(feature = "server")]
 pub mod unix_socket;
 #[cfg(feature = "server")]

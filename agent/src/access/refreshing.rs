@@ -2,7 +2,7 @@
 
 use super::Access;
 use crate::masters::{Ask, First, Lane, Masters, Preferred};
-use crate::serial_file::KeptKeys;
+use serial_file::KeptKeys;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -3,10 +3,10 @@
 use super::{Catalog, name_of};
 use crate::masters::{Ask, CallError, First, Lane, Line};
 use crate::minter::Entry;
-use crate::serial_file::{KeptNames, StartKind};
 use common::namespace::GeneratorName;
 use common::setting::NAMESPACES_MAX;
 use net::rpc::lease::{Changed, NAMESPACES_PAGE_MAX, NameState, Refusal as Said, Registered};
+use serial_file::{KeptNames, StartKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};

@@ -7,11 +7,11 @@ use crate::masters::tests::masters_at;
 use crate::minter::kit::{Kit, parameters};
 use crate::plugin::Caller;
 use crate::refusal::Refusal;
-use crate::serial_file::kept_names;
 use common::kind::Kind;
 use common::namespace::{Definition, Namespace};
 use common::parameters::ClusterId;
 use net::rpc::lease::{NameProof, NameState, Refusal as Said, RetiredOnly};
+use serial_file::kept_names;
 use std::time::Duration;
 use std::time::Instant;
 

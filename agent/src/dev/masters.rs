@@ -2,7 +2,6 @@
 //! an agent is as ever. Nobody outside the process can reach it.
 
 use super::ledger::Ledger;
-use crate::serial_file::{Access, Disk as _, OsDisk};
 use common::clock::Clock;
 use common::envelope::{self, Kind};
 use common::lease::Grant;
@@ -22,6 +21,7 @@ use net::rpc::ranges::{
     KeepReply, KeepRequest, RAISES_MAX, RaiseRequest, RaisedAll, RoutesReply, RoutesRequest, SegmentGrant,
     SegmentRequest,
 };
+use serial_file::{Access, Disk as _, OsDisk};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;

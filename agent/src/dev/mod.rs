@@ -10,11 +10,11 @@ mod masters;
 
 pub(crate) use masters::Masters;
 
-use crate::serial_file::{self, AfterReboot, NUM_BLOCKS_DEFAULT, Opened, SerialFileError};
 use common::clock::Clock;
 use common::parameters::SessionId;
 use ledger::Ledger;
 use masters::{Kept, LEDGER_FILE};
+use serial_file::{self, AfterReboot, NUM_BLOCKS_DEFAULT, Opened, SerialFileError};
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;

@@ -70,7 +70,6 @@ pub use start::{Embedded, Settings, StartError};
 pub use crate::extensions::Extensions;
 pub use crate::plugin;
 pub use crate::refusal::Refusal;
-pub use crate::serial_file::{AfterReboot, SerialFileError};
 pub use common::encoding::EncodingSource;
 pub use common::kind::Kind as GeneratorKind;
 pub use common::namespace::{
@@ -82,6 +81,7 @@ pub use common::strategy;
 pub use common::token::TokenType;
 pub use net::rpc::mint::MintCode;
 pub use net::tls::Files as TlsFiles;
+pub use serial_file::{AfterReboot, SerialFileError};
 
 /// Gives IDs of one name, none of them twice.
 pub trait UniqGenerator {

@@ -3,7 +3,6 @@
 use super::Task;
 use crate::holder::Event;
 use crate::minter::{GeneratorView, Minter, NameTotal};
-use crate::serial_file::StartKind;
 use crate::years::{ending, signed_ending};
 use common::kind::Kind;
 use common::namespace::GeneratorName;
@@ -11,6 +10,7 @@ use common::time::{BootMs, DAY_MS, SpanMs};
 use net::rpc::lease::{
     AgentReport, Capacity, NAMES_REPORTED_MAX, NameUse, REPORT_CHARS_MAX, REPORT_INTERVAL_MAX_MS, REPORT_INTERVAL_MS,
 };
+use serial_file::StartKind;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -6,7 +6,6 @@ use super::{Agent, body};
 use crate::holder::LeaseView;
 use crate::metrics::page;
 use crate::minter::{Entry, GeneratorView, NumberSource};
-use crate::serial_file::StartKind;
 use crate::years::{layout_ends, signed_end};
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
@@ -23,6 +22,7 @@ use net::rpc::ended;
 use net::tls;
 use process::log;
 use serde_json::{Value, json};
+use serial_file::StartKind;
 use std::sync::Arc;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");

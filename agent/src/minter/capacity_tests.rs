@@ -146,7 +146,8 @@ fn serials_of_a_request_that_came_to_nothing_are_given_to_others() {
             Fast::None => count += minter.mint_blocking(&generator, 1).unwrap().len(),
         }
     };
-    let held_up = part.serials.clone();
+    let held_up = Run::from(part.clone());
+    let held_up = held_up.start..held_up.start + u64::from(held_up.len);
     while let Ok(runs) = minter.mint_blocking(&generator, 1) {
         count += runs.len();
     }

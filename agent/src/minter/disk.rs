@@ -1,8 +1,8 @@
 //! The state of writing to the disk.
 
 use crate::refusal::Refusal;
-use crate::serial_file::WriteError;
 use arc_swap::ArcSwapOption;
+use serial_file::WriteError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

@@ -1,9 +1,9 @@
 //! The engine under its lock, the queue of those who need it, the threads that may wait for the disk, and the end of all that.
 
 use super::state::State;
-use crate::engine::broken;
 use crate::refusal::Refusal;
 use common::parameters::SessionId;
+use engine::broken;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -121,7 +121,7 @@ impl Driver {
     /// # Errors
     /// If nothing is minted any more.
     ///
-    /// [`RESERVED_PERCENT`]: crate::engine::RESERVED_PERCENT
+    /// [`RESERVED_PERCENT`]: engine::RESERVED_PERCENT
     pub fn reserve_last(&self, percent: u8) -> Result<(), Refusal> {
         self.lock()?.engine.reserve_last(percent);
         Ok(())

@@ -2,13 +2,13 @@
 //! around minting by a name is asked and told here, whoever asks for IDs and however they wait.
 
 use super::{Generator, Minter};
-use crate::engine::broken;
 use crate::plugin::{Call, Caller, IdRange, Needs, Outgoing, Passed, PluginRefusal};
 use crate::refusal::Refusal;
 use crate::run::{Run, Runs};
 use common::kind::Kind;
 use common::layout::Stretch;
 use common::template::CallerParts;
+use engine::broken;
 use std::sync::Arc;
 
 /// Texts of more IDs than this are made by a strategy on a thread that may block.

@@ -3,7 +3,6 @@
 use super::PATIENCE;
 use super::demand::Demand;
 use super::time::{TICK, Time};
-use crate::engine::{Membership, Published};
 use crate::holder::{Confirmation, Leases};
 use crate::refusal::Refusal;
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -13,6 +12,7 @@ use common::lease::{Generation, Grant};
 use common::parameters::ClusterId;
 use common::time::SpanMs;
 use common::token::{TokenFamily, TokenKey, TokenType, TokenValue};
+use engine::{Membership, Published};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -168,7 +168,7 @@ impl Grants {
     }
 
     /// Waits for a lease that has to be asked for first, for a moment; then for the renewal that a resumed session begins with, at most
-    /// [`RESUME_WAIT`](crate::engine::RESUME_WAIT), or [`PATIENCE`] where nothing else will do. What came of it the gates say.
+    /// [`RESUME_WAIT`](engine::RESUME_WAIT), or [`PATIENCE`] where nothing else will do. What came of it the gates say.
     pub(super) async fn settle(&self, token_type: TokenType, time: &Time) {
         self.changed_until(|| self.demand_left(token_type)).await;
         let resumed = self.changed_until(|| self.resumption_left(token_type, time));

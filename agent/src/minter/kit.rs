@@ -3,7 +3,6 @@
 use super::{Minter, SegmentOutcome, Wanted};
 use crate::holder::{LeaseView, Leases};
 use crate::refusal::Refusal;
-use crate::serial_file::{self, AfterReboot, Block, Contents, Opened, SerialFileError};
 use common::calendar::UtcOffset;
 use common::clock::Clock;
 use common::kind::Kind;
@@ -15,6 +14,7 @@ use common::time::{DAY_MS, SpanMs, WallMs};
 use common::token::{TokenType, TokenValue};
 use net::rpc::lease::{NameState, Registered};
 use net::rpc::ranges::SegmentGrant;
+use serial_file::{self, AfterReboot, Block, Contents, Opened, SerialFileError};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};

@@ -6,12 +6,12 @@
 use super::driver::Turn;
 use super::segments::LOOK;
 use super::{Driver, Generator, Minter, PATIENCE, SegmentOutcome, SerialSeries, Series, TickSeries, Wanted};
-use crate::engine::{Part, RESTART_WAIT_MAX, Refilled, TakenSerials, TakenTicks, broken, take, take_ticks};
 use crate::plugin::{By, Caller, Holder};
 use crate::refusal::Refusal;
 use crate::run::{Run, Runs};
 use crate::window::One;
 use common::time::SpanMs;
+use engine::{Part, RESTART_WAIT_MAX, Refilled, TakenSerials, TakenTicks, broken, take, take_ticks};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -3,13 +3,13 @@
 
 use super::Generator;
 use super::registry::Registry;
-use crate::engine::broken;
 use crate::refusal::Refusal;
 use arc_swap::ArcSwap;
 use common::kind::Kind;
 use common::namespace::{GeneratorName, Namespace};
 use common::setting::NAMESPACES_MAX;
 use common::time::WallMs;
+use engine::broken;
 use net::rpc::lease::{NameProof, NameState, Registered};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

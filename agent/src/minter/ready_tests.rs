@@ -1,11 +1,11 @@
 use super::kit::{Kit, in_use, set_wall};
 use super::*;
-use crate::serial_file::forget_clock;
 use common::kind::{Kind, UNIQ64, UNIQ64_SERIALS_PER_HOUR};
 use common::namespace::Definition;
 use common::parameters::SessionId;
 use common::time::{DAY_MS, HOUR_MS, SpanMs, WallMs};
 use net::rpc::mint::MintCode;
+use serial_file::forget_clock;
 
 fn noon(minter: &Minter) -> WallMs {
     WallMs(minter.time().wall().0 / DAY_MS * DAY_MS + DAY_MS + 12 * HOUR_MS)

@@ -3,7 +3,6 @@
 use super::series::{SerialSeries, Series};
 use super::writer::Writer;
 use super::{Generator, Grants, Time};
-use crate::engine::{Engine, TICK_WAIT_MAX};
 use crate::gate::gate_ticks;
 use crate::plugin::Chain;
 use crate::refusal::Refusal;
@@ -15,6 +14,7 @@ use common::namespace::Namespace;
 use common::setting::NAMESPACES_MAX;
 use common::time::{SpanMs, WallMs};
 use common::token::TokenType;
+use engine::{Engine, TICK_WAIT_MAX};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};

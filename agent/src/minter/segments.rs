@@ -6,11 +6,11 @@
 use super::series::SerialSeries;
 use super::state::Hands;
 use super::{Generator, PATIENCE};
-use crate::engine::{Engine, SegmentOutcome, broken};
 use crate::refusal::Refusal;
 use crate::segments::Ask;
 use arc_swap::ArcSwapOption;
 use common::namespace::GeneratorName;
+use engine::{Engine, SegmentOutcome, broken};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

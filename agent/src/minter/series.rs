@@ -3,7 +3,6 @@
 use super::count::Tally;
 use super::registry::{Axes, AxisWindow};
 use super::segments::Fetching;
-use crate::engine::{Engine, TakenSerials, TakenTicks, take, take_ticks};
 use crate::gate::{Layout, Prefix};
 use crate::run::Run;
 use crate::ticks::Reach;
@@ -12,6 +11,7 @@ use arc_swap::{ArcSwap, Guard};
 use common::layout::LayoutDefinition;
 use common::namespace::Namespace;
 use common::time::WallMs;
+use engine::{Engine, TakenSerials, TakenTicks, take, take_ticks};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 

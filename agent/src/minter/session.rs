@@ -1,7 +1,7 @@
 //! The session: as whom this process mints, one unbroken line of the serial file.
 
-use crate::serial_file::StartKind;
 use common::parameters::SessionId;
+use serial_file::StartKind;
 
 /// The session of this start.
 #[derive(Debug)]

@@ -2,10 +2,10 @@
 
 use super::kit::{Kit, set_wall};
 use super::*;
-use crate::engine::RESERVED_PERCENT;
 use crate::plugin::Caller;
 use common::kind::{Kind, UNIQ64_SERIALS_PER_HOUR};
 use common::time::{HOUR_MS, SpanMs, WallMs};
+use engine::RESERVED_PERCENT;
 use net::rpc::mint::MintCode;
 
 const RESERVE: u64 = UNIQ64_SERIALS_PER_HOUR / 100 * RESERVED_PERCENT as u64;

@@ -2,13 +2,13 @@
 
 use super::Minter;
 use super::series::SerialSeries;
-use crate::engine::{Effects, Engine, Published};
 use crate::gate::Prefix;
 use crate::segments::Ask;
-use crate::serial_file::{Contents, Holdings, SerialFile, WriteError};
 use crate::ticks::{Place, TickWindow};
 use crate::window::Window;
 use common::time::{BootMs, WallMs};
+use engine::{Effects, Engine, Published};
+use serial_file::{Contents, Holdings, SerialFile, WriteError};
 use std::ops::Range;
 use std::sync::Arc;
 

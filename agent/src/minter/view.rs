@@ -2,7 +2,6 @@
 
 use super::series::Series;
 use super::{Driver, Generator, Names, SegmentInUse};
-use crate::engine::Engine;
 use crate::refusal::Refusal;
 use crate::segments::View;
 use crate::years::WARN_AHEAD;
@@ -14,6 +13,7 @@ use common::namespace::{GeneratorName, Namespace};
 use common::plugin::PluginSpec;
 use common::segment::{Shown, Span};
 use common::time::WallMs;
+use engine::Engine;
 use serde::Serialize;
 use std::sync::Arc;
 

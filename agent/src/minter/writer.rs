@@ -1,6 +1,5 @@
 //! Writing of a name's IDs when nothing else is said.
 
-use crate::engine::broken;
 use crate::plugin::Rest;
 use crate::refusal::Refusal;
 use crate::run::Runs;
@@ -9,6 +8,7 @@ use common::namespace::Namespace;
 use common::strategy::Strategies;
 use common::template::CallerParts;
 use common::time::BootMs;
+use engine::broken;
 use std::sync::Arc;
 
 /// The writer of a name's IDs.

@@ -8,7 +8,6 @@ use agent::holder::{Holder, LeaseView, Leases};
 use agent::minter::{Generator, Minter};
 use agent::refusal::Refusal;
 use agent::run::{Run, Runs};
-use agent::serial_file::{AfterReboot, Contents, Holdings, Opened, Place, StartKind, format_on, open_on};
 use agent::timebase::ClockSample;
 use anyhow::{Context as _, Result};
 use common::calendar::UtcOffset;
@@ -22,6 +21,7 @@ use common::template::CallerParts;
 use common::time::{DAY_MS, HOUR_MS, Now, SpanMs, WallMs};
 use common::token::{TokenType, TokenValue};
 use net::rpc::mint::MintCode;
+use serial_file::{AfterReboot, Contents, Holdings, Opened, Place, StartKind, format_on, open_on};
 use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -334,7 +334,7 @@ impl Agent {
     fn start(&mut self) -> Ended {
         self.sessions += 1;
         let new_session = self.session_of(self.sessions);
-        let disk: Arc<dyn agent::serial_file::Disk<File = std::fs::File>> = Arc::clone(&self.disk) as _;
+        let disk: Arc<dyn serial_file::Disk<File = std::fs::File>> = Arc::clone(&self.disk) as _;
         let opened = match open_on(disk, Arc::clone(&self.place), AfterReboot::Fresh, new_session) {
             Ok(opened) => opened,
             Err(e) => return Ended::NotStarted(e.to_string()),

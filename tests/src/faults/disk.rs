@@ -1,7 +1,7 @@
 //! The real disk with a fault at a chosen call, and with a memory of what is flushed.
 
-use agent::serial_file::{Access, BootId, Born, Contents, Disk, FileSystem, OsDisk, Stat, decode};
 use rustix::io::Errno;
+use serial_file::{Access, BootId, Born, Contents, Disk, FileSystem, OsDisk, Stat, decode};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fmt;

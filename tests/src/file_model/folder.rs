@@ -1,7 +1,7 @@
 //! A folder of a file system, in memory: what a kill leaves of it, and what a power cut may.
 
 use crate::kit::shared::Shared;
-use agent::serial_file::{Born, FileKind, Identity, Stat};
+use serial_file::{Born, FileKind, Identity, Stat};
 use std::ffi::OsStr;
 
 /// Inodes of serial files, and behind them as many of lineage files. A free number is used again at once, as file systems

@@ -6,8 +6,8 @@ use super::folder::{Folder, Name};
 use super::process::{Doing, Process, What, format_file, minting};
 use super::run::{Run, disk, place};
 use super::world::{SERIALS, World};
-use agent::serial_file::{AfterReboot, SerialFileError, open_on};
 use common::parameters::SessionId;
+use serial_file::{AfterReboot, SerialFileError, open_on};
 
 /// A session that no other start drew.
 const SESSION: u8 = 200;

@@ -4,10 +4,10 @@ use super::run::{Handle, Reply, Run, disk, place};
 use super::{Bounds, Twin};
 use crate::kit::shared::{Shared, hash_of};
 use agent::serial::{Marks, Plan, Rules, Serial};
-use agent::serial_file::{AfterReboot, Block, Contents, Holdings, Opened, SerialFile, WriteError, format_on, open_on};
 use common::kind::Kind;
 use common::parameters::SessionId;
 use common::time::{BootMs, WallMs};
+use serial_file::{AfterReboot, Block, Contents, Holdings, Opened, SerialFile, WriteError, format_on, open_on};
 
 /// IDs of one day: so few that the product's rules reserve one at a time.
 const CAPACITY: u64 = 64;

@@ -6,7 +6,7 @@
 
 use super::Twin;
 use super::folder::{Data, Flushed, Folder, Name};
-use agent::serial_file::{
+use serial_file::{
     Access, BootId, Born, Disk, FileSystem, FileSystemId, FileSystemKind, Fingerprint, Holdings, Lineage, Place, Stat,
     decode,
 };

@@ -3,11 +3,11 @@
 
 use super::mutation::{Mutation, Mutations};
 use super::rng::Rng;
-use agent::serial_file::{
+use common::parameters::SessionId;
+use serial_file::{
     Access, AfterReboot, BootId, Born, Disk, FileKind, FileSystem, FileSystemId, FileSystemKind, Identity, Place,
     SerialFileError, Stat, open_on,
 };
-use common::parameters::SessionId;
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
@@ -26,11 +26,11 @@ const BETWEEN_STARTS: i64 = 20_000;
 const NAMES: usize = 8;
 
 /// The serial file in a process's hands.
-pub type SerialFile = agent::serial_file::SerialFile<Open>;
+pub type SerialFile = serial_file::SerialFile<Open>;
 /// The bounds of sections beside it.
-pub type SectionFile = agent::serial_file::SectionFile<Open>;
+pub type SectionFile = serial_file::SectionFile<Open>;
 /// The outcome of a start.
-pub type Opened = agent::serial_file::Opened<Open>;
+pub type Opened = serial_file::Opened<Open>;
 
 /// At which step of a write something happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

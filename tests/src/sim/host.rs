@@ -10,7 +10,6 @@ use super::written::Written;
 use agent::holder::{Command, Event as HolderEvent, Holder, LeaseView, Next};
 use agent::refusal::Refusal;
 use agent::sequence::Tenure;
-use agent::serial_file::{AfterReboot, Contents, Header, NUM_BLOCKS, SerialFileError, encode};
 use common::lease::Generation;
 use common::parameters::{AgentId, SessionId};
 use common::segment::MasterRun;
@@ -18,6 +17,7 @@ use common::sequence::Section;
 use common::time::{BootMs, HOUR_MS, Now, WallMs};
 use common::token::{TokenKey, TokenType};
 use net::rpc::lease::TerminateRequest;
+use serial_file::{AfterReboot, Contents, Header, NUM_BLOCKS, SerialFileError, encode};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The longest pause between two looks while an agent has nothing to mint with.

@@ -4,12 +4,12 @@ use super::minter::Of;
 use super::mutation::{Mutation, Mutations};
 use agent::gate::Layout;
 use agent::serial::{Marks, Rules};
-use agent::serial_file::Block;
 use common::calendar::UtcOffset;
 use common::kind;
 use common::namespace::{Definition, LayoutSpec, Namespace, Scope, SegmentSpec, StringSpec};
 use common::segment::SegmentDefinition;
 use common::time::WallMs;
+use serial_file::Block;
 use std::sync::Arc;
 
 /// A kind of generator.

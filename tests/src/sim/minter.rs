@@ -7,15 +7,11 @@ use super::mutation::{Mutation, Mutations};
 use super::rng::Rng;
 use super::views::{bent, long_over, unbent, views};
 use crate::plain_ids;
-use agent::engine::{
-    Effects, Engine, Part, Published, RESUME_WAIT, Refilled, TakenSerials, TakenTicks, take, take_ticks,
-};
 use agent::gate::Prefix;
 use agent::holder::{LeaseView, Leases};
 use agent::refusal::Refusal;
 use agent::run::Runs;
 use agent::segments::Ask;
-use agent::serial_file::{Contents, Holdings, WriteError};
 use agent::ticks::{Place, TickWindow};
 use agent::timebase::{ClockSample, Timebase};
 use agent::window::Window;
@@ -28,6 +24,8 @@ use common::parameters::{ClusterId, ClusterParameters};
 use common::template::CallerParts;
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::TokenType;
+use engine::{Effects, Engine, Part, Published, RESUME_WAIT, Refilled, TakenSerials, TakenTicks, take, take_ticks};
+use serial_file::{Contents, Holdings, WriteError};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use super::disk::{Folder, Name, locked};
 use super::mutation::{Mutation, Mutations};
-use agent::serial_file::{FileSystemId, Found, Holdings, decode};
+use serial_file::{FileSystemId, Found, Holdings, decode};
 
 impl Folder {
     /// The holdings by its lineage.

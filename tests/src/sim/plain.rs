@@ -1,13 +1,13 @@
 //! An agent's plain numbers: the engine's segments, driven as the product's minter drives them, on the same simulated disk.
 
 use super::minter::{Minter, Shell};
-use agent::engine::{Refilled, SegmentOutcome, TakenSerials, take};
 use agent::gate::Prefix;
 use agent::refusal::Refusal;
 use agent::run::Run;
 use agent::segments::Ask;
 use common::namespace::GeneratorName;
 use common::segment::{SegmentDefinition, Span};
+use engine::{Refilled, SegmentOutcome, TakenSerials, take};
 
 /// The share of clients that wait for a segment where they have to; the others come again.
 const WAITS: f64 = 0.5;

@@ -2,10 +2,10 @@
 
 use super::mutation::{Mutation, Mutations};
 use agent::holder::{LeaseView, Leases};
-use agent::serial_file::Holdings;
 use common::lease::{Generation, Grant};
 use common::time::{SpanMs, WallMs};
 use common::token::{TokenType, TokenValue};
+use serial_file::Holdings;
 
 /// The time by which the ends of leases are moved where a mutation moves them.
 const TOO_FAR: SpanMs = SpanMs::days(15);

@@ -5,7 +5,6 @@ use super::minter::Shell;
 use super::sections::Wanted;
 use agent::holder::Confirmation;
 use agent::sequence::{Bounds, Decision, Life, Listed, Start};
-use agent::serial_file::SectionsStart;
 use common::lease::{Generation, Grant};
 use common::namespace::GeneratorName;
 use common::parameters::SessionId;
@@ -13,6 +12,7 @@ use common::sequence::Section;
 use common::time::{BootMs, SpanMs};
 use common::token::TokenKey;
 use net::rpc::ranges::RaisedSections;
+use serial_file::SectionsStart;
 use std::sync::Arc;
 
 /// A process's.

@@ -5,16 +5,16 @@
 //! be had, the test says so and leaves it out. Root may write whatever the mode of a file forbids, so a folder that cannot
 //! be written is one that is mounted read-only or marked as immutable.
 
-use agent::serial_file::{
-    AfterReboot, Block, BlockName, Contents, Holdings, Opened, Place as FilePlace, SerialFileError, Taken, WriteError,
-    format, open, open_on,
-};
 use common::account::User;
 use common::kind;
 use common::lease::{Generation, Grant};
 use common::parameters::{ClusterId, MasterId, SessionId};
 use common::time::WallMs;
 use common::token::{TokenType, TokenValue};
+use serial_file::{
+    AfterReboot, Block, BlockName, Contents, Holdings, Opened, Place as FilePlace, SerialFileError, Taken, WriteError,
+    format, open, open_on,
+};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -4,11 +4,11 @@
 //! Each of these is a gate of the product's own minting code, which the simulation has only a copy of:
 //! `scripts/planted.sh` leaves each of them out there, and sees these tests fail.
 
-use agent::serial_file::{Contents, decode};
 use common::calendar::{DayBucket, UtcOffset};
 use common::clock::{Clock, TestClock};
 use common::kind;
 use common::time::{DAY_MS, HOUR_MS, SECOND_MS, SpanMs, WallMs};
+use serial_file::{Contents, decode};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -2,12 +2,12 @@
 //!
 //! What needs a mount runs in a mount namespace (`tests::mounts`); a file system that cannot be had is left out, and said so.
 
-use agent::serial_file::{
+use common::parameters::{ClusterId, SessionId};
+use common::time::WallMs;
+use serial_file::{
     AfterReboot, Disk as _, Fingerprint, Found, Holdings, Lineage, Opened, OsDisk, StartKind, Stat, decode, format,
     judge, open,
 };
-use common::parameters::{ClusterId, SessionId};
-use common::time::WallMs;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};

@@ -15,13 +15,15 @@ pub(crate) type Arrows = BTreeMap<String, BTreeSet<String>>;
 /// The heading of the table.
 const HEADING: &str = "## Who may use whom";
 /// The crates inside other crates' folders. What a crate's root passes on of them is no arrow: cargo holds who may use them.
-const NESTED: [(&str, &str); 6] = [
+const NESTED: [(&str, &str); 8] = [
     ("ids", "common/ids"),
     ("wire", "common/wire"),
     ("net", "common/net"),
     ("process", "common/process"),
     ("ledger", "master/ledger"),
     ("minting", "agent/minting"),
+    ("serial_file", "agent/serial_file"),
+    ("engine", "agent/engine"),
 ];
 
 /// A row of the table.

@@ -3,8 +3,8 @@
 use super::*;
 use crate::holder::LeaseView;
 use crate::minter::kit::{held, parameters};
-use crate::serial_file::{SectionsFreshReason, SectionsStart};
 use common::parameters::{AgentId, ClusterId, SessionId};
+use serial_file::{SectionsFreshReason, SectionsStart};
 
 const LEASE_MS: u32 = 1_500;
 /// The time that a new owner waits.
@@ -18,7 +18,7 @@ fn name_of_agent() -> AgentId {
 pub(super) async fn start(kit: &Kit, addresses: &[String], renewed: bool) -> (Agent, SectionsStart) {
     let opened = kit.open();
     let (file, start) = opened.sections(&name_of_agent(), SessionId(rand::random()));
-    let resumed = opened.start == crate::serial_file::StartKind::Resumed;
+    let resumed = opened.start == serial_file::StartKind::Resumed;
     let leases = held(7).into_iter().map(|(token_type, view)| match view {
         LeaseView::Held(grant) if resumed => (token_type, LeaseView::Resumed(grant)),
         _ => (token_type, LeaseView::Missing),
