@@ -8,8 +8,8 @@ usage() {
   cat <<'EOF'
 Usage: scripts/model.sh [masters|ranges|file]
 
-Checks the masters' protocol (tests/tests/models/masters.rs), the same with an axis of numbers, and with a section and the agents that
-serve it (tests/tests/models/ranges.rs), and that of the agent's serial file (tests/tests/models/file.rs), or one of them, in
+Checks the masters' protocol (tests/models/tests/masters.rs), the same with an axis of numbers, and with a section and the agents that
+serve it (tests/models/tests/ranges.rs), and that of the agent's serial file (tests/models/tests/file.rs), or one of them, in
 every state within the large bounds, with optimized programs. The number of states is asserted; each line also
 says how long it took, and the memory so far. With the serial file goes every sequence of seven things that can befall an
 agent that mints by the tick (agent/engine/src/tests/walk.rs). Masters and serial file take about 25 minutes on two cores, and 1.4 GB.
@@ -38,4 +38,4 @@ export MODEL=large
 if [[ ${1:-file} == file ]]; then
   cargo test --locked -p uniq-engine --lib tests::walk -- --nocapture --test-threads=1
 fi
-cargo test --release --locked -p tests --test models -- "${tests[@]}" --nocapture --test-threads=1
+cargo test --release --locked -p models --test models -- "${tests[@]}" --nocapture --test-threads=1

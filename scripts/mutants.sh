@@ -39,7 +39,7 @@ while [ $# -gt 0 ]; do
   esac
 done
 
-cargo build --locked --release --quiet -p tests --bin simulate
-cargo test --locked --release --quiet -p tests --test models -- \
+cargo build --locked --release --quiet -p models --bin simulate
+cargo test --locked --release --quiet -p models --test models -- \
   --nocapture --test-threads=1 without redundant
 exec "${CARGO_TARGET_DIR:-target}/release/simulate" --gate "${args[@]}"

@@ -31,5 +31,5 @@ for arg in "$@"; do
   esac
 done
 
-cargo build --locked --release --quiet -p tests --bin simulate
+cargo build --locked --release --quiet -p models --bin simulate
 exec "${CARGO_TARGET_DIR:-target}/release/simulate" "$@"

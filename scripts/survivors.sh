@@ -102,7 +102,8 @@ for folder in $(printf '%s\n' "${files[@]}" | sed 's:/src/.*::' | uniq); do
   case $folder in
     common/ids) targets+=(--test ids --test template) ;;
     master/ledger) targets+=(--test golden) tests+=,uniq-master ;;
-    agent/minting) tests+=,uniq-engine,uniq-agent ;;
+    agent/minting) tests+=,uniq-serial-file,uniq-engine,uniq-agent ;;
+    agent/serial_file) tests+=,uniq-engine,uniq-agent ;;
     agent/engine) tests+=,uniq-agent ;;
   esac
   run=(-p "$package" --test-package "$tests" --config scripts/survivors.toml --in-place --output "$out/$package" --test-tool nextest --colors never --timeout 300)
@@ -110,7 +111,10 @@ for folder in $(printf '%s\n' "${files[@]}" | sed 's:/src/.*::' | uniq); do
     run+=("--cargo-arg=$target")
   done
   # Nothing is optimised: building takes most of the time.
-  run+=("--cargo-arg=--config=profile.dev.package.$package.opt-level=0" --cargo-arg=--config=profile.dev.debug=false)
+  for name in ${tests//,/ }; do
+    run+=("--cargo-arg=--config=profile.dev.package.$name.opt-level=0")
+  done
+  run+=(--cargo-arg=--config=profile.dev.debug=false)
   for file in "${files[@]}"; do
     case $file in
       "$folder"/src/*) run+=(--file "$file") ;;

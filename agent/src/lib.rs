@@ -1,6 +1,6 @@
 //! The agent: leases tokens from the masters and mints IDs by itself.
 //!
-//! The crates `engine` and `minting`, whose modules stand here too, decide; [`minter`] and the crate `serial_file` carry their
+//! The crate `minting`, whose modules stand here too, and the crate `engine` decide; [`minter`] and the crate `serial_file` carry their
 //! decisions out; [`plugin`] is what stands around minting by a name; [`embed`] lets an application mint in its own process;
 //! [`extensions`] is what applications add; `dev` is what a process without masters has instead; [`catalog`], [`heartbeat`], [`http`]
 //! and [`rpc`] talk, on the threads of [`workers`].

@@ -45,7 +45,7 @@ use std::sync::Arc;
 use ticks::Axis;
 
 /// The time ahead of the clock up to which the mark of ticks is made durable, in real time.
-pub const MARK_AHEAD: SpanMs = SpanMs::seconds(1);
+pub(crate) const MARK_AHEAD: SpanMs = SpanMs::seconds(1);
 /// The longest that the first ID of a tick after a start waits, in real time, for the clock to pass the mark of the former run.
 pub const RESTART_WAIT_MAX: SpanMs = SpanMs::seconds(2);
 /// The time that the first ID of a resumed session waits for the renewal that tells the masters of it, in real time. If it is

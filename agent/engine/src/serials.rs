@@ -264,7 +264,7 @@ impl Engine {
     }
 
     /// Closes every window. What is left in them is taken back.
-    pub fn close_all(&mut self, effects: &mut impl Effects) {
+    pub(crate) fn close_all(&mut self, effects: &mut impl Effects) {
         // Those of ticks have none of their own.
         for (at, series) in self.series.iter_mut().enumerate().filter(|(_, series)| series.axis.is_none()) {
             let (bucket, rest) = effects.close(at);

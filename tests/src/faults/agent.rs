@@ -3,7 +3,6 @@
 use super::disk::{Call, FaultyDisk, Lie, Struck};
 use super::ledger::Ledger;
 use super::op::{Ended, Op};
-use crate::plain_ids;
 use agent::holder::{Holder, LeaseView, Leases};
 use agent::minter::{Generator, Minter};
 use agent::refusal::Refusal;
@@ -20,6 +19,7 @@ use common::parameters::{ClusterId, ClusterParameters, SessionId};
 use common::template::CallerParts;
 use common::time::{DAY_MS, HOUR_MS, Now, SpanMs, WallMs};
 use common::token::{TokenType, TokenValue};
+use models::plain_ids;
 use net::rpc::mint::MintCode;
 use serial_file::{AfterReboot, Contents, Holdings, Opened, Place, StartKind, format_on, open_on};
 use std::collections::{BTreeSet, VecDeque};

@@ -4,9 +4,9 @@ use super::agent::Agent;
 use super::coverage::Coverage;
 use super::disk::{Call, Fault, Struck};
 use super::op::{Ended, Op};
-use crate::sim::rng::Rng;
 use anyhow::{Result, bail};
 use common::time::{DAY_MS, HOUR_MS, SpanMs};
+use models::sim::rng::Rng;
 use net::rpc::mint::MintCode;
 
 /// The call of a write that looks whether the new file is in place.

@@ -4,11 +4,11 @@
 //! The short form strikes with every fault at every call of every operation once, and then at random for a while.
 //! `scripts/faults.sh` goes on for as many kills as wanted, by `UNIQ_FAULT_KILLS`; a run is replayed by its seed.
 
+use models::sim::rng::Rng;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 use tests::faults::{Agent, Coverage, Fault, Ledger, Lie, Op};
-use tests::sim::rng::Rng;
 use tests::variables;
 
 /// Agents that are tried at the same time, each in its own folder: most of the time they wait for the disk.
@@ -17,7 +17,7 @@ const KILLS: u64 = 200;
 const TOLD_EVERY: u64 = 1_000;
 
 /// Calls of each operation. A new one is a new step at which a process can die: it belongs into the tables of
-/// `agent/src/serial_file` and `docs/understand/serial-file.md`.
+/// `agent/serial_file/src` and `docs/understand/serial-file.md`.
 const CALLS: [(Op, usize); 15] = [
     (Op::Format, 10),
     (Op::FormatAgain, 12),

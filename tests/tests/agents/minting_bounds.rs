@@ -8,6 +8,7 @@ use common::calendar::{DayBucket, UtcOffset};
 use common::clock::{Clock, TestClock};
 use common::kind;
 use common::time::{DAY_MS, HOUR_MS, SECOND_MS, SpanMs, WallMs};
+use models::plain_ids;
 use serial_file::{Contents, decode};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +16,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tests::client::{Kind, Media};
 use tests::cluster::{Cluster, PATIENCE, until, until_status};
 use tests::oracle::{Ids, Oracle};
-use tests::{plain_ids, programs};
+use tests::programs;
 use uniq_embed::{Embedded, Settings, UniqGenerator as _};
 
 /// The types of token that all three kinds need.

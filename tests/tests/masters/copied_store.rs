@@ -112,6 +112,9 @@ async fn a_copy_beside_its_original_renews_nothing_that_the_pair_grants_again() 
 async fn two_copies_that_both_meet_the_other_master_both_stop() {
     let mut cluster = Cluster::start(0, &[]).await.unwrap();
     let client = cluster.client.clone();
+    // Else the original would propose its first user again, and the copy be the one of the two that is behind.
+    let told = "both masters hold the first user";
+    until(told, || async { cluster.masters[0].daemon.log_text().contains(told).then_some(()) }).await.unwrap();
     cluster.masters[0].daemon.terminate().await.unwrap();
     let dir = cluster.dir().join("copied");
     copy(&cluster.masters[0].data_dir, &dir);

@@ -1,6 +1,7 @@
 //! A master is lost for good, or believed to be, and replaced: nothing is repeated, leases go on, new ones are granted.
 
 use common::token::TokenType;
+use models::plain_ids;
 use net::rpc::lease::{Mode, RetiredProof};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -11,7 +12,7 @@ use tests::lessee::Lessee;
 use tests::load::{Load, Pace};
 use tests::operator::{join, keep, peer_lost, put_back, remedy};
 use tests::oracle::{Ids, Oracle};
-use tests::{plain_ids, programs};
+use tests::programs;
 
 /// Ten kinds of requests at an agent that must mint.
 async fn mints(cluster: &Cluster, nth: usize) {

@@ -13,7 +13,7 @@ mod pages;
 const PURE_CRATES: [&str; 5] = ["common/ids", "common/wire", "master/ledger", "agent/minting", "agent/engine"];
 /// Crates that these do not name: those that wait, talk or read, and those of ours that do.
 const IMPURE_CRATES: &str = "tokio tokio-util futures tarpc hyper hyper-util axum mio rustix sled clap tracing rand \
-                             common agent master web";
+                             common net process agent master web";
 /// The line that makes a file pure, or at a crate's root all of them. It stands before everything but the file's own documentation.
 const PURE: &str = "#![deny(clippy::disallowed_methods, clippy::disallowed_types)]";
 /// Words that a pure file does not say outside its tests. Addresses are of `core::net`, which has no sockets.
@@ -288,9 +288,10 @@ fn documents_and_scripts_name_files_that_there_are() {
 /// A test that is in no program does not run, and nothing fails.
 #[test]
 fn every_file_of_tests_is_in_a_program() {
-    let manifests = read("tests/Cargo.toml") + &read("tests/tests/Cargo.toml");
+    let folders = ["tests", "tests/tests", "tests/models"];
+    let manifests: String = folders.map(|folder| read(&format!("{folder}/Cargo.toml"))).concat();
     let mut files = Vec::new();
-    rust_files(&root().join("tests/tests"), &mut files);
+    ["tests/tests", "tests/models/tests"].iter().for_each(|folder| rust_files(&root().join(folder), &mut files));
     for file in files {
         let whole = if file.ends_with("mod.rs") { file.parent().unwrap() } else { &file };
         let (folder, name) = (whole.parent().unwrap(), whole.file_stem().unwrap().to_str().unwrap());
@@ -307,7 +308,9 @@ fn every_file_of_tests_is_in_a_program() {
 /// The modules of tests that a text picks by their names, as in `all_at_once::` and `/^(mutants|bench)::/`.
 fn modules_picked(text: &str) -> impl Iterator<Item = &str> {
     let picks = |line: &&str| {
-        ["-p tests ", "-p processes ", "package(", "tests=(", "runs ", "nextest run"].iter().any(|it| line.contains(it))
+        ["-p models ", "-p tests ", "-p processes ", "package(", "tests=(", "runs ", "nextest run"]
+            .iter()
+            .any(|it| line.contains(it))
     };
     text.lines()
         .filter(picks)
@@ -324,8 +327,9 @@ fn modules_picked(text: &str) -> impl Iterator<Item = &str> {
 /// A name that no test has picks none, and then nothing fails.
 #[test]
 fn scripts_pick_tests_that_there_are() {
-    let programs: Vec<PathBuf> =
+    let mut programs: Vec<PathBuf> =
         fs::read_dir(root().join("tests/tests")).unwrap().flatten().map(|entry| entry.path()).collect();
+    programs.push(root().join("tests/models/tests"));
     let mut texts = [".config/nextest.toml", "CONTRIBUTING.md"].map(|name| root().join(name)).to_vec();
     texts.extend(fs::read_dir(root().join("scripts")).unwrap().flatten().map(|entry| entry.path()));
     let mut found = 0;
@@ -335,7 +339,11 @@ fn scripts_pick_tests_that_there_are() {
             found += 1;
             let file =
                 |program: &PathBuf| program.join(format!("{module}.rs")).exists() || program.join(module).is_dir();
-            assert!(programs.iter().any(file), "{}: no file of tests/tests is called {module}", text.display());
+            assert!(
+                programs.iter().any(file),
+                "{}: no file of tests/tests or tests/models is called {module}",
+                text.display()
+            );
         }
     }
     assert!(found > 20, "only {found} modules were seen");
