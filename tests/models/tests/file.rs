@@ -2,6 +2,7 @@
 //! and without one of the mechanisms, a duplicate. The counts of states are asserted, so that a model that has lost half
 //! of what can happen is noticed. `scripts/model.sh` goes further.
 
+use super::{large, memory, step_aside};
 use models::file_model::Trouble::{self, *};
 use models::file_model::Twin::{self, *};
 use models::file_model::{Action, Bounds, DISJOINT, Deed, Files, GOES_ON, World};
@@ -34,7 +35,7 @@ fn with(troubles: u8, trouble: &'static [Trouble]) -> Bounds {
 
 /// All states within `bounds`, and what holds in them.
 fn exhaust(name: &str, bounds: Bounds) -> usize {
-    super::step_aside();
+    step_aside();
     let began = Instant::now();
     let checker = Files { bounds }.checker().threads(2).spawn_bfs().join();
     let (states, steps, depth) = (checker.unique_state_count(), checker.state_count(), checker.max_depth());
@@ -46,7 +47,7 @@ fn exhaust(name: &str, bounds: Bounds) -> usize {
 
 /// Counts the steps that lead to what must not be when this is taken away.
 fn violation(what: &'static str, twin: Twin, bounds: Bounds) -> Option<usize> {
-    super::step_aside();
+    step_aside();
     let model = Files { bounds: Bounds { twins: vec![twin], heal_every: u64::from(what == GOES_ON), ..bounds } };
     let checker = model.checker().finish_when(HasDiscoveries::Any).spawn_bfs().join();
     let found = checker.discovery(what).map(|path| path.into_actions());
@@ -55,21 +56,11 @@ fn violation(what: &'static str, twin: Twin, bounds: Bounds) -> Option<usize> {
     found.map(|actions| actions.len())
 }
 
-/// Tells whether there is time for what takes minutes.
-fn large() -> bool {
-    std::env::var_os("MODEL").is_some_and(|size| size == "large")
-}
-
 /// A path, with steps in a row as their number.
 fn told(actions: Vec<Action>) -> String {
     let texts: Vec<String> = actions.iter().map(|action| format!("{action:?}")).collect();
     let rows = texts.chunk_by(|one, next| one == next).map(|row| format!("{} {}", row.len(), row[0]));
     rows.collect::<Vec<_>>().join(", ")
-}
-
-fn memory() -> String {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or_default().replace('\t', " ")
 }
 
 /// Everything but a clone, after which no reboot may be resumed.

@@ -2,15 +2,14 @@
 //! mechanisms, a duplicate. The counts of states are asserted, so that a model that has lost half of what can happen is
 //! noticed. `scripts/model.sh` goes further.
 
+use super::{large, memory, states, step_aside};
 use common::lease::Generation;
 use common::parameters::{MasterId, SessionId};
 use common::time::{DAY_MS, WallMs};
 use common::token::{TokenType, TokenValue};
 use models::model::Twin::{self, *};
-use models::model::{ANSWERED, Action, BOTH_KNOW, Bounds, DISJOINT, GREETINGS_MAX, Masters, World};
+use models::model::{ANSWERED, Action, BOTH_KNOW, Bounds, DISJOINT, GREETINGS_MAX, Masters};
 use stateright::{Checker, HasDiscoveries, Model, Property};
-use std::collections::BTreeSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Instant;
 use wire::peer::{PeerFrame, PeerMessage};
 
@@ -46,7 +45,7 @@ fn replaced(lost: &'static [MasterId]) -> Bounds {
 
 /// All states within `bounds`, and what holds in them.
 fn exhaust(name: &str, bounds: Bounds) -> usize {
-    super::step_aside();
+    step_aside();
     let began = Instant::now();
     let checker = Masters::new(bounds).unwrap().checker().threads(2).spawn_bfs().join();
     let (states, steps, depth) = (checker.unique_state_count(), checker.state_count(), checker.max_depth());
@@ -63,7 +62,7 @@ fn duplicate(twins: &[Twin], bounds: Bounds) -> Option<usize> {
 
 /// Counts the steps that lead to where `what` does not hold.
 fn violation(what: &'static str, twins: &[Twin], bounds: Bounds) -> Option<usize> {
-    super::step_aside();
+    step_aside();
     let model = Masters::new(Bounds { twins: twins.to_vec(), heal_every: 0, ..bounds }).unwrap();
     let checker = model.checker().finish_when(HasDiscoveries::Any).spawn_bfs().join();
     let path = checker.discovery(what).map(|path| path.into_actions());
@@ -73,11 +72,6 @@ fn violation(what: &'static str, twins: &[Twin], bounds: Bounds) -> Option<usize
         println!("{path:#?}");
     }
     found
-}
-
-fn memory() -> String {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or_default().replace('\t', " ")
 }
 
 #[test]
@@ -509,36 +503,6 @@ fn nothing_is_promised_twice_within_large_bounds() {
     println!("{all} states of the masters");
 }
 
-/// Tells whether there is time for what takes minutes.
-fn large() -> bool {
-    std::env::var_os("MODEL").is_some_and(|size| size == "large")
-}
-
-/// Every state, without messages that can change nothing any more; and how many there were with it.
-fn states(bounds: Bounds) -> (BTreeSet<u64>, usize) {
-    super::step_aside();
-    let model = Masters::new(Bounds { messages_max: usize::MAX, heal_every: 0, ..bounds }).unwrap();
-    let hash = |world: &World| {
-        let mut hasher = DefaultHasher::new();
-        world.hash(&mut hasher);
-        hasher.finish()
-    };
-    let mut queue = model.init_states();
-    let mut seen: BTreeSet<u64> = queue.iter().map(hash).collect();
-    let mut all = BTreeSet::new();
-    while let Some(world) = queue.pop() {
-        let mut actions = Vec::new();
-        model.actions(&world, &mut actions);
-        for next in actions.into_iter().filter_map(|action| model.next_state(&world, action)) {
-            if seen.insert(hash(&next)) {
-                queue.push(next);
-            }
-        }
-        all.insert(hash(&world.without_inert_messages()));
-    }
-    (all, seen.len())
-}
-
 /// The states are the same whether such messages are kept in flight or taken out at once.
 #[test]
 fn messages_that_are_taken_out_hides_no_state() {
@@ -552,8 +516,11 @@ fn messages_that_are_taken_out_hides_no_state() {
         sets.push((once, (14_980, 64_300)));
     }
     for (bounds, counts) in sets {
-        let (reduced, _) = states(bounds.clone());
-        let (whole, with_it) = states(Bounds { keep_inert_messages: true, ..bounds });
+        let all = |keep_inert_messages| {
+            let bounds = Bounds { keep_inert_messages, messages_max: usize::MAX, heal_every: 0, ..bounds.clone() };
+            states(&Masters::new(bounds).unwrap(), |world| world.without_inert_messages())
+        };
+        let ((reduced, _), (whole, with_it)) = (all(false), all(true));
         assert!(reduced == whole, "{} and {} states", reduced.len(), whole.len());
         assert_eq!((whole.len(), with_it), counts);
     }

@@ -3,6 +3,7 @@
 //! model that has lost half of what can happen is noticed. `scripts/model.sh` goes further.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
+use super::{large, memory, states, step_aside};
 use common::parameters::MasterId::{self, One, Two};
 use models::ranges_model::Twin::{self, *};
 use models::ranges_model::{
@@ -12,7 +13,7 @@ use models::ranges_model::{calendars, standstill};
 use stateright::{Checker, Expectation, HasDiscoveries, Model};
 use std::collections::BTreeSet;
 use std::fmt::Debug;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::Hash;
 use std::time::Instant;
 
 /// All states of `model`, and what holds in them, and can be reached.
@@ -22,7 +23,7 @@ where
     M::State: Clone + Debug + Hash + PartialEq + Send + Sync,
     M::Action: Clone + Debug + PartialEq,
 {
-    super::step_aside();
+    step_aside();
     let began = Instant::now();
     let checker = model.checker().threads(2).spawn_bfs().join();
     let (states, steps, depth) = (checker.unique_state_count(), checker.state_count(), checker.max_depth());
@@ -45,7 +46,7 @@ where
     M::State: Clone + Debug + Hash + PartialEq + Send + Sync,
     M::Action: Clone + Debug + PartialEq,
 {
-    super::step_aside();
+    step_aside();
     let began = Instant::now();
     let checker = model.checker().threads(2).finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
     let holds = |what: &str| {
@@ -60,16 +61,6 @@ where
         println!("{path:#?}");
     }
     found
-}
-
-fn memory() -> String {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or_default().replace('\t', " ")
-}
-
-/// Tells whether there is time for what takes minutes.
-fn large() -> bool {
-    std::env::var_os("MODEL").is_some_and(|size| size == "large")
 }
 
 /// Two sessions, one of which wants one place at a time and the other two; nothing befalls anybody but loss, delay and doubling.
@@ -224,7 +215,7 @@ fn an_owner_that_keeps_and_cannot_give_is_followed_by_one_that_can() {
 
 #[test]
 fn a_machine_that_stands_still_with_its_clock_serves_nothing_past_a_lease() {
-    super::step_aside();
+    step_aside();
     let depth = if large() { 12 } else { 10 };
     let walked = |compared| {
         let began = Instant::now();
@@ -242,7 +233,7 @@ fn a_machine_that_stands_still_with_its_clock_serves_nothing_past_a_lease() {
 
 #[test]
 fn masters_that_started_by_wrong_calendars_follow_what_all_show_and_nothing_else() {
-    super::step_aside();
+    step_aside();
     let depth = if large() { 4 } else { 3 };
     let walked = |own_read| {
         let began = Instant::now();
@@ -370,34 +361,6 @@ fn without_a_mechanism_a_number_comes_twice_or_out_of_order() {
     found(ProposalsKeptBack, UNIQUE, and(any_clock(), put_back(One)));
     found(PrepForgotten, UNIQUE, and(any_clock(), lost(&[One])));
     found(SectionPrepNotDurable, UNIQUE, and(section(), Befalls { restarts: 1, ..kept_pair() }));
-}
-
-/// Every state, without the messages in flight; and how many there were with them.
-fn states<M>(model: &M, plain: impl Fn(M::State) -> M::State) -> (BTreeSet<u64>, usize)
-where
-    M: Model,
-    M::State: Clone + Hash,
-{
-    super::step_aside();
-    let hash = |world: &M::State| {
-        let mut hasher = DefaultHasher::new();
-        world.hash(&mut hasher);
-        hasher.finish()
-    };
-    let mut queue = model.init_states();
-    let mut seen: BTreeSet<u64> = queue.iter().map(hash).collect();
-    let mut all = BTreeSet::new();
-    while let Some(world) = queue.pop() {
-        let mut actions = Vec::new();
-        model.actions(&world, &mut actions);
-        for next in actions.into_iter().filter_map(|action| model.next_state(&world, action)) {
-            if seen.insert(hash(&next)) {
-                queue.push(next);
-            }
-        }
-        all.insert(hash(&plain(world)));
-    }
-    (all, seen.len())
 }
 
 /// Masters, agents, and what was granted and given come into the same states whether messages that can change nothing any more are kept in

@@ -1,6 +1,6 @@
 //! Every state that two masters can come into, within bounds.
 //!
-//! What is walked is the product itself: each step opens a [`ledger::Ledger`] from what a master's disk holds and
+//! The product itself is walked: each step opens a [`ledger::Ledger`] from what a master's disk holds and
 //! gives it one event, and the next state's disk is what its writes left. After each step ledger and disk are compared, so
 //! nothing can be believed that a crash would take away.
 //!

@@ -1,7 +1,7 @@
 //! Every state that two masters can come into with one axis of numbers ([`Axes`]), and with one section of a sequence and two agents that
 //! serve it ([`Sections`]), within bounds.
 //!
-//! As in [`crate::model`] what is walked is the product: each step opens a [`ledger::Ledger`] from what a master's disk holds and
+//! As in [`crate::model`] the product itself is walked: each step opens a [`ledger::Ledger`] from what a master's disk holds and
 //! gives it one event, and the next state's disk is what its writes left. After each step ledger and disk are compared. A master also
 //! knows in memory what the other one said that it holds of a bound; that is a part of the state, and gone with a crash. The agents of
 //! [`Sections`] are the product's [`Allocator`](::minting::sequence::Allocator) and [`SectionState`](::minting::sequence::SectionState).
