@@ -169,6 +169,8 @@ pub(super) enum Command {
     Backup(At),
     /// Kills a master and puts its copied store back.
     Restore(At),
+    /// A copy of a running master's store, from its backup, greets the other master: for the first time, or again.
+    Twin(At),
     /// The next start of a killed master cannot prove that its store is the one it last wrote.
     Unproven(At),
     /// Delivers all messages, and those they cause, until none is left.
@@ -498,6 +500,7 @@ impl goldenscript::Runner for Script {
                 master.store = master.backup.take().ok_or("no backup")?;
                 self.messages.clear();
             }
+            Command::Twin(id) => return self.twin(id.0),
             Command::Unproven(id) => {
                 let master = self.master(id.0)?;
                 let loaded = master.store.load()?;

@@ -35,6 +35,8 @@ pub(super) struct Master {
     /// The difference of its calendar from the script's.
     pub(super) skew: SpanMs,
     pub(super) backup: Option<MemoryStore>,
+    /// The ledger of a copy of its store that runs beside it.
+    pub(super) twin: Option<Ledger>,
 }
 
 #[derive(Default)]
@@ -96,7 +98,7 @@ impl Script {
     pub(super) fn format(&mut self, id: MasterId, cluster: u128, parameters: ClusterParameters) -> Result<(), Fail> {
         let store = MemoryStore::of(Self::identity(id, cluster, parameters))?;
         self.masters.retain(|master| master.id != id);
-        self.masters.push(Master { id, store, ledger: None, skew: SpanMs(0), backup: None });
+        self.masters.push(Master { id, store, ledger: None, skew: SpanMs(0), backup: None, twin: None });
         self.masters.sort_by_key(|master| master.id);
         Ok(())
     }
@@ -217,6 +219,53 @@ impl Script {
             }
         }
         Err("the masters never stop writing to each other".into())
+    }
+
+    /// Lets a copy of a master's store greet the other master, over a connection of its own, until neither answers.
+    pub(super) fn twin(&mut self, id: MasterId) -> Result<String, Fail> {
+        let now = self.now_of(id)?;
+        self.starts += 1;
+        let salt = self.starts;
+        let master = self.master(id)?;
+        let mut twin = match master.twin.take() {
+            Some(twin) => twin,
+            None => {
+                let copy = master.backup.take().ok_or("no backup")?;
+                Ledger::start(copy.load()?, now, salt, None, "test".to_owned())
+            }
+        };
+        let mut out = String::new();
+        let mut fx = Effects::default();
+        twin.step(now, Event::Connected, &mut fx);
+        let mut said = fx.messages;
+        while !said.is_empty() {
+            let mut heard = Vec::new();
+            for message in said.drain(..) {
+                let greeting = RequestId(u64::MAX);
+                let now = self.now_of(id.other())?;
+                let other = self.master(id.other())?.ledger.as_mut().ok_or("the other master is down")?;
+                let mut fx = Effects::default();
+                other.step(now, Event::Greeting { id: greeting, frame: Box::new(twin.frame(message)) }, &mut fx);
+                for alarm in fx.alarms {
+                    writeln!(out, "{} alarms: {alarm}", id.other())?;
+                }
+                for (_, reply) in fx.replies {
+                    let Reply::Greeted(answers) = reply else { return Err("a greeting is answered otherwise".into()) };
+                    heard.extend(answers.into_iter().map(|answer| other.frame(answer)));
+                }
+            }
+            for frame in heard {
+                let mut fx = Effects::default();
+                twin.step(now, Event::Message(Box::new(frame)), &mut fx);
+                for alarm in fx.alarms {
+                    writeln!(out, "the copy alarms: {alarm}")?;
+                }
+                said.extend(fx.messages);
+            }
+        }
+        writeln!(out, "the copy is {}", twin.condition(now).mode)?;
+        self.master(id)?.twin = Some(twin);
+        Ok(out)
     }
 
     pub(super) fn ask(
@@ -348,7 +397,7 @@ impl Script {
                     let writes = writes.chain(std::mem::take(&mut sections).into_iter().map(section_taken_over));
                     store.commit(&writes.collect::<Vec<_>>(), 0)?;
                     self.masters.retain(|master| master.id != id);
-                    self.masters.push(Master { id, store, ledger: None, skew: SpanMs(0), backup: None });
+                    self.masters.push(Master { id, store, ledger: None, skew: SpanMs(0), backup: None, twin: None });
                     self.masters.sort_by_key(|master| master.id);
                 }
                 None => break,

@@ -9,7 +9,7 @@ use ids::parameters::MasterId;
 use ids::setting::Setting;
 use ids::time::Now;
 use wire::lease::Mode;
-use wire::peer::{Hello, PeerFrame, PeerMessage};
+use wire::peer::{Hello, Life, PeerFrame, PeerMessage};
 
 /// The remedy for a store that was formatted in place of one that was lost.
 const FORMATTED_ANEW: &str = "If it was formatted anew because it was lost: a lost store is not replaced by an empty one. Stop both \
@@ -60,7 +60,7 @@ impl Ledger<Pairwise> {
             // What it said before it heard that the two have met is no news to anybody.
             let of_before = me.paired && frame.epoch.is_none() && Some(frame.life) == self.agreement.lives.peer;
             if !of_before {
-                self.note_refusal(why, of_this_pairing, fx);
+                self.note_refusal(why, of_this_pairing && !self.is_another_life(frame.life), fx);
             }
             self.on_other_pairing(now, &frame, fx);
             return None;
@@ -74,7 +74,7 @@ impl Ledger<Pairwise> {
                 self.replaced(fx);
                 return None;
             }
-            if of_this_pairing && me.paired && !self.undoubted(now, hello, fx) {
+            if of_this_pairing && me.paired && !self.undoubted(now, frame.life, hello, fx) {
                 return None;
             }
             self.adopt_cluster(&frame, hello.users.as_deref(), fx);
@@ -99,9 +99,15 @@ impl Ledger<Pairwise> {
         Some(frame.message)
     }
 
-    /// Keeps the reason why somebody is not believed, for the operator. Nothing else changes.
-    fn note_refusal(&mut self, why: String, of_this_pairing: bool, fx: &mut Effects) {
-        let ours = of_this_pairing || !self.identity().paired;
+    /// Tells whether it is not the accepted life of the other master: that of a copy of its store, or of a start that is not accepted. What
+    /// it says wrong is no reason to believe the accepted one any less.
+    fn is_another_life(&self, life: Life) -> bool {
+        self.agreement.lives.peer.is_some_and(|accepted| accepted != life)
+    }
+
+    /// Keeps the reason why somebody is not believed, for the operator. The other master itself is not believed any more, if it is it.
+    fn note_refusal(&mut self, why: String, the_other: bool, fx: &mut Effects) {
+        let ours = the_other || !self.identity().paired;
         let why_before = if ours { &mut self.agreement.pair.refused } else { &mut self.agreement.pair.stranger };
         if why_before.as_ref() != Some(&why) {
             fx.alarms.push(Alarm::PeerRefused(why.clone()));
@@ -163,17 +169,22 @@ impl Ledger<Pairwise> {
     /// Tells whether a greeting of this pairing may be taken in: not if it says that one of the two must not go on. If that
     /// was asked for just now, it is acted on; otherwise the greeting may be an old one, and the other master is asked to
     /// say it again. What it asks us to say again is said.
-    fn undoubted(&mut self, now: Now, hello: &Hello, fx: &mut Effects) -> bool {
+    fn undoubted(&mut self, now: Now, life: Life, hello: &Hello, fx: &mut Effects) -> bool {
         let doubt = self.doubt(hello, self.agreement.observed.peer_lsn, &self.agreement.lives);
         let mut challenge = None;
         let mut answers = hello.challenge.is_some();
         match doubt {
             None => (self.agreement.pair.doubted, self.agreement.pair.settled) = (None, None),
             // Known already; whoever is meant may not know it yet.
-            Some(doubt) if self.agreement.pair.settled == Some(doubt) => answers |= hello.answer,
+            Some(doubt) if self.agreement.pair.settled == Some(doubt) => {
+                if doubt == Doubt::TheirsBehind {
+                    self.note_behind(now, life, hello, fx);
+                }
+                answers |= hello.answer;
+            }
             Some(doubt) if self.said_again(now, doubt, hello) => {
                 self.agreement.pair.settled = Some(doubt);
-                self.act_on(doubt, hello, fx);
+                self.act_on(now, doubt, life, hello, fx);
                 answers = true;
             }
             Some(doubt) => {
@@ -225,7 +236,7 @@ impl Ledger<Pairwise> {
         }
     }
 
-    fn act_on(&mut self, doubt: Doubt, hello: &Hello, fx: &mut Effects) {
+    fn act_on(&mut self, now: Now, doubt: Doubt, life: Life, hello: &Hello, fx: &mut Effects) {
         let stopped_before = self.mode() == Mode::RolledBack;
         match doubt {
             Doubt::OursBehind => {
@@ -240,19 +251,7 @@ impl Ledger<Pairwise> {
                 }
                 self.stop_for_good(fx);
             }
-            Doubt::TheirsBehind if hello.awaits => {
-                let why = "it waits for a replacement, but this master has joined it: its disk was rolled back to before that. \
-                           Stop it, and run `uniq_master --peer-lost` here";
-                self.note_refusal(why.to_owned(), true, fx);
-            }
-            Doubt::TheirsBehind => {
-                let (there, seen) = (hello.lsn, self.agreement.observed.peer_lsn);
-                let why = format!(
-                    "its ledger ends at change {there}, but change {seen} of it was seen here: its disk was rolled back. \
-                     Stop it, and run `uniq_master --peer-lost` here"
-                );
-                self.note_refusal(why, true, fx);
-            }
+            Doubt::TheirsBehind => self.note_behind(now, life, hello, fx),
             Doubt::TheirsCopied => {
                 if !self.agreement.lives.peer_copied {
                     fx.alarms.push(Alarm::PeerCopied);
@@ -263,6 +262,23 @@ impl Ledger<Pairwise> {
                 self.agreement.pair.refused = Some(Alarm::PeerCopied.to_string());
             }
         }
+    }
+
+    /// Notes that the other master's store has forgotten changes, or that it is a copy that lacks them.
+    fn note_behind(&mut self, now: Now, life: Life, hello: &Hello, fx: &mut Effects) {
+        let another = self.is_another_life(life);
+        let what = if hello.awaits {
+            "it waits for a replacement, but this master has joined it".to_owned()
+        } else {
+            // The same as long as it lasts, whatever the other master changes meanwhile.
+            format!("its ledger ends at change {}, but later ones of it were seen here", hello.lsn)
+        };
+        let remedy = if another && self.agreement.pair.heard(now) {
+            "it is an old copy of the other master, which was heard just now. Stop the copy"
+        } else {
+            "its disk was rolled back. Stop it, and run `uniq_master --peer-lost` here"
+        };
+        self.note_refusal(format!("{what}: {remedy}"), !another, fx);
     }
 
     fn refusal(&self, frame: &PeerFrame) -> Option<String> {
