@@ -55,7 +55,7 @@ pub(crate) enum Question {
 
 /// An agent's answer.
 #[derive(Debug)]
-pub(crate) enum Answer {
+pub(crate) enum AgentReply {
     Numbers(MintedNumbers),
     Texts(Vec<String>),
     Defined(Box<Preview>),
@@ -93,7 +93,7 @@ pub(crate) enum Line {
 }
 
 impl Line {
-    pub(crate) async fn ask(&self, question: &Question) -> Result<Answer, Failure> {
+    pub(crate) async fn ask(&self, question: &Question) -> Result<AgentReply, Failure> {
         match self {
             Self::Http(line) => line.ask(question).await,
             Self::Rpc(line) => line.ask(question).await,
@@ -179,7 +179,7 @@ impl Agents {
     }
 
     /// Asks an agent, and fails if it does not answer in time.
-    pub(crate) async fn ask_line(&self, line: &Line, question: &Question) -> Result<Answer, Failure> {
+    pub(crate) async fn ask_line(&self, line: &Line, question: &Question) -> Result<AgentReply, Failure> {
         self.lines.tls.look_now_and_then();
         // Also counts the wait for a connection of another call.
         let answer = tokio::time::timeout(self.lines.timeouts.of(question), line.ask(question)).await;
@@ -193,7 +193,7 @@ impl Agents {
         n: u32,
     ) -> Result<MintedNumbers, Error> {
         let take = |answer| match answer {
-            Answer::Numbers(numbers) if numbers.len() == n as usize => Some(numbers),
+            AgentReply::Numbers(numbers) if numbers.len() == n as usize => Some(numbers),
             _ => None,
         };
         self.ask(Question::Numbers { kind, name: name.clone(), n }, take).await
@@ -208,7 +208,7 @@ impl Agents {
         custom: String,
     ) -> Result<Vec<String>, Error> {
         let take = |answer| match answer {
-            Answer::Texts(texts) if texts.len() == n as usize => Some(texts),
+            AgentReply::Texts(texts) if texts.len() == n as usize => Some(texts),
             _ => None,
         };
         self.ask(Question::Texts { kind, name, n, biz, custom }, take).await
@@ -216,14 +216,14 @@ impl Agents {
 
     pub(crate) async fn define(&self, namespace: Namespace, dry_run: bool) -> Result<Preview, Error> {
         let take = |answer| match answer {
-            Answer::Defined(preview) => Some(*preview),
+            AgentReply::Defined(preview) => Some(*preview),
             _ => None,
         };
         self.ask(Question::Define { namespace, dry_run }, take).await
     }
 
     /// Each agent once, until one answers.
-    pub(crate) async fn ask<T>(&self, question: Question, take: impl Fn(Answer) -> Option<T>) -> Result<T, Error> {
+    pub(crate) async fn ask<T>(&self, question: Question, take: impl Fn(AgentReply) -> Option<T>) -> Result<T, Error> {
         self.ask_after(Vec::new(), question, take).await
     }
 
@@ -233,7 +233,7 @@ impl Agents {
         &self,
         mut attempts: Vec<Attempt>,
         question: Question,
-        take: impl Fn(Answer) -> Option<T>,
+        take: impl Fn(AgentReply) -> Option<T>,
     ) -> Result<T, Error> {
         let of_keys = matches!(question, Question::Keys { .. });
         let preferred = if of_keys { &self.preferred_for_keys } else { &self.preferred };

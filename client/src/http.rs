@@ -1,6 +1,6 @@
 //! One agent by HTTP.
 
-use crate::agents::{Answer, Question, Timeouts};
+use crate::agents::{AgentReply, Question, Timeouts};
 use crate::error::{Cause, Failure, refused};
 use crate::settings::{Address, ApiKey};
 use common::kind::Kind;
@@ -121,7 +121,7 @@ impl Http {
         Self { client: client.clone(), base: address.to_string(), shown }
     }
 
-    pub(crate) async fn ask(&self, question: &Question) -> Result<Answer, Failure> {
+    pub(crate) async fn ask(&self, question: &Question) -> Result<AgentReply, Failure> {
         match question {
             Question::Numbers { kind, name, n } => {
                 let body = self.mint(&format!("{}?n={n}", path_of(*kind, name)), PACKED).await?;
@@ -130,7 +130,7 @@ impl Http {
                 if body.len() != len * *n as usize {
                     return Err(nonsense(format!("{} bytes are not {n} numbers", body.len())));
                 }
-                Ok(Answer::Numbers(match len {
+                Ok(AgentReply::Numbers(match len {
                     8 => MintedNumbers::Narrow(body.as_chunks().0.iter().copied().map(u64::from_be_bytes).collect()),
                     12 | 16 => MintedNumbers::Wide(body.chunks_exact(len).map(wide).collect()),
                     _ => return Err(nonsense(format!("numbers of {len} bytes"))),
@@ -148,7 +148,7 @@ impl Http {
                 let bytes = self.send(Method::GET, &path, &[], String::new()).await?;
                 let said: Routes = serde_json::from_slice(&bytes).map_err(|e| nonsense(e.to_string()))?;
                 let cluster = said.cluster.map(|cluster| cluster.parse()).transpose();
-                Ok(Answer::Routes(SequenceRoutes {
+                Ok(AgentReply::Routes(SequenceRoutes {
                     cluster: cluster.map_err(|e: ClusterIdError| nonsense(e.to_string()))?,
                     keys_per_section: said.keys_per_section,
                     routes: said.routes.into_iter().map(Route::from).collect(),
@@ -160,24 +160,24 @@ impl Http {
                 let definition = serde_json::to_string(&namespace.definition()).map_err(|e| nonsense(e.to_string()))?;
                 let path = format!("/generators/{name}?dry-run={dry_run}");
                 let bytes = self.send(Method::PUT, &path, &[(CONTENT_TYPE, JSON)], definition).await?;
-                serde_json::from_slice(&bytes).map(Answer::Defined).map_err(|e| nonsense(e.to_string()))
+                serde_json::from_slice(&bytes).map(AgentReply::Defined).map_err(|e| nonsense(e.to_string()))
             }
         }
     }
 
-    async fn texts(&self, mut path: String, biz: &str, custom: &str) -> Result<Answer, Failure> {
+    async fn texts(&self, mut path: String, biz: &str, custom: &str) -> Result<AgentReply, Failure> {
         for (key, part) in [("biz", biz), ("custom", custom)] {
             if !part.is_empty() {
                 path.push_str(&format!("&{key}={part}"));
             }
         }
         let ids: Ids = serde_json::from_slice(&self.mint(&path, JSON).await?).map_err(|e| nonsense(e.to_string()))?;
-        Ok(Answer::Texts(ids.ids))
+        Ok(AgentReply::Texts(ids.ids))
     }
 
     /// Numbers of keys, with what the query says of the routes by which the agent was chosen. The number of a slot is a key of that slot, so
     /// keys need not be sent as they were written.
-    async fn keys(&self, name: &GeneratorName, keys: &[KeyAsked], by: &str) -> Result<Answer, Failure> {
+    async fn keys(&self, name: &GeneratorName, keys: &[KeyAsked], by: &str) -> Result<AgentReply, Failure> {
         let base = format!("/sequence/{name}");
         let (method, path, lines) = match keys {
             [KeyAsked { slot, n: 0 }] => (Method::GET, format!("{base}/{}/current?{by}", slot.0), String::new()),
@@ -191,7 +191,7 @@ impl Http {
             Ok(bytes) => bytes,
             // No other agent has more of them.
             Err(Failure::Here(Cause::Cannot { code: code @ MintCode::SerialExhausted, .. })) => {
-                return Ok(Answer::Keys(vec![KeyOutcome::Refused(code); keys.len()], Vec::new()));
+                return Ok(AgentReply::Keys(vec![KeyOutcome::Refused(code); keys.len()], Vec::new()));
             }
             Err(failure) => return Err(failure),
         };
@@ -211,7 +211,7 @@ impl Http {
             [_] => return Err(nonsense("another number of numbers than was asked for".to_owned())),
             _ => outcomes,
         };
-        Ok(Answer::Keys(outcomes, said.routes.into_iter().map(Route::from).collect()))
+        Ok(AgentReply::Keys(outcomes, said.routes.into_iter().map(Route::from).collect()))
     }
 
     /// Sends a POST: nothing on the way may answer it from a cache, or ask again on its own.

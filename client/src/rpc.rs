@@ -1,6 +1,6 @@
 //! One agent by RPC: one connection, made when it is needed, and again after it failed.
 
-use crate::agents::{Answer, Question, Timeouts};
+use crate::agents::{AgentReply, Question, Timeouts};
 use crate::error::{Cause, Failure, refused};
 use crate::settings::ApiKey;
 use net::rpc::mint::{
@@ -25,23 +25,23 @@ impl Rpc {
         Self { at: at.to_owned(), timeouts, tls, key, line: Mutex::new(None) }
     }
 
-    pub(crate) async fn ask(&self, question: &Question) -> Result<Answer, Failure> {
+    pub(crate) async fn ask(&self, question: &Question) -> Result<AgentReply, Failure> {
         let line = self.line().await?;
         let soon = deadline_in(self.timeouts.of(question));
         let said = match question {
             Question::Numbers { kind, name, n } => {
                 let numbers = line.numbers(soon, *kind, name.as_str().to_owned(), *n).await;
-                numbers.map(|numbers| numbers.map(Answer::Numbers))
+                numbers.map(|numbers| numbers.map(AgentReply::Numbers))
             }
             Question::Texts { kind, name, n, biz, custom } => {
                 let texts = line.texts(soon, *kind, name.as_str().to_owned(), *n, biz.clone(), custom.clone()).await;
-                texts.map(|texts| texts.map(Answer::Texts))
+                texts.map(|texts| texts.map(AgentReply::Texts))
             }
             Question::Keys { name, keys, g, cluster } => {
                 let (name, cluster) = (name.as_str().to_owned(), cluster.map(Box::new));
                 let call = SequenceCall { name, g: Some(*g), passing: Passing::On, cluster };
                 let one = |said: Result<KeyReply, MintFailure>| {
-                    said.map(|KeyReply { outcome, routes }| Answer::Keys(vec![outcome], routes))
+                    said.map(|KeyReply { outcome, routes }| AgentReply::Keys(vec![outcome], routes))
                 };
                 match keys.as_slice() {
                     [KeyAsked { slot, n: 0 }] => line.sequence_current(soon, call, *slot).await.map(one),
@@ -49,15 +49,16 @@ impl Rpc {
                     keys => line
                         .sequence_many(soon, call, keys.to_vec())
                         .await
-                        .map(|said| said.map(|KeysReply { outcomes, routes }| Answer::Keys(outcomes, routes))),
+                        .map(|said| said.map(|KeysReply { outcomes, routes }| AgentReply::Keys(outcomes, routes))),
                 }
             }
-            Question::Routes { name, from } => {
-                line.sequence_routes(soon, name.as_str().to_owned(), *from).await.map(|said| said.map(Answer::Routes))
-            }
+            Question::Routes { name, from } => line
+                .sequence_routes(soon, name.as_str().to_owned(), *from)
+                .await
+                .map(|said| said.map(AgentReply::Routes)),
             Question::Define { namespace, dry_run } => {
                 let defined = line.define_generator(soon, namespace.clone(), *dry_run).await;
-                defined.map(|defined| defined.map(|Defined(preview)| Answer::Defined(preview)))
+                defined.map(|defined| defined.map(|Defined(preview)| AgentReply::Defined(preview)))
             }
         };
         match said {
@@ -99,12 +100,12 @@ impl Rpc {
 
 /// An agent that gave no key a number did what one does that refuses the call over HTTP: others are asked. Only what is used up is used up
 /// everywhere.
-fn or_elsewhere(answer: Answer) -> Result<Answer, Failure> {
+fn or_elsewhere(answer: AgentReply) -> Result<AgentReply, Failure> {
     let refused_for_now = |outcome: &KeyOutcome| match outcome {
         KeyOutcome::Refused(MintCode::SerialExhausted) | KeyOutcome::Given(_) => None,
         KeyOutcome::Refused(code) => Some(*code),
     };
-    if let Answer::Keys(outcomes, _) = &answer
+    if let AgentReply::Keys(outcomes, _) = &answer
         && let Some(code) = outcomes.first().and_then(refused_for_now)
         && outcomes.iter().all(|outcome| refused_for_now(outcome).is_some())
     {
@@ -120,7 +121,7 @@ mod tests {
     #[test]
     fn who_gives_no_key_anything_is_not_the_last_one_that_is_asked() {
         use KeyOutcome::{Given, Refused};
-        let said = |outcomes: &[KeyOutcome]| or_elsewhere(Answer::Keys(outcomes.to_vec(), Vec::new()));
+        let said = |outcomes: &[KeyOutcome]| or_elsewhere(AgentReply::Keys(outcomes.to_vec(), Vec::new()));
         let pending = Refused(MintCode::SegmentPending);
         assert!(matches!(said(&[pending, Refused(MintCode::Overloaded)]), Err(Failure::Here(_))));
         assert!(said(&[pending, Given(7)]).is_ok(), "what was given is not thrown away");

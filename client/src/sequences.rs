@@ -3,7 +3,7 @@
 //! Agents tell with their answers what a caller does not know, and pass on what they do not serve themselves. So a route that is old costs
 //! one answer a hop, and none that is wrong costs a number's order: it is only where a question goes first.
 
-use crate::agents::{Agents, Answer, Line, Question};
+use crate::agents::{AgentReply, Agents, Line, Question};
 use crate::error::{Attempt, Cause, Error, Failure};
 use crate::settings::Address;
 use common::lease::Generation;
@@ -137,7 +137,7 @@ impl Sequences {
             let question = Question::Keys { name: name.clone(), keys: keys.clone(), g, cluster };
             let line = self.line(agents, &address);
             let cause = match agents.ask_line(&line, &question).await {
-                Ok(Answer::Keys(outcomes, routes)) if outcomes.len() == keys.len() => {
+                Ok(AgentReply::Keys(outcomes, routes)) if outcomes.len() == keys.len() => {
                     // It was asked by that route: what it says instead is believed, however high the route's g.
                     self.learn(name, &keys, &routes, Some(g));
                     return Ok(outcomes);
@@ -154,7 +154,7 @@ impl Sequences {
         }
         let wanted = keys.len();
         let take = |answer| match answer {
-            Answer::Keys(outcomes, routes) if outcomes.len() == wanted => Some((outcomes, routes)),
+            AgentReply::Keys(outcomes, routes) if outcomes.len() == wanted => Some((outcomes, routes)),
             _ => None,
         };
         let question = Question::Keys { name: name.clone(), keys: keys.clone(), g: Generation(0), cluster };
@@ -181,7 +181,7 @@ impl Sequences {
         for _ in 0..PAGES_MAX {
             let Some(first) = from else { break };
             let take = |answer| match answer {
-                Answer::Routes(routes) => Some(routes),
+                AgentReply::Routes(routes) => Some(routes),
                 _ => None,
             };
             let asked = agents.ask(Question::Routes { name: name.clone(), from: first }, take).await;

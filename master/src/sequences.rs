@@ -1,7 +1,7 @@
 //! Sequences as the console and the metrics show them: who serves which sections, changes under way, and who could serve.
 
 use crate::ledger::Ledger;
-use crate::section::{Held, Owned, Piece, SectionMap};
+use crate::section::{HeldSection, Owned, Piece, SectionMap};
 use crate::section_tally::{REASONS, SectionCounts};
 use common::metrics::{Series, counter, counters, gauges};
 use common::namespace::GeneratorName;
@@ -49,7 +49,7 @@ impl<'a> States<'a> {
         })
     }
 
-    fn of(&mut self, held: Option<&Held>, prep: Option<&Owned>) -> SectionState {
+    fn of(&mut self, held: Option<&HeldSection>, prep: Option<&Owned>) -> SectionState {
         let Some(held) = held.filter(|_| prep.is_none()) else { return SectionState::Proposed };
         let session = held.owner.session;
         let (ledger, now) = (self.ledger, self.now.boot);

@@ -125,7 +125,7 @@ impl Engine {
                 self.failed = Some((effects.real_boot(), why.clone()));
                 Err(Refusal::SerialFileIo(why))
             }
-            Err(taken @ WriteError::Taken(_)) => {
+            Err(taken @ WriteError::Lost(_)) => {
                 self.ended = true;
                 self.close_all(effects);
                 let why = taken.to_string();

@@ -35,7 +35,7 @@ use minting::gate::{Layout, Prefix};
 use minting::holder::Leases;
 use minting::refusal::Refusal;
 use minting::segments::Ask;
-use minting::ticks::{Place, TickWindow};
+use minting::ticks::{TickPosition, TickWindow};
 use minting::window::Window;
 use serial_file::{BlockName, Contents, Holdings, WriteError};
 use series::Series;
@@ -103,7 +103,7 @@ pub trait Effects {
     fn ask(&mut self, series: usize, ask: Ask);
 
     /// Closes the window of an axis. Gives where it goes on; `None` if none was open.
-    fn close_ticks(&mut self, axis: usize) -> Option<Place>;
+    fn close_ticks(&mut self, axis: usize) -> Option<TickPosition>;
 
     /// Opens a window of an axis. The one before was closed.
     fn open_ticks(&mut self, axis: usize, window: TickWindow);

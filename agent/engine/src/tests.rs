@@ -8,7 +8,7 @@ use ids::parameters::{ClusterId, ClusterParameters};
 use ids::time::{DAY_MS, HOUR_MS};
 use ids::token::{TokenType, TokenValue};
 use minting::holder::LeaseView;
-use serial_file::{Header, StepError, Taken as FileTaken};
+use serial_file::{FileLoss, Header, StepError};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::mint::MintCode;
 
@@ -54,7 +54,7 @@ fn full() -> WriteError {
 }
 
 fn taken() -> WriteError {
-    WriteError::Taken(FileTaken::Replaced)
+    WriteError::Lost(FileLoss::Replaced)
 }
 
 impl Effects for Fake {
@@ -98,7 +98,7 @@ impl Effects for Fake {
     fn ask(&mut self, series: usize, ask: Ask) {
         self.asks.push((series, ask));
     }
-    fn close_ticks(&mut self, axis: usize) -> Option<Place> {
+    fn close_ticks(&mut self, axis: usize) -> Option<TickPosition> {
         self.ticks[axis].close()
     }
     fn open_ticks(&mut self, axis: usize, window: TickWindow) {

@@ -13,7 +13,7 @@ use minting::gate::{Prefix, gate_ticks, unwritten};
 use minting::refusal::Refusal;
 use minting::run::{Run, Runs};
 use minting::serial::Marks;
-use minting::ticks::{Made, Place, Reach, TakeTicks, TickWindow};
+use minting::ticks::{Made, Reach, TakeTicks, TickPosition, TickWindow};
 use std::sync::Arc;
 
 /// The time that a request for numbers of a layout waits, in real time, for the clock to come near enough to the next tick.
@@ -69,7 +69,7 @@ pub fn take_ticks(window: &TickWindow, n: u32, wall: WallMs, reach: impl Into<Re
 #[derive(Clone, Debug)]
 pub(super) struct Axis {
     /// The next place; while a window is open, where it began. Before the first one, the mark of the former run.
-    pub(super) place: Place,
+    pub(super) place: TickPosition,
     /// True if the clock has passed the mark of the former run, or was waited for long enough.
     pub(super) settled: bool,
     /// The right with which the window that is open was opened.
@@ -87,7 +87,7 @@ struct Right {
 
 impl Axis {
     pub(super) fn new(mark: WallMs) -> Self {
-        Self { place: Place { ms: mark, serial: 0 }, settled: false, open: None }
+        Self { place: TickPosition { ms: mark, serial: 0 }, settled: false, open: None }
     }
 
     /// The first instant that no ID of it carries.
@@ -165,7 +165,8 @@ impl Engine {
         let furthest = SpanMs(reach.ahead_max.0.saturating_add(waits.0));
         let ms = gate_ticks(&ticks, &lease, axis.place.ms, wall, furthest).map_err(|e| complete(effects, e))?;
         let tick = ticks.number(ms).unwrap_or_default();
-        let place = if ms > axis.place.ms { Place { ms, serial: reach.spread.first_serial(tick) } } else { axis.place };
+        let place =
+            if ms > axis.place.ms { TickPosition { ms, serial: reach.spread.first_serial(tick) } } else { axis.place };
         let last = ticks.last_of(place.ms, place.serial, n);
         let too_far = last - (wall + reach.ahead_max);
         if ticks.spanning && too_far > SpanMs(0) {
@@ -208,7 +209,7 @@ impl Engine {
     }
 
     /// A window from `place` on to the mark, or to the end of the lease.
-    fn window_on(&mut self, at: usize, right: Right, place: Place) -> Option<TickWindow> {
+    fn window_on(&mut self, at: usize, right: Right, place: TickPosition) -> Option<TickWindow> {
         let axis = self.axes.get_mut(at)?;
         let bound = self.contents.header.time_mark.min(right.until);
         let window = TickWindow::open(right.made.clone(), right.ticks, place, bound);

@@ -35,7 +35,7 @@ const SHORT_MAX: u64 = 2;
 
 /// A segment as the lineage file holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Held {
+pub struct HeldSegment {
     /// Counts the segments of a name in this session.
     pub ordinal: u64,
     /// Its places.
@@ -50,7 +50,7 @@ pub struct Record {
     /// The point up to which this session was ever granted places.
     pub seen: Shown,
     /// The segment in use, and those that come after it, at most [`HELD_MAX`].
-    pub held: Vec<Held>,
+    pub held: Vec<HeldSegment>,
 }
 
 /// The step that a request for numbers needs.
@@ -140,15 +140,15 @@ impl Segments {
     /// Of a session that goes on with what its file holds; a fresh one has nothing.
     pub fn resume(definition: SegmentDefinition, durable: &Record) -> Self {
         let axis = definition.axis();
-        let sound = |held: &&Held| {
+        let sound = |held: &&HeldSegment| {
             axis.from <= held.span.from
                 && held.span.to <= axis.to
                 && held.span.from <= held.mark
                 && held.mark < held.span.to
         };
         // What was marked may have been given; the rest is as a segment that nobody has touched.
-        let rest = |held: &Held| Held { span: Span { from: held.mark, to: held.span.to }, ..*held };
-        let held: Vec<Held> = durable.held.iter().filter(sound).take(HELD_MAX).map(rest).collect();
+        let rest = |held: &HeldSegment| HeldSegment { span: Span { from: held.mark, to: held.span.to }, ..*held };
+        let held: Vec<HeldSegment> = durable.held.iter().filter(sound).take(HELD_MAX).map(rest).collect();
         let ordinal = durable.held.iter().map(|held| held.ordinal).max().unwrap_or(0);
         let held_to = held.iter().map(|held| held.span.to).max().unwrap_or(0);
         let seen = durable.seen.max(Shown { to: held_to, proof: None });
@@ -263,7 +263,7 @@ impl Segments {
     }
 
     /// The place at which giving goes on in one of the segments of a record that came of ours.
-    fn next_of(&self, nth: usize, held: &Held) -> u64 {
+    fn next_of(&self, nth: usize, held: &HeldSegment) -> u64 {
         let in_use = nth == 0 && self.durable.held.first().is_some_and(|first| first.ordinal == held.ordinal);
         if in_use { self.next } else { held.span.from }
     }
@@ -272,7 +272,7 @@ impl Segments {
     fn with_arrived(&self) -> (Record, bool) {
         let mut record = self.durable.clone();
         if let Some(span) = self.arrived {
-            record.held.push(Held { ordinal: self.ordinal.saturating_add(1), span, mark: span.from });
+            record.held.push(HeldSegment { ordinal: self.ordinal.saturating_add(1), span, mark: span.from });
         }
         (record, self.arrived.is_some())
     }
@@ -312,7 +312,7 @@ impl Segments {
     }
 
     /// The first segment of a record whose mark can be raised.
-    fn raisable(record: &Record) -> Option<&Held> {
+    fn raisable(record: &Record) -> Option<&HeldSegment> {
         record.held.iter().find(|held| held.mark < held.span.to)
     }
 
@@ -405,7 +405,8 @@ impl Segments {
     /// The record that a clean stop leaves: nothing is marked that was not given. What was lent was put back before.
     pub fn at_rest(&self) -> Record {
         let (record, _) = self.with_arrived();
-        let rest = |(nth, held): (usize, &Held)| Held { mark: self.next_of(nth, held).min(held.mark), ..*held };
+        let rest =
+            |(nth, held): (usize, &HeldSegment)| HeldSegment { mark: self.next_of(nth, held).min(held.mark), ..*held };
         let held = (0..).zip(&record.held).map(rest).filter(|held| held.mark < held.span.to).collect();
         Record { seen: record.seen, held }
     }
@@ -425,7 +426,7 @@ pub fn bucket_of(ordinal: u64) -> u32 {
     u32::try_from(ordinal & u64::from(u32::MAX)).unwrap_or(u32::MAX)
 }
 
-fn threshold(definition: &SegmentDefinition, held: &Held) -> u64 {
+fn threshold(definition: &SegmentDefinition, held: &HeldSegment) -> u64 {
     let hundredths = u128::from(held.span.len()) * u128::from(definition.threshold());
     u64::try_from(hundredths.div_ceil(100)).unwrap_or(u64::MAX)
 }

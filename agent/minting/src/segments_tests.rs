@@ -200,7 +200,7 @@ fn a_part_of_a_segment_that_is_used_up_does_not_come_back_into_the_next_one() {
 
 #[test]
 fn what_makes_no_sense_in_a_file_is_left_out() {
-    let held = |from, to, mark| Held { ordinal: 4, span: Span { from, to }, mark };
+    let held = |from, to, mark| HeldSegment { ordinal: 4, span: Span { from, to }, mark };
     let file = Record {
         seen: Shown::default(),
         held: vec![held(0, 10, 5), held(9, 3, 9), held(1, 9, 0), held(1, 9, 12), held(1, 9, 3)],

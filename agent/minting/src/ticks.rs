@@ -33,7 +33,7 @@ impl Made {
 
 /// A place on an axis of ticks: the next ID will carry this or a later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct TickPosition {
     /// The instant at which the tick begins.
     pub ms: WallMs,
     /// The serial in it.
@@ -101,7 +101,7 @@ pub enum TakeTicks {
 
 impl TickWindow {
     /// A window from `place`, where a tick begins, on to `bound`.
-    pub fn open(made: Made, ticks: Ticks, place: Place, bound: WallMs) -> Self {
+    pub fn open(made: Made, ticks: Ticks, place: TickPosition, bound: WallMs) -> Self {
         let bound = bound.min(ticks.end);
         let span = u64::try_from((ticks.ceil(bound) - place.ms).0).unwrap_or(0);
         let unit = u64::try_from(ticks.unit.0).unwrap_or(1).max(1);
@@ -214,9 +214,9 @@ impl TickWindow {
     }
 
     /// The place of a counter.
-    fn place(&self, counter: u64) -> Place {
+    fn place(&self, counter: u64) -> TickPosition {
         let serial = (counter & (self.ticks.serials() - 1)) as u32;
-        Place { ms: self.begins(counter >> self.ticks.serial_bits), serial }
+        TickPosition { ms: self.begins(counter >> self.ticks.serial_bits), serial }
     }
 
     /// Tells whether it was closed.
@@ -225,13 +225,13 @@ impl TickWindow {
     }
 
     /// The place that it has come to; `None` if it was closed.
-    pub fn reached(&self) -> Option<Place> {
+    pub fn reached(&self) -> Option<TickPosition> {
         let counter = self.counter.load(Ordering::Relaxed);
         (counter != CLOSED).then(|| self.place(counter))
     }
 
     /// Ends it and gives back the place that it had come to; `None` if it was closed before.
-    pub fn close(&self) -> Option<Place> {
+    pub fn close(&self) -> Option<TickPosition> {
         let counter = self.counter.swap(CLOSED, Ordering::AcqRel);
         (counter != CLOSED).then(|| self.place(counter))
     }
@@ -253,7 +253,7 @@ mod tests {
     }
 
     fn of(ticks: Ticks, ms: i64, serial: u32, bound: i64) -> TickWindow {
-        TickWindow::open(made(UNIQ96.definition()), ticks, Place { ms: WallMs(ms), serial }, WallMs(bound))
+        TickWindow::open(made(UNIQ96.definition()), ticks, TickPosition { ms: WallMs(ms), serial }, WallMs(bound))
     }
 
     fn window(ms: i64, serial: u32, bound: i64) -> TickWindow {
@@ -300,7 +300,7 @@ mod tests {
         assert_eq!(taken(&w, 1, 1_000), Some((1_001, 3)), "the clock went back");
         assert_eq!(taken(&w, 1, 2_000), None, "the bound");
         assert!(!w.is_closed());
-        assert_eq!(w.close(), Some(Place { ms: WallMs(1_001), serial: 4 }));
+        assert_eq!(w.close(), Some(TickPosition { ms: WallMs(1_001), serial: 4 }));
         assert_eq!((w.take(1, WallMs(1_002), AHEAD), w.close()), (TakeTicks::Closed, None));
         assert!(w.is_closed());
     }
@@ -344,7 +344,7 @@ mod tests {
         assert_eq!(take(&w, 1, 999, 0), Some((993, 0)), "the last tick before the bound");
         assert_eq!(take(&w, 8, 999, 1_000), None);
         assert_eq!(take(&w, 7, 999, 0), Some((993, 1)));
-        assert_eq!((take(&w, 1, 1_003, 0), w.close()), (None, Some(Place { ms: WallMs(1_003), serial: 0 })));
+        assert_eq!((take(&w, 1, 1_003, 0), w.close()), (None, Some(TickPosition { ms: WallMs(1_003), serial: 0 })));
         let w = of(COARSE, 999_993, 0, i64::MAX);
         assert_eq!(
             (take(&w, 8, 999_999, 0), take(&w, 1, 1_000_003, 0)),
@@ -368,7 +368,7 @@ mod tests {
         ] {
             let offset = UtcOffset::from_minutes(minutes).unwrap();
             let (layout, ticks) = (definition.layout(), definition.layout().ticks(offset));
-            let from = Place { ms: ticks.floor(at), serial: 4 };
+            let from = TickPosition { ms: ticks.floor(at), serial: 4 };
             let window = TickWindow::open(made(&definition), ticks, from, at + SpanMs::seconds(100));
             let (mut wall, mut last) = (at, 0);
             for n in [1, 5, u32::try_from(ticks.serials() - 1).unwrap(), 2, 3] {

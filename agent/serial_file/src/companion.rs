@@ -20,7 +20,7 @@
 
 use super::disk::{Access, Disk};
 use super::start::resolve;
-use super::{Place, SerialFileError, StepError};
+use super::{FileLocation, SerialFileError, StepError};
 use common::envelope::{self, EnvelopeError, Kind};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::ffi::{OsStr, OsString};
@@ -102,7 +102,7 @@ impl Companion {
 }
 
 /// The companion of a serial file that is meant.
-type Which = fn(&Place) -> &Companion;
+type Which = fn(&FileLocation) -> &Companion;
 
 /// Reads the companion of that serial file, of at most so many bytes, if there is one.
 ///

@@ -131,7 +131,7 @@ pub enum WriteError {
     Io(#[from] StepError),
     /// Someone else has the file: stop minting and end the process.
     #[error("the serial file is no longer ours: {0}; start again to go on with a new token")]
-    Taken(Taken),
+    Lost(FileLoss),
 }
 
 /// The step of a write that failed.
@@ -146,7 +146,7 @@ pub struct StepError {
 
 /// The sign that someone else has the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Taken {
+pub enum FileLoss {
     /// The file was deleted or moved away.
     Missing,
     /// Another file is in its place.
@@ -157,7 +157,7 @@ pub enum Taken {
     Linked,
 }
 
-impl fmt::Display for Taken {
+impl fmt::Display for FileLoss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Missing => "it was deleted or moved away",

@@ -7,7 +7,7 @@
 //!
 //! | step | what | a crash after it |
 //! |---|---|---|
-//! | W0 | the file at the path is still the one we remember (device, inode, ctime, one name), else `Taken` | old |
+//! | W0 | the file at the path is still the one we remember (device, inode, ctime, one name), else `FileLoss` | old |
 //! | W1 | remove `<F>.new`, left over by a crash | old |
 //! | W2 | create `<F>.new`, which must not be there, mode 0600 | old; W1 of the next write removes it |
 //! | W3 | lock it: it shall never be in place unlocked | as after W2 |
@@ -50,9 +50,9 @@
 
 use super::disk::{Disk, Stat};
 use super::lineage::{Fingerprint, Identity, Lineage, Next};
-use super::place::Place;
+use super::location::FileLocation;
 use super::start::Machine;
-use super::{Block, Contents, Holdings, StepError, Taken, WriteError, layout};
+use super::{Block, Contents, FileLoss, Holdings, StepError, WriteError, layout};
 use std::fs::File;
 use std::hash::{Hash, Hasher};
 use std::io;
@@ -62,13 +62,13 @@ use std::sync::Arc;
 /// The serial file, locked by this process. `F` is an open file of the disk it is on.
 #[derive(Clone, Debug)]
 pub struct SerialFile<F = File> {
-    place: Arc<Place>,
+    place: Arc<FileLocation>,
     disk: Arc<dyn Disk<File = F>>,
     machine: Machine,
     /// The file in place, as far as we know.
-    held: Held<F>,
+    held: LockedFile<F>,
     /// A file that may have come into its place: a step from the rename on failed.
-    unsettled: Option<Held<F>>,
+    unsettled: Option<LockedFile<F>>,
     /// The contents that the last whole write made durable. Their header's session is this file's.
     acked: Contents,
     /// The number of writes that were tried; the next one counts on. No two files of one session have the same counter.
@@ -76,12 +76,12 @@ pub struct SerialFile<F = File> {
     /// The lineage on disk is not that of the file in place.
     lineage_due: bool,
     /// Once someone else has the file, it stays theirs.
-    taken: Option<Taken>,
+    taken: Option<FileLoss>,
 }
 
 /// A file we have open and locked.
 #[derive(Clone, Debug, Hash)]
-pub(super) struct Held<F> {
+pub(super) struct LockedFile<F> {
     /// Never read; it holds the lock, and the inode's number.
     pub(super) file: F,
     /// The identity that it had when we last had to do with it.
@@ -93,10 +93,10 @@ pub(super) struct Held<F> {
 impl<F> SerialFile<F> {
     /// A file that was opened, locked and read. `acked` is what it says, with the session that goes on from here.
     pub(super) fn new(
-        place: Arc<Place>,
+        place: Arc<FileLocation>,
         disk: Arc<dyn Disk<File = F>>,
         machine: Machine,
-        held: Held<F>,
+        held: LockedFile<F>,
         acked: Contents,
     ) -> Self {
         let tries = held.write_counter;
@@ -109,7 +109,7 @@ impl<F> SerialFile<F> {
     }
 
     /// The place of the file, its disk, and the boot in which it was opened.
-    pub(super) fn surroundings(&self) -> (Arc<Place>, Arc<dyn Disk<File = F>>, Machine) {
+    pub(super) fn surroundings(&self) -> (Arc<FileLocation>, Arc<dyn Disk<File = F>>, Machine) {
         (Arc::clone(&self.place), Arc::clone(&self.disk), self.machine)
     }
 
@@ -126,7 +126,7 @@ impl<F> SerialFile<F> {
     ///
     /// # Errors
     /// [`WriteError::Io`]: the bounds of the last successful write hold; it may be tried again, and the next try uses a
-    /// new file. Also for contents of another session or fewer blocks, which no later file of ours has. [`WriteError::Taken`]: someone
+    /// new file. Also for contents of another session or fewer blocks, which no later file of ours has. [`WriteError::Lost`]: someone
     /// else has the file; the process must stop minting and end. Every later call says so again.
     pub fn write(&mut self, contents: &mut Contents, holdings: &Holdings) -> Result<(), WriteError> {
         self.check_ours()?; // W0
@@ -178,14 +178,14 @@ impl<F> SerialFile<F> {
         // Also when it failed: a rename may be done although it was reported as failed.
         let ours = self.check_ours(); // W7
         match (renamed, ours) {
-            (_, Err(taken @ WriteError::Taken(_))) => Err(taken),
+            (_, Err(taken @ WriteError::Lost(_))) => Err(taken),
             (Err(e), _) => Err(e.into()),
             (Ok(()), ours) => ours,
         }
     }
 
     /// W1 to W5: a new file beside the old one, locked and durable.
-    fn prepare(&self, bytes: &[u8]) -> Result<Held<F>, StepError> {
+    fn prepare(&self, bytes: &[u8]) -> Result<LockedFile<F>, StepError> {
         let name = &self.place.file_new;
         step("remove the left-over of a serial file", self.disk.unlink(name))?; // W1
         let file = step("create a new serial file", self.disk.create(name))?; // W2
@@ -200,11 +200,11 @@ impl<F> SerialFile<F> {
         step("flush the new serial file", self.disk.fsync(&file))?; // W5
         // The identity is that of before the rename, which changes the ctime; W7 replaces it.
         let identity = self.held.identity;
-        Ok(Held { file, identity, write_counter: self.tries })
+        Ok(LockedFile { file, identity, write_counter: self.tries })
     }
 
     /// N1 to N5: whichever of both is in place, the session goes on. Nothing is flushed: this is for a process that dies.
-    fn announce(&self, new: &Held<F>, checksum: u64, holdings: &Holdings) -> Result<(), StepError> {
+    fn announce(&self, new: &LockedFile<F>, checksum: u64, holdings: &Holdings) -> Result<(), StepError> {
         let stat = step("look at the new serial file", self.disk.stat(&new.file))?; // N1
         let Some(born) = stat.born else { return Ok(()) };
         let lineage = &self.place.lineage;
@@ -220,10 +220,10 @@ impl<F> SerialFile<F> {
     fn check_ours(&mut self) -> Result<(), WriteError> {
         const ACTION: &str = "look at the serial file";
         if let Some(taken) = self.taken {
-            return Err(WriteError::Taken(taken));
+            return Err(WriteError::Lost(taken));
         }
         let Some(there) = step(ACTION, self.disk.stat_name(&self.place.file))? else {
-            return self.lost(Taken::Missing);
+            return self.lost(FileLoss::Missing);
         };
         if let Some(new) = &self.unsettled {
             let new = step(ACTION, self.disk.stat(&new.file))?;
@@ -241,9 +241,9 @@ impl<F> SerialFile<F> {
         }
     }
 
-    fn lost(&mut self, taken: Taken) -> Result<(), WriteError> {
+    fn lost(&mut self, taken: FileLoss) -> Result<(), WriteError> {
         self.taken = Some(taken);
-        Err(WriteError::Taken(taken))
+        Err(WriteError::Lost(taken))
     }
 
     /// L1 to L6.
@@ -293,13 +293,13 @@ impl<F: Hash> Hash for SerialFile<F> {
     }
 }
 
-fn difference(held: &Identity, there: &Stat) -> Option<Taken> {
+fn difference(held: &Identity, there: &Stat) -> Option<FileLoss> {
     if !held.same_file(&there.identity) {
-        Some(Taken::Replaced)
+        Some(FileLoss::Replaced)
     } else if there.links != 1 {
-        Some(Taken::Linked)
+        Some(FileLoss::Linked)
     } else if *held != there.identity {
-        Some(Taken::Changed)
+        Some(FileLoss::Changed)
     } else {
         None
     }

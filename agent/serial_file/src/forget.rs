@@ -5,9 +5,9 @@
 //! another session at the next start, with the times of the old file or of the new one.
 
 use super::disk::Disk;
-use super::file::Held;
+use super::file::LockedFile;
 use super::lineage::{self, FreshReason, given_up};
-use super::place::Place;
+use super::location::FileLocation;
 use super::start::{
     Machine, judge_file, local_file_system, lock_and_read, read_lineage, refuse_what_is_anothers, resolve,
 };
@@ -45,7 +45,7 @@ pub fn forget_clock(path: &Path, now: WallMs, new_session: SessionId) -> Result<
 /// As [`forget_clock`].
 pub fn forget_clock_on<F>(
     disk: Arc<dyn Disk<File = F>>,
-    place: Arc<Place>,
+    place: Arc<FileLocation>,
     now: WallMs,
     new_session: SessionId,
 ) -> Result<Forgotten, SerialFileError> {
@@ -71,7 +71,7 @@ pub fn forget_clock_on<F>(
     };
     let holdings = Holdings { former: given_up(&found, &seen, &reason), ..Holdings::default() };
     contents.header.session = new_session;
-    let held = Held { file, identity: stat.identity, write_counter };
+    let held = LockedFile { file, identity: stat.identity, write_counter };
     let mut file = SerialFile::new(place, disk, machine, held, contents.clone());
     let path = file.path().to_owned();
     file.write(&mut contents, &holdings).map_err(|source| SerialFileError::Write { path, source })?;

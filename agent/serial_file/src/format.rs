@@ -16,7 +16,7 @@
 use super::SerialFileError;
 use super::disk::{Access, Disk, FileKind};
 use super::layout::{self, Contents, Header, NUM_BLOCKS};
-use super::place::Place;
+use super::location::FileLocation;
 use super::start::{failed, local_file_system, resolve};
 use common::parameters::SessionId;
 use common::time::WallMs;
@@ -45,7 +45,7 @@ pub fn format(path: &Path, num_blocks: u32, now: WallMs, random_session: Session
 /// As [`format()`].
 pub fn format_on<F>(
     disk: &dyn Disk<File = F>,
-    place: &Place,
+    place: &FileLocation,
     num_blocks: u32,
     now: WallMs,
     session: SessionId,
@@ -63,7 +63,7 @@ pub fn format_on<F>(
 }
 
 /// F2.
-fn remove_left_over<F>(disk: &dyn Disk<File = F>, place: &Place) -> Result<(), SerialFileError> {
+fn remove_left_over<F>(disk: &dyn Disk<File = F>, place: &FileLocation) -> Result<(), SerialFileError> {
     let name = &place.file_format;
     let there = disk.stat_name(name).map_err(failed("look at what an earlier format left of", place))?;
     if there.is_some_and(|there| there.kind == FileKind::Regular) {
@@ -76,7 +76,7 @@ fn remove_left_over<F>(disk: &dyn Disk<File = F>, place: &Place) -> Result<(), S
 }
 
 /// F4 to F8.
-fn make<F>(disk: &dyn Disk<File = F>, place: &Place, file: &F, bytes: &[u8]) -> Result<(), SerialFileError> {
+fn make<F>(disk: &dyn Disk<File = F>, place: &FileLocation, file: &F, bytes: &[u8]) -> Result<(), SerialFileError> {
     if !disk.try_lock(file).map_err(failed("lock", place))? {
         return Err(SerialFileError::Locked(place.path.clone())); // F4
     }
@@ -90,7 +90,7 @@ fn make<F>(disk: &dyn Disk<File = F>, place: &Place, file: &F, bytes: &[u8]) -> 
 }
 
 /// A format that fails leaves nothing, so that it can be tried again. We still hold the lock: no start has the file.
-fn clean_up<F>(disk: &dyn Disk<File = F>, place: &Place, file: &F) {
+fn clean_up<F>(disk: &dyn Disk<File = F>, place: &FileLocation, file: &F) {
     let names: [&OsStr; 2] = [&place.file_format, &place.file];
     for name in names {
         if let (Ok(ours), Ok(Some(there))) = (disk.stat(file), disk.stat_name(name))

@@ -3,7 +3,7 @@
 use super::disk::{Access, Disk};
 use super::layout::{self, BLOCK_LEN, Block, BlockName, HEADER_LEN, MAGIC, VERSION};
 use super::lineage;
-use super::place::Place;
+use super::location::FileLocation;
 use super::section_records::SectionsFreshReason;
 use super::sections;
 use super::start::{Machine, damaged, failed, judge_file, read_lineage, refuse_what_is_no_file, resolve};
@@ -197,7 +197,7 @@ impl Inspection {
     }
 }
 
-fn view(place: &Place, bytes: &[u8], contents: &Contents, start: &StartKind) -> Inspection {
+fn view(place: &FileLocation, bytes: &[u8], contents: &Contents, start: &StartKind) -> Inspection {
     let header = &contents.header;
     let used = contents.blocks.iter().enumerate();
     Inspection {

@@ -18,8 +18,8 @@ mod inspect;
 mod keys;
 mod layout;
 mod lineage;
+mod location;
 mod names;
-mod place;
 mod section_records;
 mod sections;
 mod start;
@@ -28,7 +28,7 @@ mod tests;
 
 pub use companion::Companion;
 pub use disk::{Access, Disk, FileKind, FileSystem, FileSystemKind, OsDisk, Stat};
-pub use error::{SerialFileError, StepError, Taken, WriteError};
+pub use error::{FileLoss, SerialFileError, StepError, WriteError};
 pub use file::SerialFile;
 pub use forget::{Forgotten, forget_clock, forget_clock_on};
 pub use format::{format, format_on};
@@ -42,8 +42,8 @@ pub use lineage::{
     AfterReboot, AfterRebootError, BootId, Born, FileSystemId, Fingerprint, Found, FreshReason, HeldSegments, Holdings,
     Identity, Lineage, Next, StartKind, given_up, judge, renew_first,
 };
+pub use location::FileLocation;
 pub use names::{KeptNames, kept_names};
-pub use place::Place;
 pub use section_records::SectionsFreshReason;
 pub use sections::{BOUNDS_MAX, Noted, SectionFile, SectionsStart};
 pub use start::{Opened, open, open_on};

@@ -3,7 +3,7 @@ use common::lease::{Generation, Receipt};
 use common::segment::{SegmentSpec, Shown};
 use common::time::WallMs;
 use common::token::{TokenType, TokenValue};
-use minting::segments::Held;
+use minting::segments::HeldSegment;
 
 const SEEN: Fingerprint = Fingerprint {
     identity: Identity { device: 1, inode: 2, ctime_s: 3, ctime_ns: 4 },
@@ -96,7 +96,7 @@ fn what_a_lineage_cannot_tell_a_master_has_to() {
 #[test]
 fn the_segments_of_as_many_names_as_there_may_be_fit() {
     let Found::Whole(mut lineage) = whole() else { unreachable!() };
-    let held = |ordinal| Held { ordinal, span: Span { from: 1, to: u64::MAX }, mark: 2 };
+    let held = |ordinal| HeldSegment { ordinal, span: Span { from: 1, to: u64::MAX }, mark: 2 };
     let record = Record { seen: Shown { to: 5, proof: Some([9; 32]) }, held: (0..HELD_MAX as u64).map(held).collect() };
     let definition = SegmentDefinition::new(&SegmentSpec::default()).unwrap();
     for name in 0..NAMESPACES_MAX {

@@ -29,7 +29,7 @@
 
 use super::disk::{Access, Disk, FileKind};
 use super::error::StepError;
-use super::place::Place;
+use super::location::FileLocation;
 use super::section_records::{self as records, PROOF_LEN_MAX, Proof, SectionsFreshReason};
 use super::start::{Machine, Opened};
 use super::{Identity, StartKind};
@@ -72,7 +72,7 @@ pub enum Noted {
 /// The bounds of an agent's sections. `F` is an open file of the disk they are on.
 #[derive(Debug)]
 pub struct SectionFile<F = File> {
-    place: Arc<Place>,
+    place: Arc<FileLocation>,
     disk: Arc<dyn Disk<File = F>>,
     /// The next proof, but for what `.bounds` looks like.
     proof: Proof,
@@ -126,7 +126,7 @@ impl<F> Opened<F> {
 /// Reads the bounds, if they are proved to be what was written last; under whichever name, if none is said, and then only to look at them.
 pub(super) fn read<F>(
     disk: &dyn Disk<File = F>,
-    place: &Place,
+    place: &FileLocation,
     machine: Machine,
     serial: SessionId,
     agent_id: Option<&AgentId>,

@@ -10,9 +10,9 @@
 //! | S6 | fresh: write the new session, with all marks as they are and no holdings (a whole write, W0 to L6) | fresh again |
 
 use super::disk::{Access, Disk, FileKind, FileSystem, OsDisk, Stat};
-use super::file::Held;
+use super::file::LockedFile;
 use super::lineage::{self, BootId, FileSystemId, Fingerprint, Found, Identity, Next, given_up, judge};
-use super::place::Place;
+use super::location::FileLocation;
 use super::{AfterReboot, Contents, Holdings, SerialFile, SerialFileError, StartKind, layout};
 use common::parameters::SessionId;
 use std::fs::File;
@@ -56,8 +56,8 @@ pub fn open(path: &Path, after_reboot: AfterReboot, new_session: SessionId) -> R
 }
 
 /// The place of the file of that path, and the disk that it is on.
-pub(super) fn resolve(path: &Path) -> Result<(Place, OsDisk), SerialFileError> {
-    let place = Place::resolve(path)?;
+pub(super) fn resolve(path: &Path) -> Result<(FileLocation, OsDisk), SerialFileError> {
+    let place = FileLocation::resolve(path)?;
     let disk = OsDisk::new(&place.folder).map_err(failed("open the folder of", &place))?;
     Ok((place, disk))
 }
@@ -68,7 +68,7 @@ pub(super) fn resolve(path: &Path) -> Result<(Place, OsDisk), SerialFileError> {
 /// As [`open`].
 pub fn open_on<F>(
     disk: Arc<dyn Disk<File = F>>,
-    place: Arc<Place>,
+    place: Arc<FileLocation>,
     after_reboot: AfterReboot,
     new_session: SessionId,
 ) -> Result<Opened<F>, SerialFileError> {
@@ -79,7 +79,7 @@ pub fn open_on<F>(
     let found = read_lineage(&*disk, &place)?; // S5
     let machine = Machine { boot, file_system };
     let (now, start) = judge_file(&found, &stat, machine, checksum, &contents, after_reboot);
-    let held = Held { file, identity: stat.identity, write_counter };
+    let held = LockedFile { file, identity: stat.identity, write_counter };
     let former = match &start {
         StartKind::Resumed => Vec::new(),
         StartKind::Fresh(reason) => given_up(&found, &now, reason),
@@ -130,7 +130,7 @@ pub(super) fn judge_file(
 /// The locked file, what it looks like, its checksum, what it says.
 pub(super) type Read<F> = (F, Stat, u64, Contents);
 
-pub(super) fn lock_and_read<F>(disk: &dyn Disk<File = F>, place: &Place) -> Result<Read<F>, SerialFileError> {
+pub(super) fn lock_and_read<F>(disk: &dyn Disk<File = F>, place: &FileLocation) -> Result<Read<F>, SerialFileError> {
     for _ in 0..ROUNDS_MAX {
         if let Some(found) = lock_once(disk, place)? {
             return Ok(found);
@@ -140,7 +140,7 @@ pub(super) fn lock_and_read<F>(disk: &dyn Disk<File = F>, place: &Place) -> Resu
 }
 
 /// S1 to S4; `None` if the file was replaced or changed meanwhile.
-fn lock_once<F>(disk: &dyn Disk<File = F>, place: &Place) -> Result<Option<Read<F>>, SerialFileError> {
+fn lock_once<F>(disk: &dyn Disk<File = F>, place: &FileLocation) -> Result<Option<Read<F>>, SerialFileError> {
     refuse_what_is_no_file(disk, place)?; // S1
     let file = match disk.open(&place.file, Access::ReadWrite) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -166,7 +166,7 @@ fn lock_once<F>(disk: &dyn Disk<File = F>, place: &Place) -> Result<Option<Read<
 }
 
 /// A write makes new files, which belong to whoever runs this and are open to nobody else: as root it would take the file from its user.
-pub(super) fn refuse_what_is_anothers(place: &Place) -> Result<(), SerialFileError> {
+pub(super) fn refuse_what_is_anothers(place: &FileLocation) -> Result<(), SerialFileError> {
     let me = rustix::process::geteuid().as_raw();
     match std::fs::symlink_metadata(&place.path) {
         Ok(meta) if meta.uid() != me => {
@@ -178,7 +178,10 @@ pub(super) fn refuse_what_is_anothers(place: &Place) -> Result<(), SerialFileErr
 }
 
 /// S1: what is at the path is a regular file of its own.
-pub(super) fn refuse_what_is_no_file<F>(disk: &dyn Disk<File = F>, place: &Place) -> Result<(), SerialFileError> {
+pub(super) fn refuse_what_is_no_file<F>(
+    disk: &dyn Disk<File = F>,
+    place: &FileLocation,
+) -> Result<(), SerialFileError> {
     let path = || place.path.clone();
     match disk.stat_name(&place.file).map_err(failed("look at", place))?.map(|stat| stat.kind) {
         Some(FileKind::Regular) => Ok(()),
@@ -190,7 +193,7 @@ pub(super) fn refuse_what_is_no_file<F>(disk: &dyn Disk<File = F>, place: &Place
 
 /// The lineage file. One that cannot be read (as opposed to: makes no sense) is an error: it would cost a token at each
 /// start, and someone can mend it.
-pub(super) fn read_lineage<F>(disk: &dyn Disk<File = F>, place: &Place) -> Result<Found, SerialFileError> {
+pub(super) fn read_lineage<F>(disk: &dyn Disk<File = F>, place: &FileLocation) -> Result<Found, SerialFileError> {
     match place.lineage.read(disk, Access::Read, lineage::FILE_LEN_MAX) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Found::Missing),
         read => Ok(Found::decode(&read.map_err(failed("read the lineage of", place))?.1)),
@@ -198,15 +201,18 @@ pub(super) fn read_lineage<F>(disk: &dyn Disk<File = F>, place: &Place) -> Resul
 }
 
 /// The file system that the folder is on, unless another machine might have the same files.
-pub(super) fn local_file_system<F>(disk: &dyn Disk<File = F>, place: &Place) -> Result<FileSystemId, SerialFileError> {
+pub(super) fn local_file_system<F>(
+    disk: &dyn Disk<File = F>,
+    place: &FileLocation,
+) -> Result<FileSystemId, SerialFileError> {
     let FileSystem { kind, id } = disk.file_system().map_err(failed("find the file system of", place))?;
     if kind.is_local() { Ok(id) } else { Err(SerialFileError::NotLocal { path: place.path.clone(), kind }) }
 }
 
-pub(super) fn damaged(place: &Place) -> impl Fn(layout::LayoutError) -> SerialFileError {
+pub(super) fn damaged(place: &FileLocation) -> impl Fn(layout::LayoutError) -> SerialFileError {
     |reason| SerialFileError::Damaged { path: place.path.clone(), reason }
 }
 
-pub(super) fn failed(action: &'static str, place: &Place) -> impl Fn(io::Error) -> SerialFileError {
+pub(super) fn failed(action: &'static str, place: &FileLocation) -> impl Fn(io::Error) -> SerialFileError {
     move |source| SerialFileError::Io { action, path: place.path.clone(), source }
 }

@@ -1,7 +1,7 @@
 //! A caller, and what it may do.
 
 use super::KnownKey;
-use crate::plugin::{Caller, Holder};
+use crate::plugin::{AccountHolder, Caller};
 use crate::refusal::{NAME_SHOWN_MAX, Refusal};
 use common::api_key::{ApiKey, KeyAction};
 use common::time::BootMs;
@@ -83,8 +83,8 @@ impl Visitor {
     }
 
     /// The account that it draws from.
-    pub(crate) fn holder(&self) -> Holder {
-        Holder::of(common::plugin::By::Caller, self.caller())
+    pub(crate) fn holder(&self) -> AccountHolder {
+        AccountHolder::of(common::plugin::By::Caller, self.caller())
     }
 
     /// Lets it do that, with that name if it is about one.

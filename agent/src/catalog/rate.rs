@@ -1,7 +1,7 @@
 //! The number of names that one caller of an agent may register, by whatever listener it comes: a part of what the masters let this agent register
 //! for all, so that none uses that up.
 
-use crate::plugin::{By, Caller, Holder};
+use crate::plugin::{AccountHolder, By, Caller};
 use crate::refusal::Refusal;
 use common::setting::{CALLER_NAME_EACH, CALLER_NAMES_AT_ONCE};
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ const CALLERS_MAX: usize = 4_096;
 
 /// The moment at which each caller will have no registration to its account: ahead by one interval for each of its last ones.
 #[derive(Debug, Default)]
-pub(super) struct NameRate(Mutex<BTreeMap<Holder, Instant>>);
+pub(super) struct NameRate(Mutex<BTreeMap<AccountHolder, Instant>>);
 
 impl NameRate {
     /// Counts a registration, or with `dry_run` only says whether it would be counted.
@@ -24,7 +24,7 @@ impl NameRate {
     /// [`Refusal::TooManyNames`]; then it is not counted.
     pub(super) fn count(&self, caller: Caller<'_>, now: Instant, dry_run: bool) -> Result<(), Refusal> {
         let (holder, mut accounts) =
-            (Holder::of(By::Caller, caller), self.0.lock().unwrap_or_else(PoisonError::into_inner));
+            (AccountHolder::of(By::Caller, caller), self.0.lock().unwrap_or_else(PoisonError::into_inner));
         let even = accounts.get(&holder).copied().unwrap_or(now).max(now) + EACH;
         if even - now > EACH * CALLER_NAMES_AT_ONCE {
             return Err(Refusal::TooManyNames {
@@ -50,7 +50,7 @@ impl NameRate {
     /// Takes a registration back that made no new name.
     pub(super) fn give_back(&self, caller: Caller<'_>) {
         let mut accounts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(even) = accounts.get_mut(&Holder::of(By::Caller, caller)) {
+        if let Some(even) = accounts.get_mut(&AccountHolder::of(By::Caller, caller)) {
             *even = even.checked_sub(EACH).unwrap_or(*even);
         }
     }

@@ -1,6 +1,6 @@
 //! Places for large requests. Whoever reads slowly keeps one for as long as that takes, so one caller has a part of them alone.
 
-use crate::plugin::{By, Caller, Holder};
+use crate::plugin::{AccountHolder, By, Caller};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -17,13 +17,13 @@ pub(super) const CALLER_MAX: usize = LARGE_MAX / 4;
 pub(super) struct Large {
     all: Semaphore,
     /// The places that each caller has; none is here without any.
-    taken: Mutex<BTreeMap<Holder, usize>>,
+    taken: Mutex<BTreeMap<AccountHolder, usize>>,
 }
 
 /// A place, until it is dropped. A request that is not large needs none.
 pub(super) struct LargePermit<'a> {
     large: &'a Large,
-    holder: Option<Holder>,
+    holder: Option<AccountHolder>,
     _permit: Option<SemaphorePermit<'a>>,
 }
 
@@ -34,7 +34,7 @@ impl Default for Large {
 }
 
 impl Large {
-    fn taken(&self) -> MutexGuard<'_, BTreeMap<Holder, usize>> {
+    fn taken(&self) -> MutexGuard<'_, BTreeMap<AccountHolder, usize>> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -49,7 +49,7 @@ impl Large {
             Caller::Certificate(_) | Caller::Key(_) => false,
             Caller::User(_) | Caller::Label(_) => true,
         };
-        let holder = (!is_of_this_machine).then(|| Holder::of(By::Caller, caller));
+        let holder = (!is_of_this_machine).then(|| AccountHolder::of(By::Caller, caller));
         if let Some(holder) = holder {
             let mut taken = self.taken();
             let its = taken.entry(holder).or_default();

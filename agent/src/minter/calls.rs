@@ -1,6 +1,6 @@
 //! Calls that get no IDs: who is told of them, how many there are, and what they may have of the last IDs of an hour or day.
 
-use crate::plugin::{Call, Holder, Refusals, Shares};
+use crate::plugin::{AccountHolder, Call, Refusals, Shares};
 use crate::refusal::Refusal;
 use net::rpc::mint::MintCode;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -50,7 +50,7 @@ impl Calls {
     }
 
     /// Takes a share of the IDs that are `left` in a bucket of a series; tells whether the caller may have it.
-    pub(super) fn take_share(&self, of: (usize, u32), caller: &Holder, n: u32, left: u64) -> bool {
+    pub(super) fn take_share(&self, of: (usize, u32), caller: &AccountHolder, n: u32, left: u64) -> bool {
         self.shares.lock().unwrap_or_else(PoisonError::into_inner).take(of, caller, n, left)
     }
 }

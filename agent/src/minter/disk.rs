@@ -27,7 +27,7 @@ impl Disk {
                 tracing::error!(error = %e, "the serial file cannot be written; what was reserved is still minted");
                 self.write_failures.fetch_add(1, Ordering::Relaxed);
             }
-            Ok(()) | Err(WriteError::Taken(_)) => {}
+            Ok(()) | Err(WriteError::Lost(_)) => {}
         }
         done
     }

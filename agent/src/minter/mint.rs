@@ -6,7 +6,7 @@
 use super::driver::Turn;
 use super::segments::LOOK;
 use super::{Driver, Generator, Minter, PATIENCE, SegmentOutcome, SerialSeries, Series, TickSeries, Wanted};
-use crate::plugin::{By, Caller, Holder};
+use crate::plugin::{AccountHolder, By, Caller};
 use crate::refusal::Refusal;
 use crate::run::{Run, Runs};
 use crate::window::One;
@@ -71,7 +71,7 @@ impl Minter {
         n: u32,
         caller: Caller<'_>,
     ) -> Result<Runs, Refusal> {
-        let mut uncounted = (!matches!(caller, Caller::Label(_))).then(|| Holder::of(By::Caller, caller));
+        let mut uncounted = (!matches!(caller, Caller::Label(_))).then(|| AccountHolder::of(By::Caller, caller));
         let part = match self.try_take(&mut uncounted, generator, n)? {
             Fast::All(run) => return Ok(run.into()),
             Fast::Some(part) => Some(part),
@@ -83,7 +83,7 @@ impl Minter {
 
     async fn mint_waiting(
         self: &Arc<Self>,
-        mut uncounted: Option<Holder>,
+        mut uncounted: Option<AccountHolder>,
         generator: &Arc<Generator>,
         mut part: Option<Part>,
         n: u32,
@@ -180,7 +180,7 @@ impl Minter {
     #[inline]
     fn try_take(
         self: &Arc<Self>,
-        uncounted: &mut Option<Holder>,
+        uncounted: &mut Option<AccountHolder>,
         generator: &Arc<Generator>,
         n: u32,
     ) -> Result<Fast, Refusal> {
@@ -206,7 +206,7 @@ impl Minter {
     #[inline]
     fn try_take_serials(
         self: &Arc<Self>,
-        uncounted: &mut Option<Holder>,
+        uncounted: &mut Option<AccountHolder>,
         series: &Arc<SerialSeries>,
         n: u32,
     ) -> Result<Fast, Refusal> {
@@ -245,7 +245,7 @@ impl Minter {
     #[cold]
     fn count_share(
         &self,
-        uncounted: &mut Option<Holder>,
+        uncounted: &mut Option<AccountHolder>,
         series: &SerialSeries,
         (bucket, left): (u32, u64),
         n: u32,
@@ -341,7 +341,7 @@ impl Minter {
     async fn refill_on_a_thread(
         self: &Arc<Self>,
         turn: Turn,
-        uncounted: Option<Holder>,
+        uncounted: Option<AccountHolder>,
         generator: &Arc<Generator>,
         part: Option<Part>,
         n: u32,
@@ -353,7 +353,7 @@ impl Minter {
     /// The engine's way, unless no more IDs leave by this generator's name.
     fn refill(
         &self,
-        mut uncounted: Option<Holder>,
+        mut uncounted: Option<AccountHolder>,
         generator: &Generator,
         part: Option<Part>,
         n: u32,

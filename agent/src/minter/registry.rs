@@ -6,7 +6,7 @@ use super::{Generator, Grants, Time};
 use crate::gate::gate_ticks;
 use crate::plugin::Chain;
 use crate::refusal::Refusal;
-use crate::ticks::{Place, TickWindow};
+use crate::ticks::{TickPosition, TickWindow};
 use crate::window::Ends;
 use arc_swap::{ArcSwap, Guard};
 use common::kind::Kind;
@@ -61,7 +61,7 @@ impl AxisWindow {
     }
 
     /// Only whoever has the state may do so.
-    pub(super) fn close(&self) -> Option<Place> {
+    pub(super) fn close(&self) -> Option<TickPosition> {
         let place = self.load().close();
         self.ends.end();
         let place = place?;

@@ -4,7 +4,7 @@ use super::Minter;
 use super::series::SerialSeries;
 use crate::gate::Prefix;
 use crate::segments::Ask;
-use crate::ticks::{Place, TickWindow};
+use crate::ticks::{TickPosition, TickWindow};
 use crate::window::Window;
 use common::time::{BootMs, WallMs};
 use engine::{Effects, Engine, Published};
@@ -103,7 +103,7 @@ impl Effects for Hands<'_> {
         }
     }
 
-    fn close_ticks(&mut self, axis: usize) -> Option<Place> {
+    fn close_ticks(&mut self, axis: usize) -> Option<TickPosition> {
         self.minter.names.generators().axis(axis)?.close()
     }
 

@@ -21,7 +21,7 @@ const SWEEP_EACH: SpanMs = SpanMs(SECOND_MS);
 
 /// The holder of an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Holder {
+pub(crate) enum AccountHolder {
     /// All callers of the name.
     Everyone,
     /// The network that one host usually has.
@@ -32,7 +32,7 @@ pub(crate) enum Holder {
     Named(u64),
 }
 
-impl Holder {
+impl AccountHolder {
     /// The holder of the account that a caller draws from.
     pub(crate) fn of(by: By, caller: Caller<'_>) -> Self {
         match (by, caller) {
@@ -138,7 +138,7 @@ impl Excess {
 #[derive(Clone, Debug)]
 pub(super) struct Accounts {
     spec: QuotaSpec,
-    own: BTreeMap<Holder, Account>,
+    own: BTreeMap<AccountHolder, Account>,
     /// Of all callers for whom there is no account of their own.
     others: Account,
     next_sweep: BootMs,
@@ -158,7 +158,7 @@ impl Accounts {
     ///
     /// # Errors
     /// [`Excess`]; then nothing is counted.
-    pub(super) fn take(&mut self, now: BootMs, holder: &Holder, n: u32, max: usize) -> Result<(), Excess> {
+    pub(super) fn take(&mut self, now: BootMs, holder: &AccountHolder, n: u32, max: usize) -> Result<(), Excess> {
         let quota = self.spec.quota();
         fits(quota, n)?;
         let max = max.min(usize::try_from(self.spec.callers_max()).unwrap_or(usize::MAX));
@@ -166,14 +166,14 @@ impl Accounts {
     }
 
     /// Takes back `n` IDs that were counted at `taken`, and did not leave.
-    pub(super) fn give_back(&mut self, taken: BootMs, holder: &Holder, n: u32) {
+    pub(super) fn give_back(&mut self, taken: BootMs, holder: &AccountHolder, n: u32) {
         let account = self.own.get_mut(holder).unwrap_or(&mut self.others);
         account.second.give_back(taken, n.into());
         account.day.give_back(taken, n.into());
     }
 
     /// The account that a caller draws from.
-    fn account(&mut self, now: BootMs, holder: &Holder, max: usize) -> &mut Account {
+    fn account(&mut self, now: BootMs, holder: &AccountHolder, max: usize) -> &mut Account {
         if !self.own.contains_key(holder) {
             if self.own.len() >= max {
                 self.sweep(now);

@@ -13,8 +13,8 @@ fn spec(per_second: Option<u64>, per_day: Option<u64>, callers_max: u32) -> Quot
     spec.parameters.read().unwrap()
 }
 
-fn v4(n: u32) -> Holder {
-    Holder::Network(IpAddr::from(n.to_be_bytes()).into())
+fn v4(n: u32) -> AccountHolder {
+    AccountHolder::Network(IpAddr::from(n.to_be_bytes()).into())
 }
 
 const ALL: usize = usize::MAX;
@@ -56,14 +56,20 @@ fn what_did_not_leave_is_given_back_to_the_window_it_came_from() {
 
 #[test]
 fn callers_are_told_apart_as_networks() {
-    let of = |address: &str| Holder::of(By::Caller, Caller::Address(address.parse().unwrap()));
+    let of = |address: &str| AccountHolder::of(By::Caller, Caller::Address(address.parse().unwrap()));
     assert_eq!(of("10.0.0.1"), of("::ffff:10.0.0.1"));
     assert_ne!(of("10.0.0.1"), of("10.0.0.2"));
     assert_eq!(of("2001:db8:1:2::1"), of("2001:db8:1:2:ffff:ffff:ffff:ffff"));
     assert_ne!(of("2001:db8:1:2::1"), of("2001:db8:1:3::1"));
     assert_ne!(of("::a00:1"), of("10.0.0.1"));
-    assert_eq!(Holder::of(By::Name, Caller::IN_PROCESS), Holder::of(By::Name, Caller::Address("::1".parse().unwrap())));
-    assert_ne!(Holder::of(By::Caller, Caller::IN_PROCESS), Holder::of(By::Caller, Caller::Label("other")));
+    assert_eq!(
+        AccountHolder::of(By::Name, Caller::IN_PROCESS),
+        AccountHolder::of(By::Name, Caller::Address("::1".parse().unwrap()))
+    );
+    assert_ne!(
+        AccountHolder::of(By::Caller, Caller::IN_PROCESS),
+        AccountHolder::of(By::Caller, Caller::Label("other"))
+    );
 }
 
 #[test]

@@ -83,7 +83,7 @@ mod tests;
 
 #[cfg(feature = "server")]
 pub(crate) use accounts::Account;
-pub(crate) use accounts::Holder;
+pub(crate) use accounts::AccountHolder;
 pub use call::{Call, Caller, DETAIL_LEN_MAX, Failure, IdRange, Needs, Outgoing, PluginRefusal, Stage};
 pub use chain::{Chain, Passed};
 pub use common::plugin::{

@@ -1,6 +1,6 @@
 //! `quota`: so many IDs a second or a day by one name, for everybody together or for each caller.
 
-use super::accounts::{Accounts, Excess, Holder};
+use super::accounts::{AccountHolder, Accounts, Excess};
 use super::{Call, Failure, Plugin, PluginRefusal, Stage};
 use common::plugin::{By, QuotaSpec};
 use net::rpc::mint::MintCode;
@@ -41,7 +41,7 @@ impl Plugin for Quota {
     }
 
     fn before(&self, call: &Call<'_>) -> Result<(), PluginRefusal> {
-        let holder = Holder::of(self.by, call.caller);
+        let holder = AccountHolder::of(self.by, call.caller);
         let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
         let had = accounts.len();
         // As many threads as are here at once may go one too far.
@@ -60,7 +60,7 @@ impl Plugin for Quota {
     fn failed(&self, call: &Call<'_>, failure: &Failure<'_>) {
         match failure.stage {
             Stage::Before | Stage::Minting => {
-                let holder = Holder::of(self.by, call.caller);
+                let holder = AccountHolder::of(self.by, call.caller);
                 let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
                 accounts.give_back(call.now.boot, &holder, call.n);
             }

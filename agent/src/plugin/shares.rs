@@ -2,7 +2,7 @@
 //! however many come, each leaves nearly all that it finds.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::accounts::Holder;
+use super::accounts::AccountHolder;
 use crate::serial::SHARE_PARTS;
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ const CALLERS_MAX: usize = 65_536;
 /// The IDs that callers took, by series: whatever `S` tells apart.
 #[derive(Debug)]
 pub(crate) struct Shares<S> {
-    taken: BTreeMap<(S, Holder), BucketUse>,
+    taken: BTreeMap<(S, AccountHolder), BucketUse>,
     /// Callers who found no account since what is over was looked for: that is done once for as many as there are accounts.
     unfound: usize,
     /// Tells whether the buckets of all series are the same hours.
@@ -40,7 +40,7 @@ impl<S: Ord> Shares<S> {
 
     /// Counts `n` IDs of that series and bucket, in which `left` are left; `false`, and nothing is counted, if they are not the caller's to
     /// have. What was counted stays so, whatever becomes of the call: otherwise calls that are given up cost nothing.
-    pub(crate) fn take(&mut self, (series, bucket): (S, u32), caller: &Holder, n: u32, left: u64) -> bool {
+    pub(crate) fn take(&mut self, (series, bucket): (S, u32), caller: &AccountHolder, n: u32, left: u64) -> bool {
         let mut key = (series, *caller);
         if !self.taken.contains_key(&key) && self.taken.len() >= CALLERS_MAX {
             if self.unfound == 0 {
@@ -50,7 +50,7 @@ impl<S: Ord> Shares<S> {
             }
             self.unfound = (self.unfound + 1) % CALLERS_MAX;
             if self.taken.len() >= CALLERS_MAX {
-                key.1 = Holder::Everyone;
+                key.1 = AccountHolder::Everyone;
             }
             if self.taken.len() >= 2 * CALLERS_MAX && !self.taken.contains_key(&key) {
                 return false;
@@ -70,8 +70,8 @@ impl<S: Ord> Shares<S> {
 mod tests {
     use super::*;
 
-    fn caller(at: u32) -> Holder {
-        Holder::Network(std::net::IpAddr::from(at.to_be_bytes()).into())
+    fn caller(at: u32) -> AccountHolder {
+        AccountHolder::Network(std::net::IpAddr::from(at.to_be_bytes()).into())
     }
 
     #[test]

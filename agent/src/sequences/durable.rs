@@ -5,7 +5,7 @@ use super::counts::add;
 use super::name::Name;
 use super::{Sequences, lock};
 use crate::refusal::Refusal;
-use crate::sequence::{Bounds, Decision, Held, Life, Start};
+use crate::sequence::{Bounds, Decision, HeldRanges, Life, Start};
 use common::namespace::GeneratorName;
 use common::parameters::SessionId;
 use common::sequence::Section;
@@ -88,8 +88,8 @@ impl Sequences {
     }
 
     /// Says what masters list for us of a name.
-    pub(super) fn publish(&self, name: &Name, held: Option<&Held>) {
-        name.publish(held.into_iter().flat_map(Held::ranges).copied());
+    pub(super) fn publish(&self, name: &Name, held: Option<&HeldRanges>) {
+        name.publish(held.into_iter().flat_map(HeldRanges::ranges).copied());
     }
 
     /// Writes bounds down. `false`: they must not be used.

@@ -5,7 +5,7 @@ use super::forward::NotPassed;
 use super::name::{Entry, Name, ownership};
 use super::waiting::{WaitPermit, WaitsFor};
 use super::{Sequences, lock};
-use crate::plugin::Holder;
+use crate::plugin::AccountHolder;
 use crate::refusal::Refusal;
 use crate::sequence::{Ownership, SectionState, Taken, Tenure};
 use crate::serial::caller_per_hour;
@@ -43,7 +43,7 @@ pub struct Call {
     /// The treatment of keys that another agent serves.
     pub passing: Passing,
     /// The caller; `None`: this process.
-    pub(crate) from: Option<Holder>,
+    pub(crate) from: Option<AccountHolder>,
 }
 
 /// The outcome of one key.
@@ -385,7 +385,7 @@ impl Sequences {
         name: &Name,
         state: &mut SectionState,
         before: usize,
-        (key, from): (KeyAsked, Option<Holder>),
+        (key, from): (KeyAsked, Option<AccountHolder>),
         now: BootMs,
     ) -> Taken {
         let (_, at) = name.definition.place(key.slot);
@@ -406,7 +406,7 @@ impl Sequences {
 
     /// Counts numbers of a key into what that caller may have of those that are `left` of the hour.
     #[cold]
-    fn has_share(&self, name: &Name, key: KeyAsked, from: Holder, (hour, left): (u32, u64)) -> bool {
+    fn has_share(&self, name: &Name, key: KeyAsked, from: AccountHolder, (hour, left): (u32, u64)) -> bool {
         lock(&self.shares).take(((name.name().clone(), key.slot), hour), &from, key.n, left)
     }
 
@@ -415,7 +415,7 @@ impl Sequences {
         &self,
         name: &Arc<Name>,
         (section, tenure): (Section, Tenure),
-        (keys, group, from): (&[KeyAsked], &[usize], Option<Holder>),
+        (keys, group, from): (&[KeyAsked], &[usize], Option<AccountHolder>),
         now: BootMs,
         mut lookup: impl FnMut(usize, Lookup),
     ) {

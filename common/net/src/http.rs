@@ -27,7 +27,7 @@ pub struct Heard {
 
 /// The body of an answer: as long as it is not at its end, the connection is at work.
 #[derive(Debug)]
-pub struct Answer<B> {
+pub struct BudgetedBody<B> {
     body: B,
     _asked: RequestGuard,
 }
@@ -73,7 +73,7 @@ where
             let asked = place.begin();
             let response = answering.await?;
             place.owes(work_of(response.body().size_hint().lower()));
-            Ok::<_, S::Error>(response.map(|body| Answer { body, _asked: asked }))
+            Ok::<_, S::Error>(response.map(|body| BudgetedBody { body, _asked: asked }))
         }
     });
     let mut connection = pin!(http.serve_connection(TokioIo::new(io), service));
@@ -113,7 +113,7 @@ impl Body for Heard {
     }
 }
 
-impl<B: Body + Unpin> Body for Answer<B> {
+impl<B: Body + Unpin> Body for BudgetedBody<B> {
     type Data = B::Data;
     type Error = B::Error;
 

@@ -87,7 +87,7 @@ struct Shared {
 
 /// The work of a caller in the round in which it was served last, with what it took beyond its part before.
 #[derive(Clone, Copy, Debug, Default)]
-struct Taken {
+struct RoundUse {
     round: u64,
     work: u64,
 }
@@ -102,7 +102,7 @@ struct Ticket {
 #[derive(Debug)]
 struct Round {
     number: u64,
-    taken: Vec<Taken>,
+    taken: Vec<RoundUse>,
     /// Callers who asked for a turn in this round.
     callers: usize,
     /// Looks of the referee since somebody had one.
@@ -115,7 +115,7 @@ struct Round {
 
 impl Default for Round {
     fn default() -> Self {
-        let taken = vec![Taken::default(); SLOTS];
+        let taken = vec![RoundUse::default(); SLOTS];
         Self { number: 1, taken, callers: 0, quiet: 0, waiting: BTreeMap::new(), tickets: 0, has_referee: false }
     }
 }
@@ -127,7 +127,7 @@ impl Round {
         let (number, taken) = (self.number, &mut self.taken[slot % SLOTS]);
         if taken.round != number {
             let over = (number - taken.round).saturating_mul(QUANTUM);
-            *taken = Taken { round: number, work: taken.work.saturating_sub(over) };
+            *taken = RoundUse { round: number, work: taken.work.saturating_sub(over) };
             self.callers += 1;
         }
         &mut taken.work

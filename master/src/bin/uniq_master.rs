@@ -25,7 +25,7 @@ use master::registry::AgentRegistry;
 use master::remedy;
 use master::replication::join::declare_lost;
 use master::replication::link::Inbox;
-use master::replication::places::Places;
+use master::replication::places::PeerPlaces;
 use master::replication::{joining, link};
 use master::rpc::{self, ReportContext};
 use master::store::{self, Audit as _, Draft as _, Store, check};
@@ -345,7 +345,7 @@ async fn serve(
     let reporting = ReportContext { registry: registry.clone(), clock, master: id, counters: Arc::clone(&counters) };
     let enrollment =
         folder.map(|folder| Enrollment::new(folder, tls.clone(), clock, args.certificate_life, Arc::clone(&counters)));
-    let (inbox, places) = (Inbox::new(driver.clone(), reporting.clone()), Places::default());
+    let (inbox, places) = (Inbox::new(driver.clone(), reporting.clone()), PeerPlaces::default());
     let admin = Admin::new(driver.clone(), clock, counters, audit).with_first_admin(first_admin.clone());
     let admin = Arc::new(admin.with_registry(registry.clone(), flags));
     let auth = Auth::new(

@@ -3,7 +3,7 @@
 //! A message that cannot be delivered is dropped: the ledger says everything that matters again until it is answered. A
 //! call that fails or takes too long ends the connection, because tarpc never reconnects by itself.
 
-use super::places::{Place, Places};
+use super::places::{PeerPlace, PeerPlaces};
 use super::seal::{self, NotBelieved, Opened, Own};
 use crate::driver::{Driver, Refused};
 use crate::lease::{Event, Reply, TokenHash};
@@ -145,7 +145,7 @@ pub async fn run(
     address: String,
     mut messages: mpsc::Receiver<PeerFrame>,
     inbox: Inbox,
-    places: Places,
+    places: PeerPlaces,
     registry: AgentRegistry,
     tls: Tls,
     stop: CancellationToken,
@@ -246,7 +246,7 @@ fn records(message: &PeerMessage) -> usize {
 }
 
 /// Takes in what comes to `port`.
-pub async fn serve(port: impl Into<Listener>, inbox: Inbox, places: Places, stop: CancellationToken) {
+pub async fn serve(port: impl Into<Listener>, inbox: Inbox, places: PeerPlaces, stop: CancellationToken) {
     let bounds = LIMITS.bounds();
     let handle = move |io, remote: Remote, seat| {
         let bounds = bounds.clone();
@@ -271,7 +271,7 @@ pub fn hash(token: &JoinToken) -> TokenHash {
 #[derive(Clone)]
 struct PeerServer {
     inbox: Inbox,
-    place: Arc<Place>,
+    place: Arc<PeerPlace>,
 }
 
 impl PeerService for PeerServer {

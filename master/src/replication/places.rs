@@ -21,7 +21,7 @@ pub const PROVED_MAX: usize = 4;
 
 /// The connections to the peer port. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Places(Arc<Mutex<Inner>>);
+pub struct PeerPlaces(Arc<Mutex<Inner>>);
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -57,26 +57,26 @@ impl Class {
 
 /// A connection's place; given back when dropped.
 #[derive(Debug)]
-pub struct Place {
-    places: Places,
+pub struct PeerPlace {
+    places: PeerPlaces,
     number: u64,
     end: CancellationToken,
 }
 
-impl Places {
+impl PeerPlaces {
     /// Sets the other master's addresses.
     pub fn set_peers(&self, peers: impl IntoIterator<Item = IpAddr>) {
         self.inner().peers = peers.into_iter().map(|peer| peer.to_canonical()).collect();
     }
 
     /// A place for a new connection from this address.
-    pub fn take(&self, from: IpAddr) -> Place {
+    pub fn take(&self, from: IpAddr) -> PeerPlace {
         let mut inner = self.inner();
         let class = if inner.peers.contains(&from.to_canonical()) { Class::FromPeer } else { Class::FromElsewhere };
         inner.next += 1;
         let (number, end) = (inner.next, CancellationToken::new());
         inner.put(Connection { number, class, end: end.clone() });
-        Place { places: self.clone(), number, end }
+        PeerPlace { places: self.clone(), number, end }
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -97,7 +97,7 @@ impl Inner {
     }
 }
 
-impl Place {
+impl PeerPlace {
     /// Whoever is at the other end is the other master, or was: it keeps its place.
     pub fn prove(&self) {
         let mut inner = self.places.inner();
@@ -121,7 +121,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for PeerPlace {
     fn drop(&mut self) {
         self.places.inner().taken.retain(|taken| taken.number != self.number);
     }
@@ -135,34 +135,34 @@ mod tests {
     const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
     const OTHER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
 
-    fn over(place: &Place) -> bool {
+    fn over(place: &PeerPlace) -> bool {
         place.over().now_or_never().is_some()
     }
 
     #[tokio::test(start_paused = true)]
     async fn strangers_cannot_keep_the_other_master_out() {
-        let places = Places::default();
+        let places = PeerPlaces::default();
         places.set_peers([PEER]);
         let peer = places.take(PEER);
         peer.prove();
         let later = places.take(PEER);
-        let strangers: Vec<Place> = (0..1_000).map(|_| places.take(OTHER)).collect();
+        let strangers: Vec<PeerPlace> = (0..1_000).map(|_| places.take(OTHER)).collect();
         assert!(!over(&peer) && !over(&later), "other addresses have places of their own");
         assert_eq!(strangers.iter().filter(|place| !over(place)).count(), UNPROVED_MAX);
         assert!(over(&strangers[0]) && !over(&strangers[999]), "the oldest makes room");
         // From its own address, or one that it shares with them, it needs but a moment.
-        let silent: Vec<Place> = (0..1_000).map(|_| places.take(PEER)).collect();
+        let silent: Vec<PeerPlace> = (0..1_000).map(|_| places.take(PEER)).collect();
         let new = places.take(PEER);
         new.prove();
         drop(silent);
         assert!(!over(&new) && !over(&peer));
-        let newer: Vec<Place> = (0..PROVED_MAX).map(|_| places.take(PEER)).inspect(Place::prove).collect();
+        let newer: Vec<PeerPlace> = (0..PROVED_MAX).map(|_| places.take(PEER)).inspect(PeerPlace::prove).collect();
         assert!(over(&peer) && over(&new) && newer.iter().all(|place| !over(place)), "the newest wins");
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_proves_nothing_in_time_is_closed() {
-        let places = Places::default();
+        let places = PeerPlaces::default();
         let (silent, proved) = (places.take(OTHER), places.take(OTHER));
         proved.prove();
         silent.over().await;

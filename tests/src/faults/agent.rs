@@ -21,7 +21,7 @@ use common::time::{DAY_MS, HOUR_MS, Now, SpanMs, WallMs};
 use common::token::{TokenType, TokenValue};
 use models::plain_ids;
 use net::rpc::mint::MintCode;
-use serial_file::{AfterReboot, Contents, Holdings, Opened, Place, StartKind, format_on, open_on};
+use serial_file::{AfterReboot, Contents, FileLocation, Holdings, Opened, StartKind, format_on, open_on};
 use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ enum NextStart {
 /// The agent, and all that its operator and the masters know of it.
 pub struct Agent {
     dir: tempfile::TempDir,
-    place: Arc<Place>,
+    place: Arc<FileLocation>,
     disk: Arc<FaultyDisk>,
     lie: Option<Lie>,
     minter: Option<Arc<Minter>>,
@@ -115,7 +115,7 @@ impl Agent {
     /// If there is no room for a folder.
     pub fn new(nth: u32, agents: u32, ledger: &Arc<Ledger>, lie: Option<Lie>) -> Result<Self> {
         let dir = tempfile::tempdir()?;
-        let place = Arc::new(Place::resolve(&dir.path().join("F"))?);
+        let place = Arc::new(FileLocation::resolve(&dir.path().join("F"))?);
         let disk = Arc::new(FaultyDisk::new(dir.path(), lie)?);
         let caller = Namespace::default_of(Kind::String);
         let caller = caller.template().context("a template")?.check_caller(Some("TEST"), Some("00"))?;

@@ -12,7 +12,7 @@ use common::parameters::{ClusterId, MasterId, SessionId};
 use common::time::WallMs;
 use common::token::{TokenType, TokenValue};
 use serial_file::{
-    AfterReboot, Block, BlockName, Contents, Holdings, Opened, Place as FilePlace, SerialFileError, Taken, WriteError,
+    AfterReboot, Block, BlockName, Contents, FileLocation, FileLoss, Holdings, Opened, SerialFileError, WriteError,
     format, open, open_on,
 };
 use std::fs;
@@ -286,7 +286,7 @@ fn a_folder_that_cannot_be_written_stops_starts_and_writes_and_nothing_else() {
 
         // To mark the file itself is to touch it.
         flag("+i", &file).unwrap();
-        assert!(matches!(advance(&mut opened, 3_000), Err(WriteError::Taken(Taken::Changed))));
+        assert!(matches!(advance(&mut opened, 3_000), Err(WriteError::Lost(FileLoss::Changed))));
         drop(opened);
         let refused = try_start(&file).unwrap_err().to_string();
         flag("-i", &file).unwrap();
@@ -357,7 +357,7 @@ fn cut_at(image: &mut Image, dir: &Path, at: usize, mark: u64, lie: Option<Lie>)
     let file = image.folder().join("F");
     // A first write here: what the one before it left behind is flushed.
     let disk = Arc::new(FaultyDisk::new(image.folder(), lie).unwrap());
-    let place = Arc::new(FilePlace::resolve(&file).unwrap());
+    let place = Arc::new(FileLocation::resolve(&file).unwrap());
     let mut opened = open_on(Arc::clone(&disk) as _, place, AfterReboot::Resume, SessionId(rand::random())).unwrap();
     disk.arm(at, Fault::DiesAfter);
     let died = advance(&mut opened, mark + 1_000).is_err();

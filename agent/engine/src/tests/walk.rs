@@ -211,7 +211,7 @@ impl Effects for Machine {
         self.serials[series] = window;
     }
     fn ask(&mut self, _: usize, _: Ask) {}
-    fn close_ticks(&mut self, axis: usize) -> Option<Place> {
+    fn close_ticks(&mut self, axis: usize) -> Option<TickPosition> {
         self.ticks[axis].close()
     }
     fn open_ticks(&mut self, axis: usize, window: TickWindow) {

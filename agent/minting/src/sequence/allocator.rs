@@ -1,7 +1,7 @@
 //! The times at which masters are asked to keep our sections, and the meaning of their answers.
 
 use super::bounds::Bounds;
-use super::held::{Held, HeldRange};
+use super::held::{HeldRange, HeldRanges};
 use ids::lease::Generation;
 use ids::namespace::GeneratorName;
 use ids::segment::MasterRun;
@@ -115,7 +115,7 @@ impl MasterState {
 #[derive(Clone, Debug, Default)]
 pub struct Listed {
     /// Sections.
-    pub names: BTreeMap<GeneratorName, Held>,
+    pub names: BTreeMap<GeneratorName, HeldRanges>,
     /// Runs in which masters were first heard so long ago that no span is left that they gave in another one.
     pub runs: Vec<MasterRun>,
 }
@@ -124,7 +124,7 @@ pub struct Listed {
 #[derive(Clone, Debug)]
 pub struct Allocator {
     links: Vec<MasterState>,
-    names: BTreeMap<GeneratorName, Held>,
+    names: BTreeMap<GeneratorName, HeldRanges>,
     /// The bounds of before the process was started, as long as they may be gone on with.
     former: Arc<Bounds>,
     /// The instant at which sections that are listed no more were last looked for; `None`: never yet.
@@ -212,7 +212,7 @@ impl Allocator {
         self.links.get(at).is_some_and(|link| link.answers)
     }
 
-    /// A master's answer, however late. The names of which something has changed; [`Held`] tells what they are now.
+    /// A master's answer, however late. The names of which something has changed; [`HeldRanges`] tells what they are now.
     ///
     /// # Errors
     /// [`NotKept`]. After [`NotKept::StoodStill`] all spans are over; otherwise nothing has changed.
@@ -298,7 +298,7 @@ impl Allocator {
         let wait = self.wait();
         let long_heard = |link: &MasterState| link.run.filter(|_| link.since.is_some_and(|since| since + wait <= now));
         let runs: Vec<MasterRun> = self.links.iter().filter_map(long_heard).collect();
-        let some = looked.is_none() || runs != self.runs || self.names.values().flat_map(Held::ranges).any(ended);
+        let some = looked.is_none() || runs != self.runs || self.names.values().flat_map(HeldRanges::ranges).any(ended);
         self.runs.clone_from(&runs);
         some.then(|| Listed { names: self.names.clone(), runs })
     }
@@ -309,7 +309,7 @@ impl Allocator {
     }
 
     /// The sections of a name.
-    pub fn held(&self, name: &GeneratorName) -> Option<&Held> {
+    pub fn held(&self, name: &GeneratorName) -> Option<&HeldRanges> {
         self.names.get(name)
     }
 }
@@ -375,7 +375,7 @@ mod tests {
             let mut all = kept(now, now, 3_000, 2);
             all.reply.sections.retain(|_| listed);
             allocator.handle(BootMs(now), 0, &all).unwrap();
-            let at = |held: &Held| held.ownership(Section(3), BootMs(now));
+            let at = |held: &HeldRanges| held.ownership(Section(3), BootMs(now));
             allocator.take_lost(BootMs(now)).map(|listed| listed.names.get(&name()).map_or(Ownership::NotOurs, at))
         };
         assert_eq!((lost(&mut allocator, 2_000, true), lost(&mut allocator, 4_090, true)), (None, None));

@@ -172,7 +172,7 @@ impl Bounds {
 
 #[cfg(test)]
 mod tests {
-    use super::super::held::{Held, HeldRange};
+    use super::super::held::{HeldRange, HeldRanges};
     use super::*;
     use proptest::prelude::*;
 
@@ -202,7 +202,7 @@ mod tests {
             let (g, since, until) = (Generation(g), BootMs(since), BootMs(until));
             HeldRange { from, to, g, since, until }
         };
-        let mut held = Held::default();
+        let mut held = HeldRanges::default();
         let waits = range(3, 4, 5, 150, 200);
         for listed in [range(0, 2, 5, 0, 200), range(2, 3, 5, 0, 100), waits, range(4, 5, 4, 0, 200)] {
             held.hear(listed, BootMs(0), BootMs(0), None);
@@ -257,7 +257,7 @@ mod tests {
             let all: Vec<_> = bounds.all().collect();
             prop_assert!(all.windows(2).all(|pair| pair[0].1.end < pair[1].1.start || pair[0].2 != pair[1].2));
             prop_assert_eq!(all.len(), bounds.len());
-            let mut held = Held::default();
+            let mut held = HeldRanges::default();
             for (from, len, until) in listed {
                 let range = HeldRange {
                     from, to: from + len, g: Generation(1), since: BootMs(0), until: BootMs(until),

@@ -64,12 +64,12 @@ impl HeldRange {
 
 /// All of a name's.
 #[derive(Clone, Debug, Default)]
-pub struct Held {
+pub struct HeldRanges {
     /// By the first section; none overlaps another.
     ranges: BTreeMap<u32, HeldRange>,
 }
 
-impl Held {
+impl HeldRanges {
     /// A master lists these sections, in an answer that came at `received`. What is known of an older owner gives way; of the same owner the
     /// span grows, if this answer says more, and its beginning stays: the wait counts from the answer that listed them first. If the span
     /// has ended, the next one begins at `again`; or as any other, if it ended by `anew`, a wait after a master's newest run was first heard:
@@ -185,11 +185,12 @@ mod tests {
 
     #[test]
     fn a_span_has_its_beginning_and_its_end() {
-        let mut held = Held::default();
-        let hear = |held: &mut Held, listed, received| held.hear(listed, BootMs(received), BootMs(received), None);
+        let mut held = HeldRanges::default();
+        let hear =
+            |held: &mut HeldRanges, listed, received| held.hear(listed, BootMs(received), BootMs(received), None);
         let served = |g, since| Ownership::Served(Tenure { g: Generation(g), since: BootMs(since) });
         hear(&mut held, range(0, 4, 2, 100, 200), 0);
-        let ownership = |held: &Held, section, now| held.ownership(Section(section), BootMs(now));
+        let ownership = |held: &HeldRanges, section, now| held.ownership(Section(section), BootMs(now));
         assert_eq!(ownership(&held, 4, 150), Ownership::NotOurs);
         assert_eq!(ownership(&held, 3, 99), Ownership::From(BootMs(100)));
         assert_eq!(ownership(&held, 3, 100), served(2, 100));
@@ -225,7 +226,7 @@ mod tests {
         fn ranges_are_what_their_sections_are(
             said in proptest::collection::vec((0u32..40, 0u32..12, 1u64..4, 0i64..50, 50i64..100), 0..40),
         ) {
-            let mut held = Held::default();
+            let mut held = HeldRanges::default();
             let mut plain: BTreeMap<u32, HeldRange> = BTreeMap::new();
             for (from, len, g, since, until) in said {
                 held.hear(range(from, from + len, g, since, until), BootMs(0), BootMs(0), None);

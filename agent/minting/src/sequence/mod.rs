@@ -25,7 +25,7 @@ mod section;
 pub use allocator::{Allocator, Kept, LEASE_MAX, LEASE_MIN, Listed, NotKept};
 pub use bounds::{Bound, Bounds, RUNS_MAX};
 pub use counters::Counters;
-pub use held::{Held, HeldRange, Ownership, Tenure};
+pub use held::{HeldRange, HeldRanges, Ownership, Tenure};
 pub use life::{Decision, Life, Start};
 pub use loads::Loads;
 pub use section::{RaiseOutcome, SectionState, Taken};

@@ -136,13 +136,13 @@ fn the_table_is_aligned_and_complete() {
 #[test]
 fn segments_and_sections_are_shown_too() {
     use common::segment::{SegmentDefinition, SegmentSpec, Shown, Span};
-    use minting::segments::{Held, Record};
+    use minting::segments::{HeldSegment, Record};
     let home = super::sections::served(true);
     let mut opened = home.open_on(&home.disk(), THIRD).unwrap();
     let definition = SegmentDefinition::new(&SegmentSpec::default()).unwrap();
     let record = Record {
         seen: Shown { to: 900, proof: None },
-        held: vec![Held { ordinal: 1, span: Span { from: 100, to: 200 }, mark: 150 }],
+        held: vec![HeldSegment { ordinal: 1, span: Span { from: 100, to: 200 }, mark: 150 }],
     };
     opened.holdings.segments.insert("bills".parse().unwrap(), HeldSegments::new(&definition, record));
     opened.file.write_holdings(&opened.holdings).unwrap();

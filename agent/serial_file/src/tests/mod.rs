@@ -11,7 +11,7 @@ mod write;
 use super::disk::{Access, Disk, OsDisk, Stat};
 use super::format::format_on;
 use super::lineage::{BootId, Born, Fingerprint, Found, Lineage, judge};
-use super::place::Place;
+use super::location::FileLocation;
 use super::start::open_on;
 use super::*;
 use common::kind::Kind;
@@ -212,8 +212,8 @@ impl Home {
         self.folder.path().join("F.lineage")
     }
 
-    fn place(&self) -> Place {
-        Place::resolve(&self.path()).unwrap()
+    fn place(&self) -> FileLocation {
+        FileLocation::resolve(&self.path()).unwrap()
     }
 
     fn disk(&self) -> FaultyDisk {

@@ -3,7 +3,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 /// A running agent to whose file something happens. It must notice at its next write of either kind, stay out of the
 /// file, and say so ever after.
-fn taken_after(change: impl Fn(&Home)) -> Taken {
+fn taken_after(change: impl Fn(&Home)) -> FileLoss {
     let mut noticed = Vec::new();
     for holdings_only in [false, true] {
         let home = Home::new();
@@ -13,10 +13,10 @@ fn taken_after(change: impl Fn(&Home)) -> Taken {
         let Opened { file, contents, .. } = &mut opened;
         contents.blocks[0] = Some(block(2000));
         let first = if holdings_only { file.write_holdings(&holdings(2)) } else { file.write(contents, &holdings(2)) };
-        let Err(WriteError::Taken(taken)) = first else { panic!("{first:?}") };
+        let Err(WriteError::Lost(taken)) = first else { panic!("{first:?}") };
         noticed.push(taken);
-        assert!(matches!(file.write(contents, &holdings(2)), Err(WriteError::Taken(again)) if again == taken));
-        assert!(matches!(file.write_holdings(&holdings(2)), Err(WriteError::Taken(again)) if again == taken));
+        assert!(matches!(file.write(contents, &holdings(2)), Err(WriteError::Lost(again)) if again == taken));
+        assert!(matches!(file.write_holdings(&holdings(2)), Err(WriteError::Lost(again)) if again == taken));
         assert_eq!((fs::read(home.path()).ok(), fs::read(home.lineage()).ok(), home.names()), before);
     }
     assert_eq!(noticed[0], noticed[1]);
@@ -71,34 +71,34 @@ fn every_write_is_flushed_before_it_is_put_in_place_and_before_it_returns() {
 
 #[test]
 fn a_file_that_is_gone_or_another_is_noticed() {
-    assert_eq!(taken_after(|home| fs::remove_file(home.path()).unwrap()), Taken::Missing);
+    assert_eq!(taken_after(|home| fs::remove_file(home.path()).unwrap()), FileLoss::Missing);
     let other = |home: &Home| home.folder.path().join("other");
-    assert_eq!(taken_after(|home| fs::rename(home.path(), other(home)).unwrap()), Taken::Missing);
+    assert_eq!(taken_after(|home| fs::rename(home.path(), other(home)).unwrap()), FileLoss::Missing);
     let replaced = |home: &Home| {
         fs::copy(home.path(), other(home)).unwrap();
         fs::rename(other(home), home.path()).unwrap();
     };
-    assert_eq!(taken_after(replaced), Taken::Replaced);
+    assert_eq!(taken_after(replaced), FileLoss::Replaced);
     let formatted = |home: &Home| {
         fs::remove_file(home.path()).unwrap();
         format(&home.path(), 3, NOW, THIRD).unwrap();
         drop(home.open(THIRD));
     };
-    assert_eq!(taken_after(formatted), Taken::Replaced);
+    assert_eq!(taken_after(formatted), FileLoss::Replaced);
 }
 
 #[test]
 fn a_file_that_was_touched_is_noticed() {
     let mode = |home: &Home| fs::set_permissions(home.path(), fs::Permissions::from_mode(0o600)).unwrap();
-    assert_eq!(taken_after(|home| until_it_shows(&home.path(), || mode(home))), Taken::Changed);
+    assert_eq!(taken_after(|home| until_it_shows(&home.path(), || mode(home))), FileLoss::Changed);
     let restored = |home: &Home| {
         let bytes = fs::read(home.path()).unwrap();
         until_it_shows(&home.path(), || fs::write(home.path(), &bytes).unwrap());
     };
-    assert_eq!(taken_after(restored), Taken::Changed);
+    assert_eq!(taken_after(restored), FileLoss::Changed);
     assert_eq!(
         taken_after(|home| fs::hard_link(home.path(), home.folder.path().join("other")).unwrap()),
-        Taken::Linked
+        FileLoss::Linked
     );
 }
 
@@ -108,9 +108,9 @@ fn a_file_once_lost_is_not_ours_again_when_it_comes_back() {
     let mut opened = home.started();
     let other = home.folder.path().join("other");
     fs::rename(home.path(), &other).unwrap();
-    assert!(matches!(opened.file.write_holdings(&holdings(2)), Err(WriteError::Taken(Taken::Missing))));
+    assert!(matches!(opened.file.write_holdings(&holdings(2)), Err(WriteError::Lost(FileLoss::Missing))));
     fs::rename(&other, home.path()).unwrap();
-    assert!(matches!(opened.file.write_holdings(&holdings(2)), Err(WriteError::Taken(Taken::Missing))));
+    assert!(matches!(opened.file.write_holdings(&holdings(2)), Err(WriteError::Lost(FileLoss::Missing))));
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn a_file_replaced_in_the_midst_of_a_write_is_noticed() {
         }),
     ));
     let written = opened.file.write(&mut opened.contents, &holdings(2));
-    assert!(matches!(written, Err(WriteError::Taken(Taken::Replaced))), "{written:?}");
+    assert!(matches!(written, Err(WriteError::Lost(FileLoss::Replaced))), "{written:?}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::waiting::WaitsFor;
 use super::*;
 use crate::masters::tests::masters_at;
 use crate::minter::kit::Kit;
-use crate::plugin::{By, Caller, Holder};
+use crate::plugin::{AccountHolder, By, Caller};
 use crate::rpc::Server;
 use crate::sequence::Kept;
 use crate::serial::caller_per_hour;
@@ -665,8 +665,10 @@ async fn one_caller_leaves_numbers_of_a_key_of_32_bits_to_others() {
     let most = name.definition.width().per_hour().unwrap();
     const MANY: u32 = 1 << 20;
     let take = async |last: u8, n| {
-        let call =
-            Call { from: Some(Holder::of(By::Caller, Caller::Address([10, 0, 0, last].into()))), ..Call::default() };
+        let call = Call {
+            from: Some(AccountHolder::of(By::Caller, Caller::Address([10, 0, 0, last].into()))),
+            ..Call::default()
+        };
         match agent.ask(&[(7, n)], call).await.outcomes[..] {
             [KeyOutcome::Given(_)] => true,
             [KeyOutcome::Refused(MintCode::QuotaExceeded)] => false,

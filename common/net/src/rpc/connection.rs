@@ -7,7 +7,7 @@
 //!   must be whole within [`FRAME_TIMEOUT`];
 //! - as long as `UNSENT_MAX` bytes wait to be sent no further request is taken from the connection;
 //! - a call with a large answer takes its part of the budget before it is served, and a turn among those of its connection;
-//!   the [`Answer`] carries both until its last byte is with the kernel (or in the 16 KiB that TLS may keep), or until it is dropped wherever tarpc has it;
+//!   the [`BudgetedReply`] carries both until its last byte is with the kernel (or in the 16 KiB that TLS may keep), or until it is dropped wherever tarpc has it;
 //! - a call that breaks a rule of what it holds is answered here, without tarpc;
 //! - an answer that the other end does not read ends the connection after [`WRITE_TIMEOUT`].
 
@@ -88,7 +88,7 @@ impl<Req: RequestName> RequestName for Charged<Req> {
 
 /// An answer with what it keeps until it is sent.
 #[derive(Debug)]
-pub struct Answer<Resp> {
+pub struct BudgetedReply<Resp> {
     body: Resp,
     kept: Option<Kept>,
 }
@@ -139,7 +139,7 @@ impl<W> Account<W> {
 
 impl<S: Serve, W: Fn(&S::Req) -> usize> Serve for Accounted<S, W> {
     type Req = Charged<S::Req>;
-    type Resp = Answer<S::Resp>;
+    type Resp = BudgetedReply<S::Resp>;
 
     async fn serve(self, context: tarpc::context::Context, asked: Self::Req) -> Result<Self::Resp, ServerError> {
         let Charged { request, charge } = asked;
@@ -152,7 +152,7 @@ impl<S: Serve, W: Fn(&S::Req) -> usize> Serve for Accounted<S, W> {
         }
         let body = self.service.serve(context, request).await?;
         drop(charge);
-        Ok(Answer { body, kept })
+        Ok(BudgetedReply { body, kept })
     }
 }
 
@@ -427,7 +427,7 @@ impl<IO: ByteStream, Req: DeserializeOwned, Resp> Stream for Connection<IO, Req,
     }
 }
 
-impl<IO: ByteStream, Req, Resp: Serialize> Sink<Response<Answer<Resp>>> for Connection<IO, Req, Resp> {
+impl<IO: ByteStream, Req, Resp: Serialize> Sink<Response<BudgetedReply<Resp>>> for Connection<IO, Req, Resp> {
     type Error = io::Error;
 
     fn poll_ready(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -437,11 +437,11 @@ impl<IO: ByteStream, Req, Resp: Serialize> Sink<Response<Answer<Resp>>> for Conn
         polled
     }
 
-    fn start_send(self: Pin<&mut Self>, response: Response<Answer<Resp>>) -> io::Result<()> {
+    fn start_send(self: Pin<&mut Self>, response: Response<BudgetedReply<Resp>>) -> io::Result<()> {
         let this = self.get_mut();
         let Response { request_id, message } = response;
         let (message, kept) = match message {
-            Ok(Answer { body, kept }) => (Ok(body), kept),
+            Ok(BudgetedReply { body, kept }) => (Ok(body), kept),
             Err(error) => (Err(error), None),
         };
         let response = Response { request_id, message };

@@ -33,8 +33,8 @@ fn taken(message: Option<io::Result<ClientMessage<Charged<String>>>>) -> Charged
     }
 }
 
-fn answer(request_id: u64, len: usize, kept: Option<Kept>) -> Response<Answer<Vec<u8>>> {
-    Response { request_id, message: Ok(Answer { body: vec![7; len], kept }) }
+fn answer(request_id: u64, len: usize, kept: Option<Kept>) -> Response<BudgetedReply<Vec<u8>>> {
+    Response { request_id, message: Ok(BudgetedReply { body: vec![7; len], kept }) }
 }
 
 #[tokio::test]

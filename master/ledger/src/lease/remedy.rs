@@ -5,7 +5,7 @@ use super::event::{PeerObservations, Write};
 use super::{Loaded, Unproven};
 use crate::replication::lives::Lives;
 use crate::section::rules::covering;
-use crate::section::{Held, Piece, SectionTable, Terms};
+use crate::section::{HeldSection, Piece, SectionTable, Terms};
 use ids::audit::{Action, Actor, Entry};
 use ids::lease::{Caution, Floor, Generation, Lease};
 use ids::namespace::GeneratorName;
@@ -84,14 +84,14 @@ pub(crate) fn sections_beyond(store: &Loaded, skip: u64, owners: u64) -> Vec<Wri
         for Piece { range, held, .. } in table.pieces(&prep.range).collect::<Vec<_>>() {
             let (before, peer_has) = held.map_or((0, 0), |held| (held.max_seq, held.peer_has));
             let (owner, max_seq) = (Arc::new(prep.owner.clone()), before.max(prep.max_seq));
-            table.put(&range, Held { g: prep.g, owner, max_seq, peer_has });
+            table.put(&range, HeldSection { g: prep.g, owner, max_seq, peer_has });
         }
     }
     for (range, held) in table.all().collect::<Vec<_>>() {
         let terms = known.entry(range.name.clone()).or_insert_with(|| terms(&range.name));
         let max_seq = covering(held.max_seq, terms).max(held.max_seq.saturating_add(skip).min(terms.last));
         let g = Generation(held.g.0.saturating_add(owners));
-        table.put(&range, Held { max_seq, g, ..held });
+        table.put(&range, HeldSection { max_seq, g, ..held });
     }
     let rows: Vec<(SectionRecord, u64)> = table.stored().collect();
     let begins: BTreeSet<SectionKey> = rows.iter().map(|(record, _)| record.range.first()).collect();

@@ -6,7 +6,7 @@
 
 use super::state::Asked;
 use crate::lease::{Effects, RequestId};
-use crate::section::{Held, Terms};
+use crate::section::{HeldSection, Terms};
 use ids::audit::Actor;
 use ids::lease::{Lease, Prep};
 use ids::namespace::GeneratorName;
@@ -92,10 +92,10 @@ pub trait Agreement {
     fn is_home_of(&self, name: &GeneratorName) -> bool;
 
     /// The highest number that a section may be raised to without asking anybody.
-    fn raise_bound(&self, held: &Held, terms: &Terms) -> u64;
+    fn raise_bound(&self, held: &HeldSection, terms: &Terms) -> u64;
 
     /// The number that is written down as held by all when a section is raised to `max_seq`.
-    fn held_by_all(&self, held: &Held, max_seq: u64) -> u64;
+    fn held_by_all(&self, held: &HeldSection, max_seq: u64) -> u64;
 
     /// Tells all others of sections that were raised here.
     fn share_bound(&mut self, range: &SectionRange);

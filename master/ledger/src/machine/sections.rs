@@ -4,7 +4,9 @@ use super::agreement::Agreement;
 use super::state::{AskedRoutes, Ledger};
 use crate::lease::receipt::section_receipt;
 use crate::lease::{Effects, Reply, RequestId, Write};
-use crate::section::{Allocators, Held, Owned, Piece, SECTIONS_MAX, SECTIONS_OF_NAME_MAX, SectionMap, Terms, rules};
+use crate::section::{
+    Allocators, HeldSection, Owned, Piece, SECTIONS_MAX, SECTIONS_OF_NAME_MAX, SectionMap, Terms, rules,
+};
 use ids::audit::{Action, Actor, Entry};
 use ids::lease::Generation;
 use ids::parameters::{AgentId, SessionId};
@@ -177,7 +179,7 @@ where
             }
             for (range, held) in raised {
                 let peer_has = self.held_by_all(&held, max_seq);
-                self.put_sections(&range, Held { max_seq, peer_has, ..held }, fx);
+                self.put_sections(&range, HeldSection { max_seq, peer_has, ..held }, fx);
                 self.share_bound(&range);
             }
         }
@@ -186,7 +188,7 @@ where
     }
 
     /// The row that sections are in, unless some of it is proposed to somebody.
-    fn whole_row(&self, range: &SectionRange) -> Option<Vec<(SectionRange, Held)>> {
+    fn whole_row(&self, range: &SectionRange) -> Option<Vec<(SectionRange, HeldSection)>> {
         let row = self.sections.row(&range.first())?;
         let free =
             self.sections.pieces(&row).map(|piece| Some((piece.range, piece.held.filter(|_| piece.prep.is_none())?)));

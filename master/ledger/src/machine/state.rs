@@ -8,7 +8,7 @@ use crate::lease::table::Table;
 use crate::lease::takings::{Asker, Takings};
 use crate::lease::{Alarm, Effects, Identity, Limits, RequestId, Write};
 use crate::policy::{Policy, rules};
-use crate::section::{Allocators, Held, Piece, SectionTable, Terms};
+use crate::section::{Allocators, HeldSection, Piece, SectionTable, Terms};
 use crate::setting::SettingsTable;
 use ids::account::User;
 use ids::audit::{Action, Actor, Cause, Entry};
@@ -164,7 +164,7 @@ impl<A> Ledger<A> {
         self.table.put_prep(prep);
     }
 
-    pub(super) fn put_sections(&mut self, range: &SectionRange, held: Held, fx: &mut Effects) {
+    pub(super) fn put_sections(&mut self, range: &SectionRange, held: HeldSection, fx: &mut Effects) {
         let other = |piece: Piece| piece.held.is_none_or(|known| known.g != held.g);
         self.routes.section_changed |= self.sections.pieces(range).any(other);
         fx.write_sections(self.sections.put(range, held));

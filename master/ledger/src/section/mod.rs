@@ -90,7 +90,7 @@ pub const KEY_LEN: u64 = 8;
 
 /// A section that was given to somebody, with what the other master holds of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Held {
+pub struct HeldSection {
     /// The owner's number.
     pub g: Generation,
     /// The owner of the section.
@@ -101,7 +101,7 @@ pub struct Held {
     pub peer_has: u64,
 }
 
-impl Held {
+impl HeldSection {
     /// As the other master hears it.
     pub fn record(&self, range: SectionRange) -> SectionRecord {
         SectionRecord { range, g: self.g, owner: SectionOwner::clone(&self.owner), max_seq: self.max_seq }
@@ -195,8 +195,8 @@ pub(crate) mod tests {
         SectionOwner { session: SessionId(session), agent_id: agent(session), address: address(session) }
     }
 
-    pub(crate) fn held(g: u64, session: u128, max_seq: u64, peer_has: u64) -> Held {
-        Held { g: Generation(g), owner: Arc::new(owner(session)), max_seq, peer_has }
+    pub(crate) fn held(g: u64, session: u128, max_seq: u64, peer_has: u64) -> HeldSection {
+        HeldSection { g: Generation(g), owner: Arc::new(owner(session)), max_seq, peer_has }
     }
 
     pub(crate) fn record(name: &str, section: u32, g: u64, session: u64, max_seq: u64) -> SectionRecord {

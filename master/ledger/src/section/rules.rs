@@ -1,6 +1,6 @@
 //! The rules of sections as small total functions, each with the sentence it stands for.
 
-use super::{Held, Terms};
+use super::{HeldSection, Terms};
 use ids::namespace::GeneratorName;
 use ids::parameters::MasterId;
 use ids::sequence::SectionRecord;
@@ -36,8 +36,8 @@ pub fn raised(max_seq: u64, to: RaiseTo, bound: u64, terms: &Terms) -> Result<u6
 
 /// Joins a record with the other master's view of the same section: the higher `g` wins, and whatever its owner, the larger `max_seq` of
 /// both. Nothing is ever overwritten by something smaller.
-pub fn merge(mine: Option<&Held>, theirs: &SectionRecord) -> Held {
-    let adopted = || Held {
+pub fn merge(mine: Option<&HeldSection>, theirs: &SectionRecord) -> HeldSection {
+    let adopted = || HeldSection {
         g: theirs.g,
         owner: Arc::new(theirs.owner.clone()),
         max_seq: theirs.max_seq,
@@ -46,13 +46,13 @@ pub fn merge(mine: Option<&Held>, theirs: &SectionRecord) -> Held {
     let Some(mine) = mine else { return adopted() };
     let (max_seq, peer_has) = (mine.max_seq.max(theirs.max_seq), mine.peer_has.max(theirs.max_seq));
     match theirs.g > mine.g {
-        true => Held { max_seq, peer_has, ..adopted() },
-        false => Held { max_seq, peer_has, ..mine.clone() },
+        true => HeldSection { max_seq, peer_has, ..adopted() },
+        false => HeldSection { max_seq, peer_has, ..mine.clone() },
     }
 }
 
 /// Two owners under one number of owners, which cannot be.
-pub fn contradicts(mine: &Held, theirs: &SectionRecord) -> bool {
+pub fn contradicts(mine: &HeldSection, theirs: &SectionRecord) -> bool {
     mine.g == theirs.g && mine.owner.session != theirs.owner.session
 }
 
@@ -123,7 +123,7 @@ mod tests {
             (records, shuffled) in proptest::collection::vec((1_u64..4, 0_u64..50), 1..6)
                 .prop_flat_map(|all| (Just(all.clone()), Just(all).prop_shuffle())),
         ) {
-            let fold = |all: &[(u64, u64)]| all.iter().fold(None, |mine: Option<Held>, (g, max)| {
+            let fold = |all: &[(u64, u64)]| all.iter().fold(None, |mine: Option<HeldSection>, (g, max)| {
                 Some(merge(mine.as_ref(), &record("a", 1, *g, g + 100, *max)))
             });
             let doubled: Vec<_> = shuffled.iter().chain(&records).copied().collect();

@@ -1,7 +1,7 @@
 //! The table of sections and proposals, with the indexes that keep every question off a full scan.
 
 use super::map::{ChangedRows, SectionMap};
-use super::{Held, Owned};
+use super::{HeldSection, Owned};
 use ids::lease::Generation;
 use ids::namespace::GeneratorName;
 use ids::parameters::SessionId;
@@ -31,7 +31,7 @@ pub struct Piece {
     /// The sections.
     pub range: SectionRange,
     /// The owner.
-    pub held: Option<Held>,
+    pub held: Option<HeldSection>,
     /// The owner that they are proposed to have.
     pub prep: Option<Owned>,
 }
@@ -47,7 +47,7 @@ impl SectionTable {
     ) -> Self {
         let mut table = Self::default();
         for (SectionRecord { range, g, owner, max_seq }, peer_has) in records {
-            table.put(&range, Held { g, owner: Arc::new(owner), max_seq, peer_has });
+            table.put(&range, HeldSection { g, owner: Arc::new(owner), max_seq, peer_has });
         }
         for prep in preps {
             table.put_prep(prep);
@@ -67,7 +67,7 @@ impl SectionTable {
     }
 
     /// A section that was given to somebody.
-    pub fn get(&self, key: &SectionKey) -> Option<Held> {
+    pub fn get(&self, key: &SectionKey) -> Option<HeldSection> {
         Some(held(self.records.get(key)?, self.peer_has.get(key)))
     }
 
@@ -157,7 +157,7 @@ impl SectionTable {
     }
 
     /// All records, ascending, by pieces of which the other master holds as much.
-    pub fn all(&self) -> impl Iterator<Item = (SectionRange, Held)> {
+    pub fn all(&self) -> impl Iterator<Item = (SectionRange, HeldSection)> {
         self.records.rows(None).flat_map(|(row, owned)| {
             let runs = self.peer_has.runs(&row).into_iter();
             runs.map(|(range, peer_has)| (range, held(owned, peer_has)))
@@ -310,8 +310,8 @@ impl SectionTable {
     }
 
     /// Writes the record of all sections of a range.
-    pub fn put(&mut self, range: &SectionRange, held: Held) -> ChangedRecords {
-        let Held { g, owner, max_seq, peer_has } = held;
+    pub fn put(&mut self, range: &SectionRange, held: HeldSection) -> ChangedRecords {
+        let HeldSection { g, owner, max_seq, peer_has } = held;
         self.unindex(range);
         let owner = self.shared(owner);
         self.peer_has.set(range, Some(peer_has));
@@ -413,9 +413,9 @@ impl SectionTable {
     }
 }
 
-fn held(owned: &Owned, peer_has: Option<&u64>) -> Held {
+fn held(owned: &Owned, peer_has: Option<&u64>) -> HeldSection {
     let Owned { g, owner, max_seq } = owned.clone();
-    Held { g, owner, max_seq, peer_has: peer_has.copied().unwrap_or_default() }
+    HeldSection { g, owner, max_seq, peer_has: peer_has.copied().unwrap_or_default() }
 }
 
 /// A row, or what of it is before a section; `None`: all of it is behind.

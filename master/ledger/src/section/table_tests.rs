@@ -6,7 +6,7 @@ fn range(name: &str, from: u32, to: u32) -> SectionRange {
     SectionRange { name: name.parse().unwrap(), from: Section(from), to: Section(to) }
 }
 
-fn put(table: &mut SectionTable, name: &str, at: u32, its: Held) {
+fn put(table: &mut SectionTable, name: &str, at: u32, its: HeldSection) {
     table.put(&range(name, at, at + 1), its);
 }
 

@@ -168,7 +168,7 @@ impl Process {
                 let (mut live, mut serial) = (Live::clone(live), serial.clone());
                 let (run, done) = run.with(|| live.write(&mut serial, *what, bounds));
                 let goes_on = match (what, done) {
-                    (_, Err(WriteError::Taken(_))) => false,
+                    (_, Err(WriteError::Lost(_))) => false,
                     (What::Stop, _) => bounds.has(Twin::MintsAfterStop),
                     _ => true,
                 };

@@ -7,8 +7,8 @@
 use super::Twin;
 use super::folder::{Data, Flushed, Folder, Name};
 use serial_file::{
-    Access, BootId, Born, Disk, FileSystem, FileSystemId, FileSystemKind, Fingerprint, Holdings, Lineage, Place, Stat,
-    decode,
+    Access, BootId, Born, Disk, FileLocation, FileSystem, FileSystemId, FileSystemKind, Fingerprint, Holdings, Lineage,
+    Stat, decode,
 };
 use std::cell::RefCell;
 use std::ffi::OsStr;
@@ -180,8 +180,9 @@ pub(super) fn disk() -> Arc<dyn Disk<File = Handle>> {
 }
 
 /// The place of the file. The folder is never looked at.
-pub(super) fn place() -> Arc<Place> {
-    static PLACE: LazyLock<Option<Arc<Place>>> = LazyLock::new(|| Place::resolve(Path::new("/F")).ok().map(Arc::new));
+pub(super) fn place() -> Arc<FileLocation> {
+    static PLACE: LazyLock<Option<Arc<FileLocation>>> =
+        LazyLock::new(|| FileLocation::resolve(Path::new("/F")).ok().map(Arc::new));
     match &*PLACE {
         Some(place) => Arc::clone(place),
         None => unreachable!("there is always a root folder"),

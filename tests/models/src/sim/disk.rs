@@ -5,8 +5,8 @@ use super::mutation::{Mutation, Mutations};
 use super::rng::Rng;
 use common::parameters::SessionId;
 use serial_file::{
-    Access, AfterReboot, BootId, Born, Disk, FileKind, FileSystem, FileSystemId, FileSystemKind, Identity, Place,
-    SerialFileError, Stat, open_on,
+    Access, AfterReboot, BootId, Born, Disk, FileKind, FileLocation, FileSystem, FileSystemId, FileSystemKind,
+    Identity, SerialFileError, Stat, open_on,
 };
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
@@ -71,7 +71,7 @@ pub enum Mishap {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The process ended itself: someone else has the file, or it cannot be opened.
-    Taken,
+    FileLoss,
     /// The process died.
     Died,
     /// And the machine's boot with it.
@@ -125,9 +125,9 @@ impl Name {
 }
 
 /// The place of the serial file on each of these disks.
-fn place() -> &'static Arc<Place> {
-    static PLACE: OnceLock<Arc<Place>> = OnceLock::new();
-    PLACE.get_or_init(|| Arc::new(Place::new(PathBuf::from("/disk"), OsStr::new("F"))))
+fn place() -> &'static Arc<FileLocation> {
+    static PLACE: OnceLock<Arc<FileLocation>> = OnceLock::new();
+    PLACE.get_or_init(|| Arc::new(FileLocation::new(PathBuf::from("/disk"), OsStr::new("F"))))
 }
 
 #[derive(Debug)]

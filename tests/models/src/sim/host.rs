@@ -208,7 +208,7 @@ impl World {
                 self.format(h);
                 self.after(1_000, Event::StartAgent(h));
             }
-            Err((ended, _)) => self.process_ended(h, ended.unwrap_or(Failure::Taken)),
+            Err((ended, _)) => self.process_ended(h, ended.unwrap_or(Failure::FileLoss)),
         }
     }
 

@@ -22,7 +22,7 @@ use minting::holder::{LeaseView, Leases};
 use minting::refusal::Refusal;
 use minting::run::Runs;
 use minting::segments::Ask;
-use minting::ticks::{Place, TickWindow};
+use minting::ticks::{TickPosition, TickWindow};
 use minting::timebase::{ClockSample, Timebase};
 use minting::window::Window;
 use serial_file::{Contents, Holdings, WriteError};
@@ -229,7 +229,7 @@ impl Effects for Hands<'_, '_> {
         };
     }
 
-    fn close_ticks(&mut self, axis: usize) -> Option<Place> {
+    fn close_ticks(&mut self, axis: usize) -> Option<TickPosition> {
         self.own.axes.get(axis)?.close()
     }
 
@@ -244,7 +244,7 @@ impl Effects for Hands<'_, '_> {
     }
 
     fn give_up(&mut self, _: String) {
-        self.shell.ended = self.shell.ended.or(Some(Failure::Taken));
+        self.shell.ended = self.shell.ended.or(Some(Failure::FileLoss));
     }
 }
 

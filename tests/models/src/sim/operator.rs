@@ -18,7 +18,7 @@ use common::time::{DAY_MS, HOUR_MS, SECOND_MS, WallMs};
 use common::token::TokenKey;
 use ledger::lease::{Event as LedgerEvent, Identity, Loaded, TokenHash, Write};
 use ledger::replication::join::{first_writes, section_taken_over, taken_over};
-use ledger::section::{Held, SectionTable};
+use ledger::section::{HeldSection, SectionTable};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use wire::lease::Mode;
@@ -45,7 +45,7 @@ pub struct Joining {
 /// Adds records as both masters hold them.
 fn put_all(table: &mut SectionTable, records: impl IntoIterator<Item = SectionRecord>) {
     for SectionRecord { range, g, owner, max_seq } in records {
-        table.put(&range, Held { g, owner: Arc::new(owner), max_seq, peer_has: max_seq });
+        table.put(&range, HeldSection { g, owner: Arc::new(owner), max_seq, peer_has: max_seq });
     }
 }
 

@@ -17,7 +17,7 @@ use common::time::{BootMs, SpanMs};
 use ledger::lease::Reply;
 use minting::holder::Confirmation;
 use minting::sequence::{
-    Allocator, Held, HeldRange, Kept, Loads, NotKept, Ownership, RaiseOutcome, SectionState, Taken, Tenure,
+    Allocator, HeldRange, HeldRanges, Kept, Loads, NotKept, Ownership, RaiseOutcome, SectionState, Taken, Tenure,
 };
 use std::collections::BTreeMap;
 use wire::ranges::{
@@ -108,7 +108,7 @@ impl Keys {
     pub(super) fn ownership(&self, section: Section, now: BootMs, mutations: Mutations) -> Ownership {
         let held = self.allocator.held(&self.name);
         let found = held.map_or(Ownership::NotOurs, |held| held.ownership(section, now));
-        let tenure = |held: &Held| {
+        let tenure = |held: &HeldRanges| {
             let range = held.ranges().find(|range| (range.from..range.to).contains(&section.0))?;
             Some(Tenure { g: range.g, since: range.since })
         };
@@ -164,7 +164,7 @@ impl Keys {
     /// Gathers the bounds that masters are to be asked for now.
     fn gather(&mut self, now: BootMs, shown: bool) -> Vec<Wanted> {
         let mut wanted: Vec<Wanted> = Vec::new();
-        let held: Vec<_> = self.allocator.held(&self.name).into_iter().flat_map(Held::ranges).copied().collect();
+        let held: Vec<_> = self.allocator.held(&self.name).into_iter().flat_map(HeldRanges::ranges).copied().collect();
         for (section, state) in &mut self.sections {
             let tenure = state.tenure();
             let covers = |(raise, other): &Wanted| {

@@ -4,7 +4,7 @@ use super::{Command, Pairwise};
 use crate::lease::{Effects, RequestId};
 use crate::machine::agreement::Agreement;
 use crate::machine::state::{Asked, Ledger};
-use crate::section::{Held, Terms, rules as section_rules};
+use crate::section::{HeldSection, Terms, rules as section_rules};
 use ids::audit::Actor;
 use ids::lease::{Lease, Prep};
 use ids::namespace::GeneratorName;
@@ -141,11 +141,11 @@ impl Agreement for Ledger<Pairwise> {
         section_rules::home(name) == self.identity.master
     }
 
-    fn raise_bound(&self, held: &Held, terms: &Terms) -> u64 {
+    fn raise_bound(&self, held: &HeldSection, terms: &Terms) -> u64 {
         self.bound_of(held, terms)
     }
 
-    fn held_by_all(&self, held: &Held, max_seq: u64) -> u64 {
+    fn held_by_all(&self, held: &HeldSection, max_seq: u64) -> u64 {
         self.held_by_all_of(held, max_seq)
     }
 

@@ -7,7 +7,7 @@ use crate::lease::{Alarm, Effects, Write};
 use crate::machine::agreement::Agreement as _;
 use crate::machine::state::Ledger;
 use crate::replication::pair::SILENCE;
-use crate::section::{Held, Owned, PREPS_MAX, Piece, SectionMap, SectionTable, Terms, rules};
+use crate::section::{HeldSection, Owned, PREPS_MAX, Piece, SectionMap, SectionTable, Terms, rules};
 use ids::namespace::GeneratorName;
 use ids::parameters::AgentId;
 use ids::sequence::{Section, SectionBound, SectionKey, SectionOrder, SectionRange, SectionRecord};
@@ -116,13 +116,13 @@ impl Ledger<Pairwise> {
         self.identity.awaiting.is_some() && !self.agreement.sections.cut
     }
 
-    pub(super) fn bound_of(&self, held: &Held, terms: &Terms) -> u64 {
+    pub(super) fn bound_of(&self, held: &HeldSection, terms: &Terms) -> u64 {
         // One raise alone does not use up a name, whoever asks for it.
         let known = if self.is_sole_keeper() { held.max_seq } else { held.peer_has };
         rules::bound(known, terms)
     }
 
-    pub(super) fn held_by_all_of(&self, held: &Held, max_seq: u64) -> u64 {
+    pub(super) fn held_by_all_of(&self, held: &HeldSection, max_seq: u64) -> u64 {
         // So that what the snapshot will show is what is written here, whenever it is cut.
         if self.is_sole_keeper() { max_seq } else { held.peer_has }
     }
@@ -428,7 +428,7 @@ impl Ledger<Pairwise> {
             let Some(held) = held else { continue };
             let covering = rules::covering(known.unwrap_or(held.max_seq), &terms);
             if held.max_seq < covering {
-                self.put_sections(&range, Held { max_seq: covering, ..held }, fx);
+                self.put_sections(&range, HeldSection { max_seq: covering, ..held }, fx);
                 self.note_told(&range, true);
             }
         }

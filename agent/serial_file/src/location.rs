@@ -13,7 +13,7 @@ const ENDING_LEN_MAX: usize = ".generators.new".len();
 
 /// A serial file's folder, resolved once: links in it may change later without moving the file under our feet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct FileLocation {
     /// The folder without links, and the name.
     pub path: PathBuf,
     /// The folder without links.
@@ -37,7 +37,7 @@ pub struct Place {
     pub keys: Companion,
 }
 
-impl Place {
+impl FileLocation {
     /// The file of that name in a folder without links.
     pub fn new(folder: PathBuf, file: &OsStr) -> Self {
         let beside = |ending, what| Companion::of(file, ending, what);
