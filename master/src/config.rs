@@ -53,9 +53,10 @@ pub struct Args {
     #[arg(long, value_name = "FILE|-", conflicts_with_all = ["format", "join"])]
     pub join_file: Option<PathBuf>,
 
-    /// Check that the audit in --data-dir of this stopped master is whole: every line follows from the one before it
-    #[arg(long, conflicts_with_all = ["format", "join", "join_file", "peer_lost"])]
-    pub verify_audit: bool,
+    /// Check that the audit is whole, every line following from the one before it, and exit: the audit in --data-dir of this
+    /// stopped master, or in the files of an --audit-dir that is given here, for which no store is needed
+    #[arg(long, value_name = "DIR", num_args = 0..=1, conflicts_with_all = ["format", "join", "join_file", "peer_lost"])]
+    pub verify_audit: Option<Option<PathBuf>>,
 
     /// Say what the store in --data-dir of this stopped master holds and whether a start would take it, and exit;
     /// changes nothing, works on a copy in the folder for temporary files
@@ -177,6 +178,11 @@ pub struct Args {
     #[arg(long, env = "UNIQ_ADMIN_PASSWORD_FILE", value_name = "FILE")]
     pub admin_password_file: Option<PathBuf>,
 
+    /// A folder of this master's own in which it also writes its audit, as files of JSON lines that are named by the number of their
+    /// first line, for programs that ship or keep them: the store keeps the last million lines. None is removed
+    #[arg(long, env = "UNIQ_AUDIT_DIR", value_name = "DIR")]
+    pub audit_dir: Option<PathBuf>,
+
     /// Vouches for what this master cannot prove; on the command line only, and recorded in the audit. At a start, and with
     /// --peer-lost: the store in --data-dir was not copied, put back or reverted since its master last ran and no copy of it runs, so this
     /// one serves renewals alone after a reboot while the other one is away. With --after-revert, where the store was put back: no
@@ -242,7 +248,7 @@ impl CommandLine for Args {
             || self.invite.is_some()
             || self.format
             || self.peer_lost
-            || self.verify_audit
+            || self.verify_audit.is_some()
             || self.check_store
             || remedy;
         let runs = !command && !joins;

@@ -78,6 +78,10 @@ pub struct Running {
 #[derive(Debug, Default)]
 pub struct Counters {
     pub commits: AtomicU64,
+    /// The number of the last line of the audit that is durable,
+    pub audited: AtomicU64,
+    /// and of the last one in the files of `--audit-dir`.
+    pub audit_written: AtomicU64,
     pub events: AtomicU64,
     /// Messages that found no place in the queue to the link.
     pub messages_dropped: AtomicU64,
@@ -342,6 +346,8 @@ impl<S: Store> Loop<S> {
             }
             self.pulse.writing();
             self.counters.commits.fetch_add(1, Ordering::Relaxed);
+            let lines = fx.writes.iter().filter(|write| matches!(write, Write::Audit(_))).count();
+            self.counters.audited.fetch_add(lines as u64, Ordering::Relaxed);
             if fx.writes.iter().any(|write| matches!(write, Write::Setting(_))) {
                 self.whitelist.set(self.ledger.settings_table().whitelist());
             }

@@ -11,6 +11,7 @@ pub use ledger::{self, lease, policy, proof, section, setting};
 pub mod accounts;
 pub mod admin;
 mod agents;
+pub mod audit_files;
 mod axes;
 pub mod bootstrap;
 mod commands;

@@ -24,6 +24,10 @@ pub(crate) struct Moment {
 
 const REFUSED: &str = "Heartbeats of agents, and their renewals of leases and sections, that were refused.";
 const COUNTED: &[Series<Counters>] = &[
+    gauge("uniq_master_audit_lines", "Number of the last line of the audit.", |it| it.audited.load(Relaxed).into()),
+    gauge("uniq_master_audit_written_lines", "Number of the last line in the files of --audit-dir; 0 without.", |it| {
+        it.audit_written.load(Relaxed).into()
+    }),
     counter(
         "uniq_master_certificates_issued_total",
         "Certificates that were issued for an invitation, or renewed.",
@@ -37,7 +41,7 @@ const COUNTED: &[Series<Counters>] = &[
     counter("uniq_master_lockouts_total", "Users and addresses that failed to log in too often.", |it| {
         it.lockouts.load(Relaxed)
     }),
-    counter("uniq_master_mail_dropped_total", "Messages to the other master that found no place.", |it| {
+    counter("uniq_master_messages_dropped_total", "Messages to the other master that found no place.", |it| {
         it.messages_dropped.load(Relaxed)
     }),
     counters("uniq_master_renewals_refused_total", REFUSED, &["why"], |it, out| {

@@ -12,6 +12,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use master::accounts;
 use master::admin::Admin;
+use master::audit_files::{self, AuditFiles, Checked, Writer};
 use master::bootstrap::{self, Reset};
 use master::config::Args;
 use master::driver::{self, Counters, Driver};
@@ -28,7 +29,7 @@ use master::replication::link::Inbox;
 use master::replication::places::PeerPlaces;
 use master::replication::{joining, link};
 use master::rpc::{self, ReportContext};
-use master::store::{self, Audit as _, Draft as _, Store, check};
+use master::store::{self, Audit, Draft as _, Store, check};
 use master::whitelist::Whitelist;
 use net::enroll::TlsFolder;
 use net::rpc::peer::JoinToken;
@@ -38,8 +39,10 @@ use process::settings;
 use process::tasks::Watch;
 use process::{end, program};
 use std::io::Read as _;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
@@ -80,8 +83,8 @@ fn main() -> ExitCode {
             after_revert(&args)
         } else if args.forget_clock {
             forget_clock(&args)
-        } else if args.verify_audit {
-            verify_audit(&args)
+        } else if let Some(files) = &args.verify_audit {
+            verify_audit(&args, files.as_deref())
         } else if args.check_store {
             check_store(&args)
         } else if args.join.is_some() || args.join_file.is_some() {
@@ -202,7 +205,18 @@ fn vouch(store: &mut impl Store, loaded: &mut Loaded, args: &Args) -> anyhow::Re
     Ok(())
 }
 
-fn verify_audit(args: &Args) -> anyhow::Result<()> {
+fn verify_audit(args: &Args, files: Option<&Path>) -> anyhow::Result<()> {
+    if let Some(folder) = files {
+        let Checked { files, first, last } = audit_files::check(folder)?;
+        let whole = format!(
+            "the audit in {} is whole: lines {first} to {} in {files} files; line {} has the hash {}",
+            folder.display(),
+            last.number,
+            last.number,
+            last.hash
+        );
+        return end::print(&whole).map_err(anyhow::Error::msg);
+    }
     let (store, _) = store::open(&args.data_dir)?;
     let audit = store.audit();
     let wrong = |why| anyhow::anyhow!("the audit in {} is not what was written: {why}", args.data_dir.display());
@@ -335,11 +349,12 @@ async fn serve(
     let (tls, folder) = certificates(&args, id, &watch, &stop)?;
     let [agents, peers, console] = ports(&args, &tls, id, console_runtime).await?;
     let (flags, scheme) = (shown(&args), tls.scheme());
-    let peer = args.peer.context("--peer HOST:PORT is missing")?;
+    let peer = args.peer.clone().context("--peer HOST:PORT is missing")?;
 
     let counters = Arc::new(Counters::default());
     let whitelist = Whitelist::new([]);
     let audit = store.audit();
+    let writer = audit_writer(args.audit_dir.as_deref(), &audit, &counters, &watch)?;
     let (driver, running, messages) = driver::start(ledger, store, clock, Arc::clone(&counters), whitelist.clone())?;
     let registry = AgentRegistry::default();
     let reporting = ReportContext { registry: registry.clone(), clock, master: id, counters: Arc::clone(&counters) };
@@ -348,16 +363,8 @@ async fn serve(
     let (inbox, places) = (Inbox::new(driver.clone(), reporting.clone()), PeerPlaces::default());
     let admin = Admin::new(driver.clone(), clock, counters, audit).with_first_admin(first_admin.clone());
     let admin = Arc::new(admin.with_registry(registry.clone(), flags));
-    let auth = Auth::new(
-        Arc::clone(&admin) as Arc<dyn Accounts>,
-        AuthSettings {
-            cookie: format!("uniq_master_{id}"),
-            tls: !tls.is_plain(),
-            loopback: args.web_listen.ip().is_loopback(),
-            hosts: settings::host_names(&args.flags.host_names),
-            logins,
-        },
-    );
+    let settings = auth_settings(&args, id, &tls, logins);
+    let auth = Auth::new(Arc::clone(&admin) as Arc<dyn Accounts>, settings);
     let over = |name, work: BoxFuture<'static, ()>| watch.clone().over(name, work);
     let tasks = [
         tokio::spawn(over(
@@ -385,9 +392,37 @@ async fn serve(
     if ended.is_err() {
         tracing::warn!("some connections did not end in time and were cut");
     }
-    tokio::task::spawn_blocking(move || running.stop()).await.context("the ledger did not end cleanly")?;
+    let end = move || {
+        running.stop();
+        writer.into_iter().for_each(Writer::stop);
+    };
+    tokio::task::spawn_blocking(end).await.context("the ledger did not end cleanly")?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Settings of the console's logins.
+fn auth_settings(args: &Args, id: MasterId, tls: &Tls, logins: Vec<(SecretHash, Login)>) -> AuthSettings {
+    AuthSettings {
+        cookie: format!("uniq_master_{id}"),
+        tls: !tls.is_plain(),
+        loopback: args.web_listen.ip().is_loopback(),
+        hosts: settings::host_names(&args.flags.host_names),
+        logins,
+    }
+}
+
+/// Begins to write the files of the audit, if they have a folder.
+fn audit_writer(
+    folder: Option<&Path>,
+    audit: &impl Audit,
+    counters: &Arc<Counters>,
+    watch: &Watch,
+) -> anyhow::Result<Option<Writer>> {
+    let head = audit.head().map_err(anyhow::Error::msg)?;
+    counters.audited.store(head.number, Ordering::Relaxed);
+    let files = folder.map(|folder| AuditFiles::start(folder, audit.clone())).transpose()?;
+    Ok(files.map(|files| Writer::start(files, Arc::clone(counters), watch)).transpose()?)
 }
 
 /// The certificates of this master, which are read again when they change; and the folder, if this master keeps them itself by the CA in it.

@@ -19,7 +19,7 @@ const LINE: Kind = Kind { name: *b"AUDT", version: 1 };
 pub struct Hash([u8; 32]);
 
 impl Hash {
-    fn of(bytes: &[u8]) -> Self {
+    pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 }
@@ -114,12 +114,17 @@ impl Walk {
         Ok(line)
     }
 
+    /// The last line so far.
+    pub fn head(&self) -> Head {
+        self.at.unwrap_or_default()
+    }
+
     /// Counts the lines, if the chain ends where the store says.
     ///
     /// # Errors
     /// A sentence that says where it ends instead.
     pub fn end(self, head: Head) -> Result<u64, String> {
-        let at = self.at.unwrap_or_default();
+        let at = self.head();
         if at.number != head.number {
             return Err(format!("it ends at line {}, but line {} was written", at.number, head.number));
         }

@@ -115,6 +115,14 @@ pub trait Audit: Clone + Send + Sync + 'static {
     /// The store's records with keys in `range`, ascending.
     fn rows(&self, range: Range<Vec<u8>>) -> impl DoubleEndedIterator<Item = Result<(Vec<u8>, Vec<u8>), StoreError>>;
 
+    /// The lines after line number `last`, ascending, each with its bytes.
+    fn lines_after(&self, last: u64) -> impl Iterator<Item = Result<(Line, Vec<u8>), StoreError>> {
+        self.rows(record::audit_key(last.saturating_add(1))..vec![record::AUDIT_TAG + 1]).map(|row| {
+            let (_, bytes) = row?;
+            Ok((audit::read(&bytes).map_err(engine)?, bytes))
+        })
+    }
+
     /// The newest lines before line number `before`, at most `count`; and the number before which to look on, if that was not all.
     ///
     /// # Errors

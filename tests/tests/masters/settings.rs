@@ -47,7 +47,13 @@ async fn note_about(cluster: &Cluster, master: usize, name: &str, note: &Value) 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_name_is_known_to_both_masters_for_ever_and_every_change_is_audited_at_both() {
-    let mut cluster = Cluster::start(0, &[]).await.unwrap();
+    let mut cluster = Cluster::new().unwrap();
+    let audit_dirs = [0, 1].map(|nth| cluster.dir().join(format!("audit-{nth}")));
+    for (master, dir) in cluster.masters.iter_mut().zip(&audit_dirs) {
+        master.daemon.set("--audit-dir", dir.to_str().unwrap());
+        master.daemon.start().unwrap();
+    }
+    cluster.all_ready().await.unwrap();
     // Names are at home with master 1; each master is asked.
     for (master, name) in [(0, "orders"), (1, "parcels"), (0, "parcels2"), (1, "orders2")] {
         assert_eq!(define(&cluster, master, namespace(name, TEMPLATE)).await, Ok(Changed::Done), "{name}");
@@ -115,5 +121,11 @@ async fn a_name_is_known_to_both_masters_for_ever_and_every_change_is_audited_at
     let ended = programs::run(&programs::master().unwrap(), &verify, "/".as_ref()).unwrap();
     assert_eq!(ended.status, Some(0), "{ended:?}");
     assert!(ended.out.starts_with("the audit is whole: "), "{ended:?}");
+    println!("{}", ended.out);
+    // Its files end with the same line, and need no store.
+    let last = ended.out.split_once("; ").unwrap().1;
+    let files = ["--verify-audit", audit_dirs[1].to_str().unwrap()];
+    let ended = programs::run(&programs::master().unwrap(), &files, "/".as_ref()).unwrap();
+    assert!(ended.status == Some(0) && ended.out.ends_with(last), "{ended:?}");
     println!("{}", ended.out);
 }
