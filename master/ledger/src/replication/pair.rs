@@ -17,6 +17,7 @@ use ids::setting::SettingKey;
 use ids::time::{BootMs, Now, SpanMs, WallMs};
 use ids::token::TokenKey;
 use wire::lease::Mode;
+use wire::peer::Life;
 
 /// Interval between two heartbeats.
 pub const BEAT: SpanMs = SpanMs::seconds(1);
@@ -54,10 +55,12 @@ pub struct Pair {
     pub(crate) challenges: u64,
     /// Time at which a greeting was last heard that says that this master must not go on, and was not said again yet.
     pub(crate) doubted: Option<BootMs>,
-    /// The doubt that was said again and acted on.
-    pub(crate) settled: Option<Doubt>,
+    /// The doubt that was said again and acted on, and the life of the other master that said it.
+    pub(crate) settled: Option<(Doubt, Life)>,
     /// The reason why the other master is not believed, although it is the one of this pairing (or there is none yet).
     pub(crate) refused: Option<String>,
+    /// The fault of a life that is not the accepted one, as of a copy of the other master's store; until the other master greets.
+    pub(crate) copy: Option<String>,
     /// The reason why the store may be a copy or was put back; until the other master is met in this run.
     pub(crate) unproven: Option<Unproven>,
     /// True once that was said.
@@ -144,6 +147,7 @@ impl Pair {
             doubted: None,
             settled: None,
             refused: None,
+            copy: None,
             unproven,
             unproven_said: false,
             stranger: None,
@@ -176,7 +180,7 @@ impl Pair {
     // that connection.
     pub fn refused(&self, now: Now) -> Option<&str> {
         let absent = self.connected_anew || !self.heard(now);
-        self.refused.as_deref().or(self.stranger.as_deref().filter(|_| absent))
+        self.refused.as_deref().or(self.copy.as_deref().or(self.stranger.as_deref()).filter(|_| absent))
     }
 
     /// The reason why this master promises nothing before it has met the other one in this run; `None` if it may.

@@ -16,6 +16,16 @@ const FORMATTED_ANEW: &str = "If it was formatted anew because it was lost: a lo
                               masters, run `uniq_master --peer-lost` here, and make the other's store with --join instead of \
                               --format";
 
+/// The sender of a message that is not believed.
+#[derive(Clone, Copy)]
+enum Refused {
+    /// The other master, or whoever is to become it.
+    TheOther,
+    /// A life of the other master's store that is not the accepted one.
+    AnotherLife,
+    Stranger,
+}
+
 impl Ledger<Pairwise> {
     /// Greets over a new connection.
     pub(crate) fn greet(&mut self, now: Now, fx: &mut Effects) {
@@ -60,7 +70,8 @@ impl Ledger<Pairwise> {
             // What it said before it heard that the two have met is no news to anybody.
             let of_before = me.paired && frame.epoch.is_none() && Some(frame.life) == self.agreement.lives.peer;
             if !of_before {
-                self.note_refusal(why, of_this_pairing && !self.is_another_life(frame.life), fx);
+                let whose = if of_this_pairing { self.whose(frame.life) } else { Refused::Stranger };
+                self.note_refusal(why, whose, fx);
             }
             self.on_other_pairing(now, &frame, fx);
             return None;
@@ -88,6 +99,9 @@ impl Ledger<Pairwise> {
             return None;
         }
         self.agreement.pair.refused = None;
+        if matches!(frame.message, PeerMessage::Hello(_)) {
+            self.agreement.pair.copy = None;
+        }
         if self.identity().paired {
             self.agreement.pair.heard = Some(now.boot);
             self.agreement.pair.connected_anew = false;
@@ -99,16 +113,24 @@ impl Ledger<Pairwise> {
         Some(frame.message)
     }
 
-    /// Tells whether it is not the accepted life of the other master: that of a copy of its store, or of a start that is not accepted. What
-    /// it says wrong is no reason to believe the accepted one any less.
-    fn is_another_life(&self, life: Life) -> bool {
-        self.agreement.lives.peer.is_some_and(|accepted| accepted != life)
+    /// The one that speaks in this life of the other master. What another life than the accepted one says wrong, such as that of a copy
+    /// of its store, is no reason to believe the accepted one any less.
+    fn whose(&self, life: Life) -> Refused {
+        match self.agreement.lives.peer {
+            Some(accepted) if accepted != life => Refused::AnotherLife,
+            _ => Refused::TheOther,
+        }
     }
 
-    /// Keeps the reason why somebody is not believed, for the operator. The other master itself is not believed any more, if it is it.
-    fn note_refusal(&mut self, why: String, the_other: bool, fx: &mut Effects) {
-        let ours = the_other || !self.identity().paired;
-        let why_before = if ours { &mut self.agreement.pair.refused } else { &mut self.agreement.pair.stranger };
+    /// Keeps the reason why somebody is not believed, for the operator. If it is the other master, nothing is believed of it any more.
+    fn note_refusal(&mut self, why: String, whose: Refused, fx: &mut Effects) {
+        let pair = &mut self.agreement.pair;
+        let why_before = match whose {
+            _ if !self.identity.paired => &mut pair.refused,
+            Refused::TheOther => &mut pair.refused,
+            Refused::AnotherLife => &mut pair.copy,
+            Refused::Stranger => &mut pair.stranger,
+        };
         if why_before.as_ref() != Some(&why) {
             fx.alarms.push(Alarm::PeerRefused(why.clone()));
         }
@@ -117,7 +139,7 @@ impl Ledger<Pairwise> {
 
     /// Notes that somebody writes to the peer port who proves nothing.
     pub(crate) fn on_stranger(&mut self, why: String, fx: &mut Effects) {
-        self.note_refusal(why, false, fx);
+        self.note_refusal(why, Refused::Stranger, fx);
     }
 
     /// Messages of another pairing of this cluster. Whoever is left behind in an earlier one, restored from a backup or
@@ -176,15 +198,10 @@ impl Ledger<Pairwise> {
         match doubt {
             None => (self.agreement.pair.doubted, self.agreement.pair.settled) = (None, None),
             // Known already; whoever is meant may not know it yet.
-            Some(doubt) if self.agreement.pair.settled == Some(doubt) => {
-                if doubt == Doubt::TheirsBehind {
-                    self.note_behind(now, life, hello, fx);
-                }
-                answers |= hello.answer;
-            }
+            Some(doubt) if self.agreement.pair.settled == Some((doubt, life)) => answers |= hello.answer,
             Some(doubt) if self.said_again(now, doubt, hello) => {
-                self.agreement.pair.settled = Some(doubt);
-                self.act_on(now, doubt, life, hello, fx);
+                self.agreement.pair.settled = Some((doubt, life));
+                self.act_on(doubt, life, hello, fx);
                 answers = true;
             }
             Some(doubt) => {
@@ -236,7 +253,7 @@ impl Ledger<Pairwise> {
         }
     }
 
-    fn act_on(&mut self, now: Now, doubt: Doubt, life: Life, hello: &Hello, fx: &mut Effects) {
+    fn act_on(&mut self, doubt: Doubt, life: Life, hello: &Hello, fx: &mut Effects) {
         let stopped_before = self.mode() == Mode::RolledBack;
         match doubt {
             Doubt::OursBehind => {
@@ -251,7 +268,7 @@ impl Ledger<Pairwise> {
                 }
                 self.stop_for_good(fx);
             }
-            Doubt::TheirsBehind => self.note_behind(now, life, hello, fx),
+            Doubt::TheirsBehind => self.note_behind(life, hello, fx),
             Doubt::TheirsCopied => {
                 if !self.agreement.lives.peer_copied {
                     fx.alarms.push(Alarm::PeerCopied);
@@ -265,20 +282,25 @@ impl Ledger<Pairwise> {
     }
 
     /// Notes that the other master's store has forgotten changes, or that it is a copy that lacks them.
-    fn note_behind(&mut self, now: Now, life: Life, hello: &Hello, fx: &mut Effects) {
-        let another = self.is_another_life(life);
-        let what = if hello.awaits {
-            "it waits for a replacement, but this master has joined it".to_owned()
-        } else {
-            // The same as long as it lasts, whatever the other master changes meanwhile.
-            format!("its ledger ends at change {}, but later ones of it were seen here", hello.lsn)
+    fn note_behind(&mut self, life: Life, hello: &Hello, fx: &mut Effects) {
+        let whose = self.whose(life);
+        let what = match whose {
+            _ if hello.awaits => "it waits for a replacement, but this master has joined it".to_owned(),
+            // The same for any copy, whatever the other master changes meanwhile.
+            Refused::AnotherLife => "it lacks changes of the other master's ledger that were seen here".to_owned(),
+            _ => {
+                let (there, seen) = (hello.lsn, self.agreement.observed.peer_lsn);
+                format!("its ledger ends at change {there}, but change {seen} of it was seen here")
+            }
         };
-        let remedy = if another && self.agreement.pair.heard(now) {
-            "it is an old copy of the other master, which was heard just now. Stop the copy"
-        } else {
-            "its disk was rolled back. Stop it, and run `uniq_master --peer-lost` here"
+        let remedy = match whose {
+            Refused::AnotherLife => {
+                "if the other master is still heard, this is an old copy of it: stop the copy. Otherwise its disk was rolled back: stop \
+                 it, and run `uniq_master --peer-lost` here"
+            }
+            _ => "its disk was rolled back. Stop it, and run `uniq_master --peer-lost` here",
         };
-        self.note_refusal(format!("{what}: {remedy}"), !another, fx);
+        self.note_refusal(format!("{what}; {remedy}"), whose, fx);
     }
 
     fn refusal(&self, frame: &PeerFrame) -> Option<String> {
