@@ -5,26 +5,27 @@
 //! followed over the files without a store, and the text of a line is known to be what the record says. Only lines that are durable
 //! in the store are written: after a crash none is in a file that the store does not know.
 
-use crate::admin::audit_row;
 use crate::driver::Counters;
 use crate::store::Audit;
 use crate::store::StoreError;
 use crate::store::audit::{Hash, Head, Line, Walk, read};
+use crate::store::reserve::free;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use common::audit::Entry;
 use common::file::sync_folder;
 use process::tasks::Watch;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fmt;
+use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
-use web::AuditRow;
 
 /// Length beyond which the next line begins a file, in bytes.
 pub const FILE_LEN_MAX: u64 = 64 << 20;
@@ -34,12 +35,17 @@ const LINE_LEN_MAX: usize = 32 << 10;
 const BATCH: usize = 1_000;
 /// Time between two passes.
 const PAUSE: Duration = Duration::from_secs(1);
+/// The end is waited for so many times so long: a second.
+const STOP_LOOKS: u32 = 100;
+const STOP_PAUSE: Duration = Duration::from_millis(10);
+/// Room that is left on the disk, in bytes.
+const ROOM_MIN: u64 = 64 << 20;
 const LOCK: &str = "audit.lock";
 const PREFIX: &str = "audit-";
 const SUFFIX: &str = ".jsonl";
 /// Digits of the number in a file's name.
 const DIGITS: usize = 12;
-/// Whoever is in the folder's group may read and ship the files.
+/// Whoever is in the folder's group may read and ship the files, though nothing else that a master writes.
 const FOLDER_MODE: u32 = 0o750;
 const FILE_MODE: u32 = 0o640;
 
@@ -57,6 +63,10 @@ pub enum AuditFilesError {
          Move the folder away, and keep it", file.display()
     )]
     Foreign { file: PathBuf, number: u64 },
+    #[error("less than {} MiB are free under {}, and the last ones are left to the store", ROOM_MIN >> 20, .0.display())]
+    Room(PathBuf),
+    #[error("{} holds no line of an audit", .0.display())]
+    Empty(PathBuf),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -65,12 +75,18 @@ fn io_at<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> 
     move |source| AuditFilesError::Io { action, path: path.to_owned(), source }
 }
 
+/// A line of a file. It stays as it is: lines of former versions are compared with what is written today.
 #[derive(Serialize)]
 struct Written<'a> {
-    #[serde(flatten)]
-    row: AuditRow,
+    number: u64,
+    at: String,
+    who: &'a str,
+    from: &'a str,
+    action: &'a str,
+    subject: &'a str,
+    detail: &'a str,
     hash: String,
-    record: &'a str,
+    record: String,
 }
 
 #[derive(Deserialize)]
@@ -79,10 +95,20 @@ struct Recorded {
 }
 
 /// The line of a file for a record of the store, with its newline.
-fn text_of(line: Line, bytes: &[u8]) -> Result<Vec<u8>, serde_json::Error> {
-    let record = BASE64_STANDARD.encode(bytes);
-    let mut text =
-        serde_json::to_vec(&Written { row: audit_row(line), hash: Hash::of(bytes).to_string(), record: &record })?;
+fn text_of(line: &Line, bytes: &[u8]) -> Result<Vec<u8>, serde_json::Error> {
+    let Entry { at, actor, action, subject, detail } = &line.entry;
+    let written = Written {
+        number: line.number,
+        at: at.to_string(),
+        who: actor.who(),
+        from: actor.from(),
+        action: action.code(),
+        subject,
+        detail,
+        hash: Hash::of(bytes).to_string(),
+        record: BASE64_STANDARD.encode(bytes),
+    };
+    let mut text = serde_json::to_vec(&written)?;
     text.push(b'\n');
     Ok(text)
 }
@@ -93,7 +119,7 @@ fn record_of(text: &[u8]) -> Result<(Vec<u8>, Line), String> {
         serde_json::from_slice(text).map_err(|e| format!("it is not a line of the audit: {e}"))?;
     let bytes = BASE64_STANDARD.decode(record).map_err(|e| format!("its record is damaged: {e}"))?;
     let line = read(&bytes).map_err(|e| format!("its record is damaged: {e}"))?;
-    match text_of(line.clone(), &bytes) {
+    match text_of(&line, &bytes) {
         Ok(same) if same == text => Ok((bytes, line)),
         _ => Err("its text is not what its record says".to_owned()),
     }
@@ -101,7 +127,10 @@ fn record_of(text: &[u8]) -> Result<(Vec<u8>, Line), String> {
 
 /// The numbers of the files' first lines, ascending.
 fn first_lines(folder: &Path) -> Result<Vec<u64>, AuditFilesError> {
-    let number = |name: &str| name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?.parse::<u64>().ok();
+    let number = |name: &str| {
+        let number = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?.parse::<u64>().ok()?;
+        (*name == *name_of(number)).then_some(number)
+    };
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).map_err(io_at("read", folder))? {
         let name = entry.map_err(io_at("read", folder))?.file_name();
@@ -111,8 +140,22 @@ fn first_lines(folder: &Path) -> Result<Vec<u64>, AuditFilesError> {
     Ok(found)
 }
 
+fn name_of(first: u64) -> String {
+    format!("{PREFIX}{first:0DIGITS$}{SUFFIX}")
+}
+
 fn path_of(folder: &Path, first: u64) -> PathBuf {
-    folder.join(format!("{PREFIX}{first:0DIGITS$}{SUFFIX}"))
+    folder.join(name_of(first))
+}
+
+/// Makes the folder, if it is not there.
+fn make(folder: &Path) -> Result<(), AuditFilesError> {
+    if !folder.exists() {
+        fs::create_dir_all(folder).map_err(io_at("create", folder))?;
+        let mode = Permissions::from_mode(FOLDER_MODE);
+        fs::set_permissions(folder, mode).map_err(io_at("set the mode of", folder))?;
+    }
+    Ok(())
 }
 
 /// A file that lines are appended to.
@@ -122,11 +165,28 @@ struct Open {
     len: u64,
 }
 
+impl Open {
+    /// Tells whether it is still the file of its name: whoever moves it away takes it with what is in it.
+    fn is_there(&self) -> bool {
+        let of = |about: fs::Metadata| (about.dev(), about.ino());
+        self.file.metadata().is_ok_and(|own| fs::metadata(&self.path).is_ok_and(|there| of(there) == of(own)))
+    }
+}
+
 /// Opens a file to append to it. A line that was torn by a crash is cut off. Returns the last line that is there.
 fn open(path: PathBuf) -> Result<(Open, Option<Vec<u8>>), AuditFilesError> {
     let mut options = OpenOptions::new();
-    options.create(true).read(true).append(true).mode(FILE_MODE);
-    let mut file = options.open(&path).map_err(io_at("open", &path))?;
+    options.read(true).append(true).mode(FILE_MODE);
+    let mut file = match options.clone().create_new(true).open(&path) {
+        Err(there) if there.kind() == io::ErrorKind::AlreadyExists => {
+            options.open(&path).map_err(io_at("open", &path))?
+        }
+        made => {
+            let file = made.map_err(io_at("create", &path))?;
+            file.set_permissions(Permissions::from_mode(FILE_MODE)).map_err(io_at("set the mode of", &path))?;
+            file
+        }
+    };
     let tail = (|| {
         let len = file.metadata()?.len();
         let from = len.saturating_sub(2 * LINE_LEN_MAX as u64);
@@ -161,18 +221,18 @@ pub struct AuditFiles<A> {
     last: u64,
     /// The file that lines are appended to; none before the first line.
     open: Option<Open>,
-    /// True if the last write failed: then the files are read again before the next one.
-    failed: bool,
+    /// False before the first write and after one that failed: then the files are read before the next one.
+    settled: bool,
     _lock: File,
 }
 
 impl<A: Audit> AuditFiles<A> {
-    /// Takes the folder, which is made if it is not there, and goes on after the last line in it.
+    /// Takes the folder, which is made if it is not there, for this master alone.
     ///
     /// # Errors
-    /// The folder cannot be used, another program uses it, or what it holds is not of this audit.
+    /// The folder cannot be made or locked, or another program uses it.
     pub fn start(folder: &Path, audit: A) -> Result<Self, AuditFilesError> {
-        DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder).map_err(io_at("create", folder))?;
+        make(folder)?;
         let path = folder.join(LOCK);
         let mut options = OpenOptions::new();
         let lock = options.create(true).truncate(false).write(true).mode(FILE_MODE).open(&path);
@@ -182,21 +242,22 @@ impl<A: Audit> AuditFiles<A> {
             Err(TryLockError::WouldBlock) => return Err(AuditFilesError::InUse(folder.to_owned())),
             Err(TryLockError::Error(source)) => return Err(io_at("lock", &path)(source)),
         }
-        let mut files = Self { folder: folder.to_owned(), audit, last: 0, open: None, failed: false, _lock: lock };
-        files.resume()?;
-        Ok(files)
+        Ok(Self { folder: folder.to_owned(), audit, last: 0, open: None, settled: false, _lock: lock })
     }
 
     /// Finds the last line in the files, and makes sure that the store has the same one.
     fn resume(&mut self) -> Result<(), AuditFilesError> {
+        make(&self.folder)?;
         (self.open, self.last) = (None, 0);
         for first in first_lines(&self.folder)?.into_iter().rev() {
             let (open, last) = open(path_of(&self.folder, first))?;
             let file = open.path.clone();
             self.open.get_or_insert(open);
             let Some(text) = last else { continue };
-            let (bytes, line) = record_of(&text)
-                .map_err(|why| AuditFilesError::Damaged { file: file.clone(), why: format!("its last line: {why}") })?;
+            let (bytes, line) = record_of(&text).map_err(|why| AuditFilesError::Damaged {
+                file: file.clone(),
+                why: format!("its last line: {why}. Move the folder away, and keep it"),
+            })?;
             match self.audit.lines_after(line.number.saturating_sub(1)).next().transpose()? {
                 Some((_, known)) if known == bytes => {}
                 // The store has dropped it since.
@@ -209,20 +270,27 @@ impl<A: Audit> AuditFiles<A> {
         Ok(())
     }
 
-    /// Writes the lines that follow, up to this number, and makes them durable. Returns the number of the last line in the files.
+    /// Writes some of the lines that follow, up to this number, and makes them durable. Returns the number of the last line in the files.
     ///
     /// # Errors
-    /// A file cannot be written, or the store not be read. The next call tries again.
+    /// A file cannot be written, the store not be read, or what the folder holds is not of this audit. The next call tries again.
     pub fn write(&mut self, durable: u64) -> Result<u64, AuditFilesError> {
-        if self.failed {
+        if !std::mem::take(&mut self.settled) {
             self.resume()?;
         }
-        self.failed = true;
-        while self.last < durable {
+        if self.last < durable {
             self.write_some(durable)?;
         }
-        self.failed = false;
+        self.settled = true;
         Ok(self.last)
+    }
+
+    /// Leaves the last of a disk to the store, which may be on the same one: without room a master promises nothing.
+    fn check_room(&self) -> Result<(), AuditFilesError> {
+        if free(&self.folder)? < ROOM_MIN {
+            return Err(AuditFilesError::Room(self.folder.clone()));
+        }
+        Ok(())
     }
 
     fn write_some(&mut self, durable: u64) -> Result<(), AuditFilesError> {
@@ -234,7 +302,7 @@ impl<A: Audit> AuditFiles<A> {
             }
             first.get_or_insert(line.number);
             last = line.number;
-            text.extend(text_of(line, &bytes).map_err(|e| io_at("write to", &self.folder)(e.into()))?);
+            text.extend(text_of(&line, &bytes).map_err(|e| io_at("write to", &self.folder)(e.into()))?);
         }
         let missing = || format!("line {} is missing in the store", self.last.saturating_add(1));
         let first = first.ok_or_else(|| AuditFilesError::Damaged { file: self.folder.clone(), why: missing() })?;
@@ -245,9 +313,9 @@ impl<A: Audit> AuditFiles<A> {
                 "the store dropped lines {next} to {until} of the audit before they were written to {folder}"
             );
         }
+        self.check_room()?;
         let mut open = match self.open.take() {
-            // Not to one that somebody removed.
-            Some(open) if open.len < FILE_LEN_MAX && first == next && open.path.exists() => open,
+            Some(open) if open.len < FILE_LEN_MAX && first == next && open.is_there() => open,
             _ => {
                 let (new, _) = open(path_of(&self.folder, first))?;
                 sync_folder(&self.folder).map_err(io_at("make durable", &self.folder))?;
@@ -260,8 +328,10 @@ impl<A: Audit> AuditFiles<A> {
             let _ = open.file.set_len(open.len);
             return Err(io_at("write to", &open.path)(source));
         }
-        open.len += text.len() as u64;
-        (self.open, self.last) = (Some(open), last);
+        if open.is_there() {
+            open.len += text.len() as u64;
+            (self.open, self.last) = (Some(open), last);
+        }
         Ok(())
     }
 }
@@ -282,23 +352,31 @@ impl Writer {
         let (stop, stopped) = channel();
         let guard = watch.guard("audit");
         let write = move || {
-            let mut failed = false;
+            let (mut failed, mut behind) = (None, false);
             loop {
-                let ends = stopped.recv_timeout(PAUSE) != Err(RecvTimeoutError::Timeout);
-                match files.write(counters.audited.load(Relaxed)) {
+                let pause = if behind { Duration::ZERO } else { PAUSE };
+                let ends = stopped.recv_timeout(pause) != Err(RecvTimeoutError::Timeout);
+                let durable = counters.audited.load(Relaxed);
+                match files.write(durable) {
                     Ok(last) => {
                         counters.audit_written.store(last, Relaxed);
-                        if std::mem::take(&mut failed) {
+                        behind = last < durable;
+                        if failed.take().is_some() {
                             tracing::info!("the audit is written to {} again", files.folder.display());
                         }
                     }
-                    Err(why) if !failed => {
-                        failed = true;
-                        tracing::error!("the audit is not written to its files; it is tried again each second: {why}");
+                    Err(why) => {
+                        behind = false;
+                        let why = why.to_string();
+                        if failed.as_ref() != Some(&why) {
+                            tracing::error!(
+                                "the audit is not written to its files; it is tried again each second: {why}"
+                            );
+                            failed = Some(why);
+                        }
                     }
-                    Err(_) => {}
                 }
-                if ends {
+                if ends && !behind {
                     break;
                 }
             }
@@ -307,10 +385,16 @@ impl Writer {
         Ok(Self { stop, thread: Builder::new().name("audit".to_owned()).spawn(write)? })
     }
 
-    /// Writes what has become durable until now, and ends.
+    /// Writes what has become durable until now, and ends. A disk that hangs is not waited for: the next start goes on from there.
     pub fn stop(self) {
         drop(self.stop);
-        let _ = self.thread.join();
+        for _ in 0..STOP_LOOKS {
+            if self.thread.is_finished() {
+                return;
+            }
+            std::thread::sleep(STOP_PAUSE);
+        }
+        tracing::warn!("the last lines of the audit are not in its files yet: the next start writes them");
     }
 }
 
@@ -321,31 +405,57 @@ pub struct Checked {
     /// The number of the first line.
     pub first: u64,
     pub last: Head,
+    /// True if an unfinished line follows: a crash tore it, or it is being written.
+    pub torn: bool,
+}
+
+impl fmt::Display for Checked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { files, first, last, torn } = self;
+        let plural = if *files == 1 { "" } else { "s" };
+        write!(
+            f,
+            "lines {first} to {} in {files} file{plural}; line {} has the hash {}",
+            last.number, last.number, last.hash
+        )?;
+        match torn {
+            true => f.write_str("; an unfinished line follows, which a crash tore or which is being written"),
+            false => Ok(()),
+        }
+    }
 }
 
 /// Follows the audit over the files in a folder, without a store. The first lines may be missing, in files that were moved away.
 ///
 /// # Errors
-/// A file cannot be read, or says something else than what was written.
+/// A file cannot be read, or says something else than what was written; or no line is there.
 pub fn check(folder: &Path) -> Result<Checked, AuditFilesError> {
     let mut walk = Walk::default();
-    let mut checked = Checked { files: 0, first: 0, last: Head::default() };
+    let mut checked = Checked { files: 0, first: 0, last: Head::default(), torn: false };
     for number in first_lines(folder)? {
         let path = path_of(folder, number);
         let file = File::open(&path).map_err(io_at("open", &path))?;
         let mut reader = BufReader::new(file);
         let mut text = Vec::new();
+        let damaged = |after: u64, why: String| AuditFilesError::Damaged {
+            file: path.clone(),
+            why: format!("after line {after}: {why}"),
+        };
+        if checked.torn {
+            return Err(damaged(walk.head().number, "an unfinished line in the midst of the audit".to_owned()));
+        }
         loop {
             text.clear();
             let line = (&mut reader).take(LINE_LEN_MAX as u64).read_until(b'\n', &mut text);
             if line.map_err(io_at("read", &path))? == 0 {
                 break;
             }
+            if text.last() != Some(&b'\n') && text.len() < LINE_LEN_MAX {
+                checked.torn = true;
+                break;
+            }
             let line = record_of(&text).and_then(|(bytes, _)| walk.step(&bytes));
-            let line = line.map_err(|why| AuditFilesError::Damaged {
-                file: path.clone(),
-                why: format!("after line {}: {why}", walk.head().number),
-            })?;
+            let line = line.map_err(|why| damaged(walk.head().number, why))?;
             if checked.first == 0 {
                 checked.first = line.number;
             }
@@ -353,151 +463,12 @@ pub fn check(folder: &Path) -> Result<Checked, AuditFilesError> {
         checked.files += 1;
     }
     checked.last = walk.head();
-    Ok(checked)
+    match checked.first {
+        0 => Err(AuditFilesError::Empty(folder.to_owned())),
+        _ => Ok(checked),
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use common::audit::{Action, Actor, Entry};
-    use common::time::WallMs;
-    use std::ops::Range;
-    use std::sync::Mutex;
-
-    /// Lines by their number, and where they end.
-    type Chain = (Head, Vec<(u64, Vec<u8>)>);
-
-    /// An audit in memory that can drop its oldest lines.
-    #[derive(Clone, Default)]
-    struct Kept(Arc<Mutex<Chain>>);
-
-    impl Kept {
-        fn add(&self, count: usize) -> u64 {
-            let (head, lines) = &mut *self.0.lock().unwrap();
-            for _ in 0..count {
-                let actor = Actor::new("o\"\\\u{2028}\u{10ffff}", "10.0.0.1:5");
-                let detail = format!("generation {}", head.number);
-                lines.push(head.add(&Entry::new(WallMs(1), actor, Action::Key, "token 7", &detail)).unwrap());
-            }
-            head.number
-        }
-
-        fn drop_until(&self, number: u64) {
-            self.0.lock().unwrap().1.retain(|(kept, _)| *kept > number);
-        }
-    }
-
-    impl Audit for Kept {
-        fn rows(
-            &self,
-            range: Range<Vec<u8>>,
-        ) -> impl DoubleEndedIterator<Item = Result<(Vec<u8>, Vec<u8>), StoreError>> {
-            let key = |number: u64| [&b"a"[..], &number.to_be_bytes()].concat();
-            let rows = self.0.lock().unwrap().1.clone().into_iter().map(move |(number, bytes)| (key(number), bytes));
-            rows.filter(|(key, _)| range.contains(key)).map(Ok).collect::<Vec<_>>().into_iter()
-        }
-    }
-
-    fn files(folder: &Path) -> Vec<PathBuf> {
-        first_lines(folder).unwrap().into_iter().map(|first| path_of(folder, first)).collect()
-    }
-
-    #[test]
-    fn every_line_is_written_once_whatever_a_crash_tears() {
-        let dir = tempfile::tempdir().unwrap();
-        let audit = Kept::default();
-        let start = || AuditFiles::start(dir.path(), audit.clone());
-        // Neither an empty audit nor an empty file is a fault.
-        assert_eq!(start().unwrap().write(0).unwrap(), 0);
-        assert_eq!(start().unwrap().write(audit.add(3)).unwrap(), 3);
-        let file = files(dir.path()).remove(0);
-        let whole = fs::read(&file).unwrap();
-        audit.add(1);
-        for len in (0..whole.len()).rev() {
-            File::options().write(true).open(&file).unwrap().set_len(len as u64).unwrap();
-            assert_eq!(start().unwrap().write(3).unwrap(), 3);
-            assert_eq!(fs::read(&file).unwrap(), whole, "torn at byte {len}");
-        }
-        // What is not durable is not written.
-        let mut running = start().unwrap();
-        assert_eq!(running.write(3).unwrap(), 3);
-        assert!(matches!(start(), Err(AuditFilesError::InUse(_))));
-        assert_eq!(running.write(4).unwrap(), 4);
-        let checked = check(dir.path()).unwrap();
-        assert_eq!(checked, Checked { files: 1, first: 1, last: audit.0.lock().unwrap().0 });
-    }
-
-    #[test]
-    fn files_follow_each_other_and_the_first_ones_may_be_moved_away() {
-        let dir = tempfile::tempdir().unwrap();
-        let audit = Kept::default();
-        let mut running = AuditFiles::start(dir.path(), audit.clone()).unwrap();
-        for _ in 0..3 {
-            running.write(audit.add(2 * BATCH)).unwrap();
-            running.open.as_mut().unwrap().len = FILE_LEN_MAX;
-        }
-        assert_eq!(first_lines(dir.path()).unwrap(), [1, 2_001, 4_001]);
-        fs::remove_file(path_of(dir.path(), 1)).unwrap();
-        let checked = check(dir.path()).unwrap();
-        assert_eq!((checked.files, checked.first, checked.last.number), (2, 2_001, 6_000));
-        fs::remove_file(path_of(dir.path(), 2_001)).unwrap();
-        drop(running);
-        // A start goes on after the last one, and one of which the store dropped the last line after what it still has.
-        let mut running = AuditFiles::start(dir.path(), audit.clone()).unwrap();
-        assert_eq!(running.write(audit.add(1)).unwrap(), 6_001);
-        drop(running);
-        audit.add(5);
-        audit.drop_until(6_003);
-        let mut running = AuditFiles::start(dir.path(), audit.clone()).unwrap();
-        assert_eq!(running.write(6_006).unwrap(), 6_006);
-        assert_eq!(first_lines(dir.path()).unwrap(), [4_001, 6_004]);
-        let gap = check(dir.path()).unwrap_err().to_string();
-        assert!(gap.contains("after line 6001 comes line 6004"), "{gap}");
-    }
-
-    #[test]
-    fn a_folder_that_is_gone_is_written_anew_once_it_is_back() {
-        let dir = tempfile::tempdir().unwrap();
-        let folder = dir.path().join("audit");
-        let audit = Kept::default();
-        let mut running = AuditFiles::start(&folder, audit.clone()).unwrap();
-        running.write(audit.add(3)).unwrap();
-        fs::remove_dir_all(&folder).unwrap();
-        for _ in 0..2 {
-            assert!(running.write(audit.add(1)).is_err());
-        }
-        fs::create_dir(&folder).unwrap();
-        assert_eq!(running.write(5).unwrap(), 5);
-        let checked = check(&folder).unwrap();
-        assert_eq!((checked.first, checked.last.number), (1, 5));
-    }
-
-    #[test]
-    fn what_was_changed_or_is_of_another_store_is_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        let audit = Kept::default();
-        AuditFiles::start(dir.path(), audit.clone()).unwrap().write(audit.add(3)).unwrap();
-        let file = files(dir.path()).remove(0);
-        let whole = fs::read(&file).unwrap();
-        for at in 0..whole.len() {
-            let mut flipped = whole.clone();
-            flipped[at] ^= 1;
-            fs::write(&file, &flipped).unwrap();
-            assert!(check(dir.path()).is_err(), "byte {at} was changed");
-        }
-        fs::write(&file, &whole).unwrap();
-        assert!(check(dir.path()).is_ok());
-        // One that was put back, or another one.
-        let (put_back, other) = (Kept::default(), Kept::default());
-        put_back.add(2);
-        let actor = Actor::new("another", "");
-        for _ in 0..5 {
-            let (head, lines) = &mut *other.0.lock().unwrap();
-            lines.push(head.add(&Entry::new(WallMs(1), actor.clone(), Action::Key, "", "")).unwrap());
-        }
-        for store in [put_back, other] {
-            let refused = AuditFiles::start(dir.path(), store).map(|_| ()).unwrap_err().to_string();
-            assert!(refused.contains("ends with line 3, which is not in the audit of this store"), "{refused}");
-        }
-    }
-}
+#[path = "audit_files_tests.rs"]
+mod tests;

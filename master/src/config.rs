@@ -179,7 +179,7 @@ pub struct Args {
     pub admin_password_file: Option<PathBuf>,
 
     /// A folder of this master's own in which it also writes its audit, as files of JSON lines that are named by the number of their
-    /// first line, for programs that ship or keep them: the store keeps the last million lines. None is removed
+    /// first line, for programs that ship or keep them: the store keeps the last million lines. The master never removes a file
     #[arg(long, env = "UNIQ_AUDIT_DIR", value_name = "DIR")]
     pub audit_dir: Option<PathBuf>,
 

@@ -12,7 +12,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use master::accounts;
 use master::admin::Admin;
-use master::audit_files::{self, AuditFiles, Checked, Writer};
+use master::audit_files::{self, AuditFiles, Writer};
 use master::bootstrap::{self, Reset};
 use master::config::Args;
 use master::driver::{self, Counters, Driver};
@@ -39,7 +39,7 @@ use process::settings;
 use process::tasks::Watch;
 use process::{end, program};
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -207,14 +207,8 @@ fn vouch(store: &mut impl Store, loaded: &mut Loaded, args: &Args) -> anyhow::Re
 
 fn verify_audit(args: &Args, files: Option<&Path>) -> anyhow::Result<()> {
     if let Some(folder) = files {
-        let Checked { files, first, last } = audit_files::check(folder)?;
-        let whole = format!(
-            "the audit in {} is whole: lines {first} to {} in {files} files; line {} has the hash {}",
-            folder.display(),
-            last.number,
-            last.number,
-            last.hash
-        );
+        let checked = audit_files::check(folder)?;
+        let whole = format!("the audit in {} is whole: {checked}", folder.display());
         return end::print(&whole).map_err(anyhow::Error::msg);
     }
     let (store, _) = store::open(&args.data_dir)?;
@@ -486,8 +480,10 @@ fn connections() -> anyhow::Result<[usize; 2]> {
 /// The flags that operators see in the console: where things are, nothing secret.
 fn shown(args: &Args) -> Vec<FlagRow> {
     let test_clock = args.flags.test_clock.map(|clock| ("--test-clock", clock.to_string()));
+    let path = |path: &Option<PathBuf>| path.as_ref().map_or_else(String::new, |path| path.display().to_string());
     let flags = [
         ("--data-dir", args.data_dir.display().to_string()),
+        ("--audit-dir", path(&args.audit_dir)),
         ("--agent-listen", args.agent_listen.to_string()),
         ("--peer-listen", args.peer_listen.to_string()),
         ("--web-listen", args.web_listen.to_string()),
@@ -500,8 +496,8 @@ fn shown(args: &Args) -> Vec<FlagRow> {
         ("--solo-span", humantime::format_duration(args.solo_span).to_string()),
         ("--sequence-lease", args.sequence_lease.to_string()),
         ("--insecure", args.flags.insecure.to_string()),
-        ("--tls-dir", args.flags.tls_dir.as_ref().map_or_else(String::new, |folder| folder.display().to_string())),
-        ("--tls-cert", args.flags.tls_cert.as_ref().map_or_else(String::new, |file| file.display().to_string())),
+        ("--tls-dir", path(&args.flags.tls_dir)),
+        ("--tls-cert", path(&args.flags.tls_cert)),
         ("--log", args.flags.log.clone()),
     ];
     flags.into_iter().chain(test_clock).map(|(flag, value)| FlagRow { flag, value }).collect()
