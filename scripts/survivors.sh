@@ -21,7 +21,7 @@ named, with the reason, in scripts/survivors.toml.
 Results are in target/survivors/PACKAGE/mutants.out: missed.txt, and each change as a patch in diff/. Exits with 1 if any lives.
 
   --shard K/N  only part K, from 0, of N
-  --list       say what would be changed, and end
+  --list       say what would be changed, and exit
   --help       this text
 EOF
 }

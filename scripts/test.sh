@@ -266,7 +266,7 @@ quickstart() {
     for _ in 1 2 3; do
       tried "$kind" && started=true && break
     done
-    # Once more in the same folder: what is there is gone on with.
+    # Once more in the same folder: what is there is continued.
     $started && tried "$kind" || status=1
   done
   rm -rf "$dir"

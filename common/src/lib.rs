@@ -1,5 +1,4 @@
 //! The parts that every room of UniqGenerator shares: what an ID is (the crate `ids`, under its modules' names), clocks, files, host names, metrics.
-#![warn(missing_docs)]
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 
 pub use ids::{

@@ -83,7 +83,7 @@ pub struct Counters {
     /// and of the last one in the files of `--audit-dir`.
     pub audit_written: AtomicU64,
     pub events: AtomicU64,
-    /// Messages that found no place in the queue to the link.
+    /// Messages that were dropped because the queue to the link was full.
     pub messages_dropped: AtomicU64,
     /// Users and addresses that were locked out of the console.
     pub lockouts: AtomicU64,

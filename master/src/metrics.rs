@@ -41,9 +41,11 @@ const COUNTED: &[Series<Counters>] = &[
     counter("uniq_master_lockouts_total", "Users and addresses that failed to log in too often.", |it| {
         it.lockouts.load(Relaxed)
     }),
-    counter("uniq_master_messages_dropped_total", "Messages to the other master that found no place.", |it| {
-        it.messages_dropped.load(Relaxed)
-    }),
+    counter(
+        "uniq_master_messages_dropped_total",
+        "Messages to the other master that were dropped because the queue was full.",
+        |it| it.messages_dropped.load(Relaxed),
+    ),
     counters("uniq_master_renewals_refused_total", REFUSED, &["why"], |it, out| {
         it.renewals.all().for_each(|(why, n)| out.of([&why], n));
     }),

@@ -8,7 +8,6 @@
 //! Two drive it: the agent (the crate `agent`) under its lock, and a simulation of whole clusters in virtual time. What
 //! the simulation finds or does not find therefore speaks of this code, not of a copy.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
-#![warn(missing_docs)]
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 
 mod durable;

@@ -32,7 +32,6 @@ pub struct Published {
 pub struct Membership {
     /// The cluster's ID.
     pub cluster: Option<ClusterId>,
-    /// Its parameters.
     pub parameters: Option<ClusterParameters>,
 }
 

@@ -282,7 +282,7 @@ impl Engine {
         holdings
     }
 
-    /// Gives up all segments: a gap. They are not gone on with from this moment on, and no longer durable after the next write.
+    /// Gives up all segments: a gap. They are not continued from this moment on, and no longer durable after the next write.
     pub(super) fn give_up_segments(&mut self) {
         self.series.iter_mut().filter_map(|series| series.segments.as_mut()).for_each(Segments::drop_all);
         self.segments_given_up = true;

@@ -6,7 +6,6 @@
 //! All of it is pure: no IO, no clock, no randomness, no locks; the atomics of the windows are the one thing that threads share
 //! ([`sync`]). Who reads the clock, writes the files and talks to masters and clients is the crate `agent`.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
-#![warn(missing_docs)]
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 
 pub mod gate;

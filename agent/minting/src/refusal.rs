@@ -38,28 +38,19 @@ pub enum Refusal {
     },
     /// The name stands for something else.
     #[error("the name '{name}' is registered with another definition, which never changes; take another name")]
-    GeneratorExists {
-        /// The name.
-        name: GeneratorName,
-    },
+    GeneratorExists { name: GeneratorName },
     /// The masters say that the name stands for something else than was minted under it here.
     #[error(
         "the masters say that '{name}' stands for something else than this agent minted under it: no more IDs by this name \
          here. If the masters were restored from a backup, that is what has to be mended; else remove this agent's serial \
          file and format a new one (uniq_generator --format)"
     )]
-    GeneratorConflict {
-        /// The name.
-        name: GeneratorName,
-    },
+    GeneratorConflict { name: GeneratorName },
     /// The name was retired.
     #[error(
         "the name '{name}' was retired: it gives no more IDs and never stands for anything else; take another name"
     )]
-    GeneratorRetired {
-        /// The name.
-        name: GeneratorName,
-    },
+    GeneratorRetired { name: GeneratorName },
     /// The masters do not register a definition.
     #[error("{why}")]
     NotRegistered {
@@ -221,7 +212,6 @@ pub enum Refusal {
         tokens.saturating_sub(1)
     )]
     TokenOutOfRange {
-        /// The token.
         token: TokenKey,
         /// Tokens that there is room for.
         tokens: u64,
@@ -275,7 +265,6 @@ pub enum Refusal {
     ByPlugin {
         /// The plugin's name.
         plugin: String,
-        /// Its code.
         code: MintCode,
         /// Its reason.
         detail: String,

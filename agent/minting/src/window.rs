@@ -58,7 +58,6 @@ pub enum Take {
 /// A serial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct One {
-    /// The serial.
     pub serial: u64,
     /// True if it used up half of the window: time to reserve more.
     pub half_used: bool,

@@ -39,7 +39,6 @@ type On<'a, F> = &'a dyn Disk<File = F>;
 pub struct Companion {
     /// The name of it in errors.
     what: &'static str,
-    /// Its name.
     pub name: OsString,
     /// The name of the next one while it is written.
     pub new: OsString,

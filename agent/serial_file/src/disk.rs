@@ -87,7 +87,6 @@ impl fmt::Display for FileSystemKind {
 /// The file system that a folder is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FileSystem {
-    /// Its kind.
     pub kind: FileSystemKind,
     /// Its identity among those of its kind.
     pub id: FileSystemId,
@@ -100,7 +99,6 @@ pub struct Stat {
     pub identity: Identity,
     /// The number of names that it has.
     pub links: u64,
-    /// Its kind.
     pub kind: FileKind,
     /// Its length, in bytes.
     pub len: u64,
@@ -113,7 +111,6 @@ pub struct Stat {
 pub enum FileKind {
     /// A file with bytes.
     Regular,
-    /// A symbolic link.
     SymbolicLink,
     /// A folder, a device, a pipe.
     Other,

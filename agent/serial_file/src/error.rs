@@ -26,7 +26,6 @@ pub enum SerialFileError {
     /// The name leaves no room for those of the files beside it.
     #[error("the file name of {path} is too long: give `--serial-file` one of at most {max} bytes")]
     LongName {
-        /// The path.
         path: PathBuf,
         /// The longest name, in bytes.
         max: usize,
@@ -45,7 +44,6 @@ pub enum SerialFileError {
         "{path} has {links} names (hard links): remove the others, or make a new file with `uniq_generator --format`"
     )]
     HardLinked {
-        /// The path.
         path: PathBuf,
         /// The number of names that it has.
         links: u64,
@@ -59,9 +57,7 @@ pub enum SerialFileError {
          place. Run the same command as that user (`runuser -u NAME -- uniq_generator ...`)"
     )]
     OtherUser {
-        /// The path.
         path: PathBuf,
-        /// Its owner.
         owner: u32,
         /// The user as which this process runs.
         me: u32,
@@ -72,7 +68,6 @@ pub enum SerialFileError {
          --serial-file {path}`"
     )]
     Damaged {
-        /// The path.
         path: PathBuf,
         /// The fault that was found.
         reason: LayoutError,
@@ -86,7 +81,6 @@ pub enum SerialFileError {
          serial file on a local disk (ext4, XFS, btrfs, ZFS, F2FS, bcachefs, tmpfs)"
     )]
     NotLocal {
-        /// The path.
         path: PathBuf,
         /// The kind of file system that it is on.
         kind: FileSystemKind,
@@ -115,7 +109,6 @@ pub enum SerialFileError {
     /// The start of a new session did not become durable.
     #[error("the new session cannot be written into {path}: {source}")]
     Write {
-        /// The path.
         path: PathBuf,
         /// The reason.
         source: WriteError,

@@ -42,7 +42,6 @@ pub struct Inspection {
 /// The segments of one name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SegmentsView {
-    /// The name.
     pub name: String,
     /// The difference between the numbers of two neighbouring places,
     pub increment: u64,
@@ -79,7 +78,6 @@ pub struct SectionsView {
 /// A section.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BoundView {
-    /// The name.
     pub name: String,
     /// The first section.
     pub from: u32,

@@ -15,7 +15,6 @@ const FILE_LEN_MAX: usize = 4 << 20;
 pub struct KeptKeys {
     /// The cluster whose keys they are.
     pub cluster: ClusterId,
-    /// The keys.
     pub keys: AgentKeys,
 }
 

@@ -5,7 +5,6 @@
 //! [`inspect`] shows it. Pure: `layout` (the bytes) and `lineage` (the proof). All system calls go through `disk`.
 //! Files beside it are each a `companion`: its lineage, the bounds of sections of sequences ([`SectionFile`]), names ([`KeptNames`]), API keys ([`KeptKeys`]).
 //! The promises, and the outcomes of a copy, a restore, a reboot or a kill, are in `docs/understand/serial-file-starts.md`.
-#![warn(missing_docs)]
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 
 mod companion;

@@ -39,7 +39,6 @@ pub struct Holdings {
     pub cluster: Option<ClusterId>,
     /// That cluster's parameters, once known.
     pub parameters: Option<ClusterParameters>,
-    /// Its leases.
     pub leases: Vec<Grant>,
     /// The number of its newest renewal.
     pub rseq: u64,

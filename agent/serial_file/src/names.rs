@@ -19,7 +19,6 @@ const FILE_LEN_MAX: usize = 128 << 20;
 pub struct KeptNames {
     /// The cluster that knows them by these definitions.
     pub cluster: Option<ClusterId>,
-    /// The names.
     pub names: Vec<Registered>,
 }
 

@@ -1,4 +1,4 @@
-//! The bytes of `<serial file>.bounds` and `<serial file>.proof`, and whether they may be gone on with.
+//! The bytes of `<serial file>.bounds` and `<serial file>.proof`, and whether they may be continued.
 //!
 //! `.bounds` is a log: records one behind the other, each with bounds of some sections, the later ones on top. `.proof` says what `.bounds`
 //! looked like after it was last written. Neither is repaired: whatever does not fit ends what the session had, and the sections are loaded
@@ -21,7 +21,6 @@ use std::ops::Range;
 
 /// A record of the log.
 const RECORD: Kind = Kind { name: *b"BNDS", version: 4 };
-/// The proof.
 const PROOF: Kind = Kind { name: *b"PROF", version: 1 };
 /// Bounds in one record at most.
 const RECORD_BOUNDS_MAX: usize = 16_384;

@@ -168,7 +168,6 @@ impl<F> SectionFile<F> {
         }
     }
 
-    /// All bounds.
     pub fn bounds(&self) -> &Bounds {
         &self.bounds
     }

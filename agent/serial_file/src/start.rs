@@ -30,7 +30,6 @@ const ROUNDS_MAX: u32 = 8;
 pub struct Opened<F = File> {
     /// The file, locked until this is dropped.
     pub file: SerialFile<F>,
-    /// Its contents.
     pub contents: Contents,
     /// The holdings of the session; empty if it is a new one.
     pub holdings: Holdings,
@@ -105,9 +104,7 @@ pub fn open_on<F>(
 /// The boot and the file system in which a file is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Machine {
-    /// The boot.
     pub(super) boot: BootId,
-    /// The file system.
     pub(super) file_system: FileSystemId,
 }
 

@@ -46,7 +46,7 @@ impl Minter {
     ///
     /// # Errors
     /// Any [`Refusal`]; then no ID was given. Serials that the window still had, fewer than were asked for, may be a gap:
-    /// if nobody else took serials meanwhile they are given back, but not by a request that found no place in the queue or
+    /// if nobody else took serials meanwhile they are given back, but not by a request that found no room in the queue or
     /// waited too long. A gap lowers what is left of the hour, day or tick; it repeats nothing.
     pub async fn mint(self: &Arc<Self>, generator: &Arc<Generator>, n: u32) -> Result<Runs, Refusal> {
         Ok(self.give(generator, n, Leaves::Numbers, Caller::IN_PROCESS).await?.runs)

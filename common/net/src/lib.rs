@@ -1,6 +1,5 @@
 //! The parts of a connection: the loop that accepts, the one that answers out of a connection's buffers, places for connections, turns
 //! of callers, the memory that these may take, TLS, the tarpc services, and the way to a certificate.
-#![warn(missing_docs)]
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 
 pub mod budget;

@@ -1,5 +1,4 @@
 //! The parts that both programs have in common as processes: their settings, log, signals, long-lived tasks, and how they end.
-#![warn(missing_docs)]
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 
 pub mod descriptors;

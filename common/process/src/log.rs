@@ -1,6 +1,6 @@
 //! The log: lines on stderr that nobody ever waits for.
 //!
-//! Whoever logs hands a line to a bounded queue and goes on; one thread writes. What finds no place in the queue, because
+//! Whoever logs hands a line to a bounded queue and goes on; one thread writes. What finds no room in the queue, because
 //! nobody reads the pipe, or cannot be written, because the reader is gone or the disk is full, is dropped and counted. A
 //! subscriber that writes by itself would report such an error with `eprintln!`, which panics for the same reason; and the
 //! queue of `tracing-appender` says at its end on *stdout* that the pipe is full.

@@ -14,7 +14,6 @@ pub const CAS_LEN_MAX: usize = 256 << 10;
 /// A request of who came for a certificate.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum EnrollRequest {
-    /// A certificate.
     Certificate {
         /// The reason to issue one.
         by: EnrollBy,

@@ -46,7 +46,6 @@ pub const REPORT_CHARS_MAX: usize = 200;
 /// A call for a token.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TokenRequest {
-    /// The agent's name.
     pub agent_id: AgentId,
     /// The session that will hold the lease.
     pub session: SessionId,
@@ -63,7 +62,6 @@ pub struct TokenRequest {
 /// A call for a renewal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RentRequest {
-    /// The agent's name.
     pub agent_id: AgentId,
     /// The session that holds the lease.
     pub session: SessionId,
@@ -84,7 +82,6 @@ pub struct RentRequest {
 /// A call for the API keys that are for agents.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct KeysRequest {
-    /// The agent's name.
     pub agent_id: AgentId,
     /// The cluster it belongs to; `None` if it never met one.
     pub cluster: Option<ClusterId>,
@@ -130,7 +127,6 @@ pub enum Rent {
 /// A call for a list.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ListRequest {
-    /// The agent's name.
     pub agent_id: AgentId,
     /// The session that holds the leases.
     pub session: SessionId,
@@ -150,7 +146,6 @@ pub struct ListedLease {
 /// A call to give a lease back.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TerminateRequest {
-    /// The agent's name.
     pub agent_id: AgentId,
     /// The session that holds it; another one is refused.
     pub session: SessionId,
@@ -165,9 +160,7 @@ pub struct TerminateRequest {
 pub struct HeartbeatRequest {
     /// The version of the protocol that the agent speaks.
     pub protocol: u32,
-    /// The agent's name.
     pub agent_id: AgentId,
-    /// Its session.
     pub session: SessionId,
     /// The cluster it belongs to; `None` if it never met one.
     pub cluster: Option<ClusterId>,
@@ -186,7 +179,6 @@ pub struct HeartbeatRequest {
 pub struct HeartbeatReply {
     /// The master that answers.
     pub master: MasterId,
-    /// The cluster.
     pub cluster: ClusterId,
     /// The cluster's parameters.
     pub parameters: ClusterParameters,
@@ -225,7 +217,6 @@ pub struct AgentReport {
     pub cluster: Option<ClusterId>,
     /// Its name.
     pub agent_id: AgentId,
-    /// Its session.
     pub session: SessionId,
     /// Its program's version.
     pub version: String,
@@ -255,7 +246,6 @@ pub const NAMES_REPORTED_MAX: usize = 16;
 /// An agent's use of one name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct NameUse {
-    /// The name.
     pub name: GeneratorName,
     /// The kind of its IDs.
     pub kind: Kind,
@@ -279,7 +269,6 @@ pub struct CallsServed {
 /// The IDs that a generator has left.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Capacity {
-    /// Its name.
     pub name: GeneratorName,
     /// The kind of its IDs.
     pub kind: Kind,
@@ -353,7 +342,6 @@ pub enum Refusal {
          if several agents share this name, give each its own --agent-id"
     )]
     Budget {
-        /// The agent.
         agent_id: AgentId,
         /// The number it has, those that were denied and still rest included.
         open: u32,
@@ -468,7 +456,6 @@ pub enum Refusal {
     Collides {
         /// The other name.
         name: GeneratorName,
-        /// Its template.
         template: String,
         /// A string that both can write; empty if none was found.
         example: String,
@@ -479,7 +466,6 @@ pub enum Refusal {
          if all of them are wanted, raise --network-share at both masters"
     )]
     NetworkShare {
-        /// The network.
         network: String,
         /// The number it has.
         open: u32,
@@ -492,7 +478,6 @@ pub enum Refusal {
          wait their turn; if all of them are wanted, raise --network-grants-per-hour at both masters"
     )]
     NetworkRate {
-        /// The network.
         network: String,
         /// The number it was granted.
         count: u32,
@@ -517,7 +502,6 @@ pub enum Refusal {
          master's console has no such bound"
     )]
     NamesRate {
-        /// The network.
         network: String,
         /// The number it registered.
         count: u32,
@@ -535,10 +519,7 @@ pub enum Refusal {
     },
     /// All numbers of a segment's axis that this master may give were given, and there are no more on the axis.
     #[error("there are no more numbers of '{name}' here: its axis has ended")]
-    AxisEnded {
-        /// The name.
-        name: GeneratorName,
-    },
+    AxisEnded { name: GeneratorName },
     /// An axis is raised to where something is granted already, or beyond its end.
     #[error(
         "the axis is granted up to place {granted} already, and ends with {last}: an axis is never lowered; raise it to a place from \
@@ -554,10 +535,7 @@ pub enum Refusal {
     #[error(
         "this master has no more numbers of '{name}' at the moment, and gets further ones only together with the other one"
     )]
-    NoNumbers {
-        /// The name.
-        name: GeneratorName,
-    },
+    NoNumbers { name: GeneratorName },
     /// An allocator said of itself what cannot be.
     #[error("an agent that serves sequences says at most {sets} sets, and addresses of at most {address} bytes")]
     NoAllocator {
@@ -612,7 +590,6 @@ pub enum Refusal {
         go_on(name, *last, *end)
     )]
     NumbersForgotten {
-        /// The name.
         name: GeneratorName,
         /// The place from which on, by both ledgers, nothing was granted.
         granted: u64,
@@ -627,7 +604,6 @@ pub enum Refusal {
          of the name in `GET /api/axes`"
     )]
     NotShown {
-        /// The name.
         name: GeneratorName,
         /// The place that was said.
         last: u64,
@@ -638,7 +614,6 @@ pub enum Refusal {
         if *network { "this network" } else { "this session" }
     )]
     PlacesAnHour {
-        /// The name.
         name: GeneratorName,
         /// True if the whole network is counted.
         network: bool,

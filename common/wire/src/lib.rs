@@ -4,7 +4,6 @@
 //! `net::rpc`. Requests travel as the index of an enum, so variants are only ever appended, and whoever meets says first which
 //! [`PROTOCOL`] it speaks.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
-#![warn(missing_docs)]
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 
 pub mod enroll;

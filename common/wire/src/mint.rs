@@ -56,7 +56,6 @@ pub const KEYS_PER_CALL_MAX: usize = 5_000;
 /// The part of a call for numbers of keys beside the keys.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SequenceCall {
-    /// The name.
     pub name: String,
     /// The highest `g` of the routes by which the caller chose this agent, 0 if it has none; routes that it may not know are added
     /// to the answer. `None`: no routes are wanted.
@@ -116,7 +115,6 @@ pub enum KeyOutcome {
 /// The answer about one key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyReply {
-    /// The outcome.
     pub outcome: KeyOutcome,
     /// Routes that the caller may not know.
     pub routes: Vec<Route>,

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 /// A call to register a namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DefineRequest {
-    /// The agent's name.
     pub agent_id: AgentId,
     /// The cluster it belongs to; `None` if it never met one.
     pub cluster: Option<ClusterId>,
@@ -31,7 +30,6 @@ pub enum Changed {
 /// The answer to a call to register a namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DefineReply {
-    /// The outcome.
     pub outcome: Result<Changed, Refusal>,
     /// The entries known of the name now, whatever came of it.
     pub known: Found,
@@ -40,7 +38,6 @@ pub struct DefineReply {
 /// A call that shows a name by which the caller gave IDs, and that the master does not know as the caller does.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RestoreRequest {
-    /// The agent's name.
     pub agent_id: AgentId,
     /// The cluster it belongs to; `None` if it never met one.
     pub cluster: Option<ClusterId>,
@@ -97,7 +94,6 @@ pub struct Registered {
 /// A retired name of which the masters know no more than that.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RetiredOnly {
-    /// The name.
     pub name: GeneratorName,
     /// The masters' word for it.
     pub proof: Option<NameProof>,

@@ -108,7 +108,6 @@ pub struct PeerFrame {
     pub life: Life,
     /// The start of the receiver's that the sender accepted last; `None` before their first meeting. Proved like the message.
     pub to: Option<Life>,
-    /// The message.
     pub message: PeerMessage,
 }
 
@@ -197,14 +196,12 @@ pub enum PeerMessage {
     },
     /// Records that changed here; to be merged, never believed blindly.
     Sync {
-        /// The records.
         records: Vec<(TokenKey, Lease)>,
         /// The operator who wanted it, for the receiver's audit.
         by: Option<Cause>,
     },
     /// Somebody wants this change of a setting that is at home with you.
     AskSetting {
-        /// The change.
         change: Change,
         /// The actor who wants it.
         actor: Actor,
@@ -220,10 +217,7 @@ pub enum PeerMessage {
         setting: Setting,
     },
     /// Settings as I know them; to be merged.
-    Settings {
-        /// The records.
-        records: Vec<Setting>,
-    },
+    Settings { records: Vec<Setting> },
     /// I want to grant this. Only ever sent by the value's home.
     Propose {
         /// The proposal.
@@ -261,9 +255,7 @@ pub enum PeerMessage {
     },
     /// I have no free value at home, or none but those that are granted last: can you grant one to that session?
     Ask {
-        /// The agent's name.
         agent_id: AgentId,
-        /// Its session.
         session: SessionId,
         /// The token type that it wants.
         token_type: TokenType,
@@ -315,37 +307,20 @@ pub enum PeerMessage {
         heard: Option<BootMs>,
     },
     /// I want to give these sections to those sessions. Only ever sent by the sections' home. At most [`PAGE_MAX`].
-    ProposeSections {
-        /// The proposals.
-        proposals: Vec<SectionRecord>,
-    },
+    ProposeSections { proposals: Vec<SectionRecord> },
     /// I have written them down as given. At most [`PAGE_MAX`].
     ConfirmSections {
         /// The records as they were received, each with the larger `max_seq` of both of us.
         records: Vec<SectionRecord>,
     },
     /// I know better of these sections; to be merged. At most [`PAGE_MAX`].
-    KnownSections {
-        /// The records.
-        records: Vec<SectionRecord>,
-    },
+    KnownSections { records: Vec<SectionRecord> },
     /// Bounds that were raised here; to be merged as the larger, and answered. At most [`PAGE_MAX`].
-    RaisedSections {
-        /// The bounds.
-        bounds: Vec<SectionBound>,
-    },
+    RaisedSections { bounds: Vec<SectionBound> },
     /// Bounds that I hold durably. At most [`PAGE_MAX`].
-    HeldBounds {
-        /// The bounds.
-        bounds: Vec<SectionBound>,
-    },
+    HeldBounds { bounds: Vec<SectionBound> },
     /// Somebody asks for these sections, which are at home with you and served by nobody. At most [`PAGE_MAX`].
-    AskSections {
-        /// The name.
-        name: GeneratorName,
-        /// The sections.
-        sections: Vec<Section>,
-    },
+    AskSections { name: GeneratorName, sections: Vec<Section> },
     /// An operator wants this section, which is at home with you, to go to that agent.
     AskMove {
         /// The section.
@@ -501,7 +476,6 @@ pub enum JoinStep {
 /// The part of the survivor's state that a joining master has to know before the records.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Begun {
-    /// The cluster.
     pub cluster: ClusterId,
     /// The new pairing.
     pub epoch: EpochId,

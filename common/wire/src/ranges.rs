@@ -32,7 +32,6 @@ pub const SECTION_LEASE_MAX_S: u8 = 60;
 /// waits for it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SegmentRequest {
-    /// The agent's name.
     pub agent_id: AgentId,
     /// The session that will use it.
     pub session: SessionId,
@@ -65,7 +64,6 @@ impl SegmentGrant {
 /// A call of an allocator by which it keeps its sections. It is answered with all of them, or with those that it names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct KeepRequest {
-    /// The agent's name.
     pub agent_id: AgentId,
     /// The session that serves.
     pub session: SessionId,
@@ -105,7 +103,6 @@ pub struct ShownReceipt {
     pub sections: SectionRange,
     /// The owner's number that the session had.
     pub g: Generation,
-    /// The receipt.
     pub receipt: SectionReceipt,
 }
 
@@ -158,7 +155,6 @@ pub struct HeldSections {
 /// A call to raise bounds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RaiseRequest {
-    /// The agent's name.
     pub agent_id: AgentId,
     /// The session that serves.
     pub session: SessionId,
@@ -325,18 +321,12 @@ pub enum Unserved {
         "no agent that takes sections of the set '{set}' and holds a lease is heard by the master: start one with --sets {set}, or see \
          why it has no lease"
     )]
-    NoAllocator {
-        /// The set.
-        set: GeneratorName,
-    },
+    NoAllocator { set: GeneratorName },
     /// All of their memory for keys is in use.
     #[error(
         "all agents of the set '{set}' use the memory that they have for keys: start another one, or give one more (--sequence-memory)"
     )]
-    NoMemory {
-        /// The set.
-        set: GeneratorName,
-    },
+    NoMemory { set: GeneratorName },
     /// As many sections were given as are kept.
     #[error(
         "{max} sections, those beside each other that are alike counted once, are in use, the most of all names together: retire a name that is \
@@ -401,24 +391,17 @@ pub enum NotMoved {
     },
     /// The agent has not kept its sections lately.
     #[error("agent '{agent_id}' is silent at both masters: start it, or take another one")]
-    Silent {
-        /// The agent.
-        agent_id: AgentId,
-    },
+    Silent { agent_id: AgentId },
     /// The agent holds no lease.
     #[error(
         "agent '{agent_id}' holds no lease, or an operator ended it: sections go to agents that hold one; take another one"
     )]
-    NoLease {
-        /// The agent.
-        agent_id: AgentId,
-    },
+    NoLease { agent_id: AgentId },
     /// The agent serves other sets.
     #[error(
         "agent '{agent_id}' does not serve the set '{set}' of this name: start it with --sets {set}, or take another one"
     )]
     OtherSet {
-        /// The agent.
         agent_id: AgentId,
         /// The set of the name.
         set: GeneratorName,
@@ -427,27 +410,18 @@ pub enum NotMoved {
     #[error(
         "agent '{agent_id}' gives its sections away: it is stopping, or being drained; let it serve again, or choose another one"
     )]
-    Leaves {
-        /// The agent.
-        agent_id: AgentId,
-    },
+    Leaves { agent_id: AgentId },
     /// All of its memory for keys is in use.
     #[error(
         "agent '{agent_id}' has no memory left for keys: start it with more --sequence-memory, or take another one"
     )]
-    Full {
-        /// The agent.
-        agent_id: AgentId,
-    },
+    Full { agent_id: AgentId },
     /// Nobody could take its sections.
     #[error(
         "no other agent of the set '{set}' can take over the sections of this one, and those that nobody serves yet would stay so: start \
          another agent with --sets {set} first"
     )]
-    Alone {
-        /// The set.
-        set: GeneratorName,
-    },
+    Alone { set: GeneratorName },
     /// Nobody has it, and there are as many as may be.
     #[error("{full}")]
     NoRoom {

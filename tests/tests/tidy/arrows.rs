@@ -444,14 +444,14 @@ pub(crate) fn violations(map: &Map, sources: &Sources) -> Vec<String> {
 fn made_up() -> (Map, Sources) {
     let map = Map::read(
         "## Who may use whom\n\n| room | kind | files | may use |\n|---|---|---|---|\n\
-         | low | P | `common/src/` | |\n| high | N | `common/src/{net,door}` | low |\n| app | N | `agent/src/` | low, high |\n",
+         | low | P | `common/src/` | |\n| high | N | `common/src/{net,gate}` | low |\n| app | N | `agent/src/` | low, high |\n",
     );
     let files = [
-        ("common/src/lib.rs", "pub mod time; pub mod door; pub mod net;"),
+        ("common/src/lib.rs", "pub mod time; pub mod gate; pub mod net;"),
         ("common/src/time.rs", "pub struct Wall;"),
         ("common/src/net/mod.rs", "mod io; pub use io::Io;"),
-        ("common/src/net/io.rs", "use super::super::time::Wall; use crate::door::Door;"),
-        ("common/src/door.rs", "use crate::{time::Wall as W, door::Door};"),
+        ("common/src/net/io.rs", "use super::super::time::Wall; use crate::gate::Gate;"),
+        ("common/src/gate.rs", "use crate::{time::Wall as W, gate::Gate};"),
         ("agent/src/lib.rs", "use common::{net::{Io, io}, time};"),
     ];
     (map, files.map(|(file, text)| (file.to_owned(), text.to_owned())).into())
@@ -502,7 +502,7 @@ fn each_way_to_name_another_file_is_an_arrow() {
 fn a_circle_is_found_though_the_table_allows_each_arrow() {
     let (_, mut sources) = made_up();
     let table = "## Who may use whom\n\n| room | kind | files | may use |\n|---|---|---|---|\n\
-                 | low | P | `common/src/` | high |\n| high | N | `common/src/{net,door}` | low |\n| app | N | `agent/src/` | low, high |\n";
+                 | low | P | `common/src/` | high |\n| high | N | `common/src/{net,gate}` | low |\n| app | N | `agent/src/` | low, high |\n";
     assert_eq!(violations(&Map::read(table), &sources), Vec::<String>::new());
     sources.get_mut("common/src/time.rs").unwrap().push_str("use crate::net::Io;");
     let wrong = violations(&Map::read(table), &sources);
@@ -534,8 +534,8 @@ fn a_call_of_a_method_that_stands_in_another_file_is_an_arrow() {
 fn a_file_in_no_room_and_a_room_without_files_are_said() {
     let (map, mut sources) = made_up();
     sources.insert("web/src/lib.rs".to_owned(), "use common::time;".to_owned());
-    sources.remove("common/src/door.rs");
+    sources.remove("common/src/gate.rs");
     let wrong = violations(&map, &sources);
     assert!(wrong.contains(&"web/src/lib.rs is in no room".to_owned()), "{wrong:?}");
-    assert!(wrong.contains(&"nothing is at common/src/door, where high is said to be".to_owned()), "{wrong:?}");
+    assert!(wrong.contains(&"nothing is at common/src/gate, where high is said to be".to_owned()), "{wrong:?}");
 }

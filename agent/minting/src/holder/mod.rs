@@ -57,7 +57,6 @@ pub enum Command {
     Request(TokenType),
     /// Renew a lease, once its number is durable.
     Renew {
-        /// Its type.
         token_type: TokenType,
         /// The token.
         key: TokenKey,

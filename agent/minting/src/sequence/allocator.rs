@@ -125,7 +125,7 @@ pub struct Listed {
 pub struct Allocator {
     links: Vec<MasterState>,
     names: BTreeMap<GeneratorName, HeldRanges>,
-    /// The bounds of before the process was started, as long as they may be gone on with.
+    /// The bounds of before the process was started, as long as they may be continued.
     former: Arc<Bounds>,
     /// The instant at which sections that are listed no more were last looked for; `None`: never yet.
     looked: Option<BootMs>,

@@ -34,7 +34,6 @@ pub enum CaError {
     File {
         /// The file.
         what: &'static str,
-        /// The folder.
         folder: String,
         /// The reason.
         why: String,

@@ -54,7 +54,6 @@ pub enum EnrollError {
     /// The certificate or the CAs that came are not kept.
     #[error("what came for {} is not kept, and what was there is there still: {why}", .folder.display())]
     Unkept {
-        /// The folder.
         folder: PathBuf,
         /// The reason.
         why: SaveError,

@@ -305,7 +305,7 @@ where
 
     /// Moves sections that are served, as their owners are about to stop, and a part at a time as they are drained or have far more than others. To
     /// be called when whoever has to confirm it was just heard, and hears: without that nobody serves them, and one that stops and is
-    /// started again could have gone on with them at once.
+    /// started again could have continued them at once.
     pub(super) fn move_sections(&mut self, now: Now, fx: &mut Effects) {
         if self.sections.is_empty() || self.may_give_sections(now).is_err() {
             return;

@@ -13,7 +13,6 @@ pub const AHEAD: u64 = 64;
 /// Somebody who may be given sections of one set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// The session.
     pub session: SessionId,
     /// Memory that it may use for keys, in bytes.
     pub memory: u64,
