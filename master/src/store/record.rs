@@ -3,10 +3,10 @@
 //! | key | value |
 //! |---|---|
 //! | `i` | `IDEN` 2: [`Identity`] |
-//! | `m` | `META` 8: [`Meta`], rewritten with every commit; its version grows with that of any other record |
+//! | `m` | `META` 9: [`Meta`], rewritten with every commit; its version grows with that of any other record |
 //! | `o` | `PERM` 1: how far the other master may extend leases alone |
 //! | `w` | `WITN` 1: [`PeerObservations`] |
-//! | `v` | `LIVE` 1: [`Lives`] |
+//! | `v` | `LIVE` 2: [`Lives`] |
 //! | `c` | `CAUT` 1: [`Caution`]; absent: there is nothing to be careful about |
 //! | `l` family value (u32, big-endian) | `LEAS` 1: key and [`Lease`] |
 //! | `p` family value (u32, big-endian) | `PREP` 1: [`Prep`] |
@@ -38,10 +38,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 const IDENTITY: Kind = Kind { name: *b"IDEN", version: 2 };
-const META: Kind = Kind { name: *b"META", version: 8 };
+const META: Kind = Kind { name: *b"META", version: 9 };
 const PERMIT: Kind = Kind { name: *b"PERM", version: 1 };
 const OBSERVED: Kind = Kind { name: *b"WITN", version: 1 };
-const LIVES: Kind = Kind { name: *b"LIVE", version: 1 };
+const LIVES: Kind = Kind { name: *b"LIVE", version: 2 };
 const CAUTION: Kind = Kind { name: *b"CAUT", version: 1 };
 const LEASE: Kind = Kind { name: *b"LEAS", version: 1 };
 const PREP: Kind = Kind { name: *b"PREP", version: 1 };

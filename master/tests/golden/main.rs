@@ -110,6 +110,7 @@ scripts! {
     after_a_master_is_lost_everything_is_raised_by_the_allowance
     a_copy_of_a_survivor_is_rolled_back_by_the_first_word_of_who_joined
     a_copy_that_is_behind_stops_and_the_pair_goes_on
+    a_copy_that_is_accepted_first_stops_both
     calendars_that_were_wrong_at_the_start_are_followed_when_all_show_the_same
     what_uniq64_cannot_write_is_granted_last_of_both_homes
     a_survivor_put_back_to_before_the_join_is_rolled_back

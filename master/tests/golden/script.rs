@@ -11,7 +11,7 @@ use common::time::{BootMs, DAY_MS, Now, SECOND_MS, SpanMs, WallMs};
 use common::token::{TokenFamily, TokenKey, TokenType, TokenValue};
 use ipnet::IpNet;
 use master::lease::remedy::{after_revert, floor_of};
-use master::lease::{Alarm, Effects, Event, Identity, Limits, Reply, RequestId, Write};
+use master::lease::{Alarm, Effects, Event, Identity, Limits, Loaded, Reply, RequestId, Unproven, Write};
 use master::ledger::Ledger;
 use master::replication::join::{declare_lost, first_writes, section_taken_over, taken_over};
 use master::store::Store as _;
@@ -221,7 +221,8 @@ impl Script {
         Err("the masters never stop writing to each other".into())
     }
 
-    /// Lets a copy of a master's store greet the other master, over a connection of its own, until neither answers.
+    /// Lets a copy of a master's store greet the other master, over a connection of its own, until neither answers, and then send its
+    /// first heartbeat.
     pub(super) fn twin(&mut self, id: MasterId) -> Result<String, Fail> {
         let now = self.now_of(id)?;
         self.starts += 1;
@@ -230,17 +231,30 @@ impl Script {
         let mut twin = match master.twin.take() {
             Some(twin) => twin,
             None => {
-                let copy = master.backup.take().ok_or("no backup")?;
-                Ledger::start(copy.load()?, now, salt, None, "test".to_owned())
+                let copy = master.backup.take().ok_or("no backup")?.load()?;
+                let copy = Loaded { proven: Err(Unproven::Copied), ..copy };
+                Ledger::start(copy, now, salt, None, "test".to_owned())
             }
         };
-        let mut out = String::new();
-        let mut fx = Effects::default();
-        twin.step(now, Event::Connected, &mut fx);
-        let mut said = fx.messages;
-        while !said.is_empty() {
-            let mut heard = Vec::new();
-            for message in said.drain(..) {
+        let mut out = self.twin_step(id, &mut twin, now, Event::Connected)?;
+        let beat = Now { boot: now.boot.max(twin.next_deadline()), ..now };
+        out += &self.twin_step(id, &mut twin, beat, Event::Tick)?;
+        writeln!(out, "the copy is {}", twin.condition(now).mode)?;
+        self.master(id)?.twin = Some(twin);
+        Ok(out)
+    }
+
+    fn twin_step(&mut self, id: MasterId, twin: &mut Ledger, now: Now, event: Event) -> Result<String, Fail> {
+        let (mut out, mut events) = (String::new(), vec![event]);
+        while !events.is_empty() {
+            let mut fx = Effects::default();
+            for event in events.drain(..) {
+                twin.step(now, event, &mut fx);
+            }
+            for alarm in fx.alarms {
+                writeln!(out, "the copy alarms: {alarm}")?;
+            }
+            for message in fx.messages {
                 let greeting = RequestId(u64::MAX);
                 let now = self.now_of(id.other())?;
                 let other = self.master(id.other())?.ledger.as_mut().ok_or("the other master is down")?;
@@ -251,20 +265,10 @@ impl Script {
                 }
                 for (_, reply) in fx.replies {
                     let Reply::Greeted(answers) = reply else { return Err("a greeting is answered otherwise".into()) };
-                    heard.extend(answers.into_iter().map(|answer| other.frame(answer)));
+                    events.extend(answers.into_iter().map(|answer| Event::Message(Box::new(other.frame(answer)))));
                 }
-            }
-            for frame in heard {
-                let mut fx = Effects::default();
-                twin.step(now, Event::Message(Box::new(frame)), &mut fx);
-                for alarm in fx.alarms {
-                    writeln!(out, "the copy alarms: {alarm}")?;
-                }
-                said.extend(fx.messages);
             }
         }
-        writeln!(out, "the copy is {}", twin.condition(now).mode)?;
-        self.master(id)?.twin = Some(twin);
         Ok(out)
     }
 

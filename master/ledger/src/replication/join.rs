@@ -51,7 +51,12 @@ pub fn declare_lost(survivor: &Loaded, epoch: EpochId, token: TokenHash, actor: 
     // What the lost master permitted still stands: until a new one's snapshot is cut, this ledger alone knows what is
     // renewed by it.
     writes.push(Write::PeerObservations(PeerObservations { peer_lsn: 0, ..survivor.observed }));
-    writes.push(Write::Lives(Lives { peer: None, peer_copied: false, ..survivor.lives.clone() }));
+    writes.push(Write::Lives(Lives {
+        peer: None,
+        peer_ended: Vec::new(),
+        peer_copied: false,
+        ..survivor.lives.clone()
+    }));
     writes.extend(remedy::end_unproven_run(survivor));
     writes
 }

@@ -20,6 +20,9 @@ use wire::peer::Life;
 /// other one.
 pub const LIVES_MAX: usize = 512;
 
+/// The most ended lives of the other master that are remembered.
+pub const ENDED_MAX: usize = 64;
+
 /// This master's memory of its own and the other's starts. Not counted as a change of the ledger.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Lives {
@@ -27,6 +30,8 @@ pub struct Lives {
     pub own: Vec<Life>,
     /// The last life of the other master that this one accepted.
     pub peer: Option<Life>,
+    /// Lives of the other master that ended before the accepted one began, as it said itself; the latest at the end, at most [`ENDED_MAX`].
+    pub peer_ended: Vec<Life>,
     /// Two stores of the other master were seen that go on from the same past: none of them is believed any more.
     pub peer_copied: bool,
     /// The store was not proven to be the untouched one when it was opened, and has not met the other master since.
@@ -108,6 +113,22 @@ impl Lives {
         }
     }
 
+    /// Accepts the last one of the lives that the other master shows: those before it have ended.
+    pub(crate) fn accept(&mut self, shown: &[Life]) {
+        let Some((life, before)) = shown.split_last().filter(|(life, _)| self.peer != Some(**life)) else { return };
+        let is_new = |ended: &Life| ended != life && !self.peer_ended.contains(ended);
+        let ended: Vec<Life> = self.peer.iter().chain(before).copied().filter(is_new).collect();
+        self.peer_ended.extend(ended);
+        self.peer_ended.dedup();
+        self.peer_ended.drain(..self.peer_ended.len().saturating_sub(ENDED_MAX));
+        self.peer = Some(*life);
+    }
+
+    /// Tells whether somebody goes on in a life that has ended: then there are two stores, of which the other began as a copy.
+    pub(crate) fn outlived(&self, shown: &[Life]) -> bool {
+        shown.last().is_some_and(|life| self.peer_ended.contains(life))
+    }
+
     /// Compares the lives that the other master shows with the one that was accepted last.
     pub(crate) fn peer_follows(&self, shown: &[Life]) -> Follows {
         Follows::of(shown, self.peer)
@@ -145,6 +166,18 @@ mod tests {
             assert_eq!(peer.peer_follows(&second.own), Follows::Otherwise);
             assert_eq!(second.follow(peer.peer), Follows::Otherwise);
         }
+        // An original outlives its copies, however often they were started, and whether it was itself heard of before.
+        for accepted in [peer.peer, None] {
+            let mut peer = Lives { peer: accepted, ..peer.clone() };
+            peer.accept(&original.own);
+            assert!(!peer.outlived(&original.own) && !peer.outlived(&copy.own));
+            let mut hot = original.clone();
+            for mark in 20..23 {
+                hot.begin(mark, false);
+                peer.accept(&hot.own);
+                assert!(peer.outlived(&original.own) && !peer.outlived(&hot.own));
+            }
+        }
         // The other master itself was put back: it has forgotten what it accepted.
         let accepted = original.own.last().copied().unwrap();
         original.accepted(accepted);
@@ -155,6 +188,10 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_bounded_and_keeps_both_ends() {
+        let mut other = Lives::default();
+        (1..=1_000).for_each(|mark| other.accept(&[Life { start: mark, mark }]));
+        let remembered = (other.peer_ended.len(), other.peer_ended[ENDED_MAX - 1].start, other.peer.unwrap().start);
+        assert_eq!(remembered, (ENDED_MAX, 999, 1_000));
         let mut lives = Lives::default();
         (1..=1_000).for_each(|mark| lives.begin(mark, true));
         assert_eq!(lives.own.len(), LIVES_MAX);

@@ -34,8 +34,9 @@ struct Side<'a> {
 }
 
 impl<'a> Side<'a> {
-    fn new(before: &'a Node, wall: WallMs) -> Self {
-        Self { before, ledger: before.known().opened(before.serving, wall), writes: Vec::new(), greeted: false }
+    fn new(model: &Masters, before: &'a Node, wall: WallMs) -> Self {
+        let known = twins::before_meeting(model, before.known());
+        Self { before, ledger: known.opened(before.serving, wall), writes: Vec::new(), greeted: false }
     }
 
     /// Gives what it says to `event`; `by_answer`: on the connection by which it was asked.
@@ -69,7 +70,7 @@ impl<'a> Side<'a> {
 
 /// `asker` connects to `other`, and the first `count` of all that is said arrives.
 pub(super) fn connect(model: &Masters, asker: &Node, other: &Node, count: usize, wall: WallMs) -> Met {
-    let (mut asks, mut answers) = (Side::new(asker, wall), Side::new(other, wall));
+    let (mut asks, mut answers) = (Side::new(model, asker, wall), Side::new(model, other, wall));
     let there = |said: Vec<PeerFrame>| said.into_iter().map(|frame| (true, frame)).collect::<VecDeque<_>>();
     let mut line = there(asks.step(wall, Event::Connected, false));
     for _ in 0..count {

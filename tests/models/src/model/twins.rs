@@ -150,6 +150,15 @@ fn before_messages(model: &Masters, bent: &mut Disk, message: &mut PeerMessage) 
     }
 }
 
+/// Bends what a master knows when it meets the other one.
+pub(super) fn before_meeting(model: &Masters, known: &Disk) -> Disk {
+    let mut bent = known.clone();
+    if model.has(Twin::LivesIgnored) {
+        bent.lives.peer_ended.clear();
+    }
+    bent
+}
+
 /// Bends a greeting before `known` takes it in; `false`: it never comes there.
 pub(super) fn before_greeting(model: &Masters, known: &Disk, frame: &mut PeerFrame) -> bool {
     let PeerMessage::Hello(hello) = &mut frame.message else { return true };

@@ -25,7 +25,7 @@ impl Ledger<Pairwise> {
         if let Some(accepted) = hello.accepted {
             lives.accepted(accepted);
         }
-        lives.peer = hello.lives.last().copied().or(lives.peer);
+        lives.accept(&hello.lives);
         self.put_lives(lives, fx);
         let view = self.agreement.pair.view();
         view.lsn = hello.lsn;

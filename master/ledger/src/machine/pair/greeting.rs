@@ -244,6 +244,9 @@ impl Ledger<Pairwise> {
             Some(Doubt::OursBehind)
         } else if hello.copied || ours == Follows::Otherwise || theirs == Follows::Later {
             Some(Doubt::OursCopied)
+        } else if lives.outlived(&hello.lives) {
+            // Even if it lacks changes of the accepted one: it is no old copy, which would speak in a life of its own.
+            Some(Doubt::TheirsCopied)
         } else if hello.lsn < peer_lsn || hello.awaits {
             Some(Doubt::TheirsBehind)
         } else if self.agreement.lives.peer_copied || theirs == Follows::Otherwise || ours == Follows::Later {
