@@ -1,5 +1,6 @@
 //! The order in which agents are asked, and who comes next when one fails.
 
+use crate::certificate::Renewal;
 use crate::error::{Attempt, Cause, Error, Failure};
 use crate::http::{Http, HttpClient};
 use crate::rpc::Rpc;
@@ -118,6 +119,7 @@ pub(crate) struct Agents {
     /// did so in vain.
     preferred_for_keys: AtomicUsize,
     lines: Lines,
+    _renewal: Option<Renewal>,
 }
 
 /// The parts that lines to all agents share.
@@ -148,7 +150,9 @@ impl Lines {
 impl Agents {
     pub(crate) fn new(settings: Settings) -> Result<Self, SettingsError> {
         let timeouts = Timeouts { usual: settings.timeout, keys: settings.key_timeout };
+        let files = settings.tls.clone();
         let tls = settings.tls.map_or(Ok(Tls::PLAIN), Tls::load).map_err(|e| SettingsError::Tls(e.to_string()))?;
+        let renewal = Renewal::begin(files.as_ref(), settings.masters, &tls)?;
         let http = Http::shared(timeouts, &tls).map_err(|e| SettingsError::System(e.to_string()))?;
         let (rest, key, key_over_plain_tcp) = (settings.rest, settings.api_key, settings.key_over_plain_tcp);
         let lines = Lines { timeouts, http, tls, key, key_over_plain_tcp };
@@ -158,7 +162,7 @@ impl Agents {
         });
         let agents = agents.collect();
         let (preferred, preferred_for_keys) = Default::default();
-        Ok(Self { agents, began: Instant::now(), rest, preferred, preferred_for_keys, lines })
+        Ok(Self { agents, began: Instant::now(), rest, preferred, preferred_for_keys, lines, _renewal: renewal })
     }
 
     /// A connection to an agent that need not be one of the settings'.

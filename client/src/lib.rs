@@ -42,6 +42,7 @@
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 
 mod agents;
+mod certificate;
 mod error;
 mod http;
 mod prefetch;
@@ -49,6 +50,7 @@ mod rpc;
 mod sequences;
 mod settings;
 
+pub use certificate::{RedeemError, redeem};
 pub use common::kind::Kind as GeneratorKind;
 pub use common::namespace::{
     Definition, GeneratorName, LayoutSpec, Namespace, Preview, SegmentSpec, SequenceSpec, StringSpec, Uniq64Spec,

@@ -114,6 +114,9 @@ pub struct Settings {
     /// The CA by which agents are known, and the application's own certificate, for addresses with TLS. The files are read again when they
     /// change.
     pub tls: Option<TlsFiles>,
+    /// The masters' `--agent-listen`, by which a certificate that came by an invitation is renewed in time, and follows the cluster's CA; none:
+    /// it is renewed elsewhere, as by `uniq_generator --renew-certificate`.
+    pub masters: Vec<String>,
     /// The API key that the client shows to agents; `None`: it is known by its certificate or its address.
     pub api_key: Option<ApiKey>,
     /// Shows the key over plain TCP to agents of other machines, too, where everybody on the way can read it.
@@ -161,6 +164,7 @@ impl Settings {
             rest: Duration::from_secs(1),
             prefetch: None,
             tls: None,
+            masters: Vec::new(),
             api_key: None,
             key_over_plain_tcp: false,
         })
@@ -216,6 +220,11 @@ pub enum SettingsError {
     /// TLS without certificates.
     #[error("{0} is an address with TLS: say in `tls` by which CA its agent is known")]
     NoTls(Address),
+    /// Masters for a certificate that they did not issue.
+    #[error(
+        "`masters` renew a certificate that came by an invitation: let `tls` be TlsFiles::in_folder of its folder, where own.pem is as it came"
+    )]
+    NotEnrolled,
     /// Certificates that cannot be used.
     #[error("{0}")]
     Tls(String),

@@ -18,6 +18,7 @@ use tests::programs::{self, Ended};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
+use uniq_client::{Client, RedeemError, Settings, TlsFiles};
 
 /// The life of a certificate that is renewed several times while a test looks.
 const SHORT_LIFE: &str = "15s";
@@ -137,6 +138,15 @@ async fn a_cluster_gets_its_certificates_by_invitations_and_renews_them_without_
     assert_eq!(own.role(), Role::of_path("agent/orders-1"));
     assert!(own.names().contains(&"ids.example.com".to_owned()), "{:?}", own.names());
 
+    // An application that calls by the crate needs nobody to renew its certificate.
+    let paid = invited.folder("payments");
+    let by_invitation = invited.invite(0, &["client/payments"]).to_string();
+    let masters: Vec<_> = invited.cluster.masters.iter().map(|it| it.agent_listen.to_string()).collect();
+    let files = uniq_client::redeem(&by_invitation, paid.path()).await.unwrap();
+    assert!(matches!(uniq_client::redeem(&by_invitation, paid.path()).await, Err(RedeemError::Failed(_))));
+    let payments = client_of(&invited, named, files, &masters);
+    let first = std::fs::read(paid.path().join("own.pem")).unwrap();
+
     // Each request has a connection of its own, so each meets the certificates of its moment.
     let (stop, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let load = {
@@ -144,6 +154,7 @@ async fn a_cluster_gets_its_certificates_by_invitations_and_renews_them_without_
         let ports: Vec<_> = [drawn, named].map(|nth| invited.cluster.agents[nth].daemon.http).into();
         async move {
             while !stop.load(Relaxed) {
+                payments.uniq64("default").await.unwrap();
                 for http in &ports {
                     let answer = get(&tls, Admits::Agents, *http, "/uniq64").await.unwrap();
                     assert!(answer.contains(" 200 "), "{answer}");
@@ -160,7 +171,6 @@ async fn a_cluster_gets_its_certificates_by_invitations_and_renews_them_without_
     let master_ends = async || invited.counted(&tls, "uniq_tls_certificate_end_seconds").await;
     let before = [ends(drawn).await, ends(named).await, master_ends().await];
     // The client's own, which no agent renews.
-    let masters: Vec<_> = invited.cluster.masters.iter().map(|it| it.agent_listen.to_string()).collect();
     let renewed = || async {
         let ended = invited.generator(&["--renew-certificate", "--tls-dir", &path, "--masters", &masters.join(",")]);
         assert_eq!(ended.status, Some(0), "{ended:?}");
@@ -174,7 +184,18 @@ async fn a_cluster_gets_its_certificates_by_invitations_and_renews_them_without_
     exchange_the_ca(&invited, [&own, &drawn, &folder], &tls, &masters.join(",")).await;
     stop.store(true, Relaxed);
     load.await.unwrap();
+    assert_ne!(std::fs::read(paid.path().join("own.pem")).unwrap(), first);
+    let newer = Files { ca: invited.folder("newer").cas_file(), ..paid.files() };
+    assert!(Tls::load(newer).is_ok(), "it follows the CA");
     assert!(asked.load(Relaxed) > 0);
+}
+
+/// A client of one agent, which renews its certificate.
+fn client_of(invited: &Invited, nth: usize, files: TlsFiles, masters: &[String]) -> Client {
+    let agent = format!("https://{}", invited.cluster.agents[nth].daemon.http);
+    let mut settings = Settings::new([agent.as_str()]).unwrap();
+    (settings.tls, settings.masters) = (Some(files), masters.to_vec());
+    Client::new(settings).unwrap()
 }
 
 /// Exchanges the CA as the page on TLS says, while everybody asks.
