@@ -1,24 +1,27 @@
-//! Users, keys and logins of this master, for the console's authentication.
+//! Users, keys, logins and invitations of this master, for the console.
 
 use crate::admin::Admin;
 use crate::bootstrap::Reset;
 use crate::driver::{Driver, Refused};
+use crate::invitations::{InviteError, Inviting, KeepError, Kept, id_of};
 use crate::lease::{Event, Reply};
 use crate::ledger::Ledger;
 use crate::store::Audit;
 use anyhow::{Context as _, bail};
 use common::account::{Login, SecretHash, User};
 use common::api_key::ApiKey;
-use common::audit::{Action, Actor};
+use common::audit::{Action, Actor, Note};
 use common::setting::{Change, SettingKey, SettingValue};
-use common::time::Now;
+use common::time::{Now, WallMs};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use net::enroll::{Invitation, InvitationRequest};
 use net::rpc::lease::{Mode, Refusal};
+use std::io;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
-use web::{Accounts, Unavailable};
+use web::{Accounts, Invitations, NotInvited, OpenInvitation, Unavailable};
 
 /// Interval at which an admin is proposed as long as the other master is away.
 const PROPOSE_AGAIN: Duration = Duration::from_secs(1);
@@ -40,20 +43,128 @@ impl<A: Audit> Accounts for Admin<A> {
     fn keep(
         &self,
         logins: Vec<(SecretHash, Option<Login>)>,
-        note: Option<(Actor, Action, String)>,
+        note: Option<Note>,
     ) -> BoxFuture<'_, Result<(), Unavailable>> {
         async move {
-            if note.as_ref().is_some_and(|(_, action, _)| *action == Action::LockOut) {
+            if note.as_ref().is_some_and(|note| note.action == Action::LockOut) {
                 self.counters.lockouts.fetch_add(1, Ordering::Relaxed);
             }
-            match self.driver.ask(move |id| Event::KeepLogins { id, logins, note }).await {
-                Ok(Reply::Kept) => Ok(()),
-                Ok(_) | Err(Refused::Stopping) => Err(Unavailable::ShuttingDown),
-                Err(Refused::Overloaded) => Err(Unavailable::Overloaded),
-                Err(Refused::NoRoom) => Err(Unavailable::DiskFull),
-            }
+            kept(&self.driver, logins, note).await
         }
         .boxed()
+    }
+}
+
+impl<A: Audit> Invitations for Admin<A> {
+    fn invited_at(&self) -> Result<&str, NotInvited> {
+        Ok(self.inviting()?.at())
+    }
+
+    fn invitations(&self) -> BoxFuture<'_, Result<Vec<OpenInvitation>, NotInvited>> {
+        async move {
+            let Some(inviting) = self.inviting.clone() else { return Ok(Vec::new()) };
+            let now = self.clock.wall();
+            let open = on_disk(move || inviting.kept().open(now)).await?;
+            Ok(open.into_iter().map(|(id, kept)| opened(id, kept)).collect())
+        }
+        .boxed()
+    }
+
+    fn invite(
+        &self,
+        request: InvitationRequest,
+        by: Actor,
+    ) -> BoxFuture<'_, Result<(Invitation, OpenInvitation), NotInvited>> {
+        let (inviting, driver, now) = (self.inviting().cloned(), self.driver.clone(), self.clock.wall());
+        finished(async move { invited(inviting?, &driver, (request, now), by).await })
+    }
+
+    fn withdraw(&self, id: String, by: Actor) -> BoxFuture<'_, Result<(), NotInvited>> {
+        let (inviting, driver, now) = (self.inviting().cloned(), self.driver.clone(), self.clock.wall());
+        finished(async move { withdrawn(inviting?, &driver, (id, now), by).await })
+    }
+}
+
+impl<A: Audit> Admin<A> {
+    fn inviting(&self) -> Result<&Inviting, NotInvited> {
+        let why = "it listens on loopback alone without --tls-dir, speaks plain TCP, has certificates from elsewhere, or has no CA";
+        self.inviting.as_ref().ok_or_else(|| NotInvited::NoCa(why.to_owned()))
+    }
+}
+
+/// Does the work to its end, also if whoever asked for it goes away in between: nothing happens without its line in the audit.
+fn finished<T: Send + 'static>(
+    work: impl Future<Output = Result<T, NotInvited>> + Send + 'static,
+) -> BoxFuture<'static, Result<T, NotInvited>> {
+    async move { tokio::spawn(work).await.unwrap_or(Err(Unavailable::ShuttingDown.into())) }.boxed()
+}
+
+async fn invited(
+    inviting: Inviting,
+    driver: &Driver,
+    (request, now): (InvitationRequest, WallMs),
+    by: Actor,
+) -> Result<(Invitation, OpenInvitation), NotInvited> {
+    let making = inviting.clone();
+    let made = tokio::task::spawn_blocking(move || making.make(request, now));
+    let (invitation, made) = made.await.map_err(|_| Unavailable::ShuttingDown)?.map_err(|why| match why {
+        InviteError::NoCa(why) => NotInvited::NoCa(why.to_string()),
+        InviteError::Address(why) => NotInvited::Address(why),
+        InviteError::Unkept(KeepError::Unwritten(why)) => failed(&why),
+        InviteError::Unkept(why @ KeepError::TooMany) => NotInvited::TooMany(why.to_string()),
+    })?;
+    let open = opened(id_of(&invitation.proof()), made);
+    let programs = if open.uses == 1 { "1 program".to_owned() } else { format!("{} programs", open.uses) };
+    let detail = format!("{} for {programs}, until {}", open.id, open.ends);
+    let note = Note { detail, ..Note::new(by, Action::Invite, open.invited.to_string()) };
+    if let Err(why) = kept(driver, Vec::new(), Some(note)).await {
+        // Nobody has seen it: without its line in the audit it is none.
+        let id = open.id.clone();
+        on_disk(move || inviting.kept().withdraw(&id, now)).await?;
+        return Err(why.into());
+    }
+    Ok((invitation, open))
+}
+
+async fn withdrawn(
+    inviting: Inviting,
+    driver: &Driver,
+    (id, now): (String, WallMs),
+    by: Actor,
+) -> Result<(), NotInvited> {
+    let looking = inviting.clone();
+    let open = on_disk(move || looking.kept().open(now)).await?;
+    let (id, open) = open.into_iter().find(|(open, _)| *open == id).ok_or(NotInvited::NotFound)?;
+    let note = Note { detail: id.clone(), ..Note::new(by, Action::Withdraw, open.invited.to_string()) };
+    kept(driver, Vec::new(), Some(note)).await?;
+    // One that was used up meanwhile is gone as well.
+    on_disk(move || inviting.kept().withdraw(&id, now)).await
+}
+
+async fn on_disk<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> Result<T, NotInvited> {
+    let done = tokio::task::spawn_blocking(work).await.map_err(|_| Unavailable::ShuttingDown)?;
+    done.map_err(|why| failed(&why))
+}
+
+fn opened(id: String, Kept { invited, ends, uses, names }: Kept) -> OpenInvitation {
+    OpenInvitation { id, invited, names, uses, ends }
+}
+
+fn failed(why: &io::Error) -> NotInvited {
+    NotInvited::Failed(format!("the folder of invitations cannot be used: {why}"))
+}
+
+/// Makes logins and a line of the audit durable.
+async fn kept(
+    driver: &Driver,
+    logins: Vec<(SecretHash, Option<Login>)>,
+    note: Option<Note>,
+) -> Result<(), Unavailable> {
+    match driver.ask(move |id| Event::KeepLogins { id, logins, note }).await {
+        Ok(Reply::Kept) => Ok(()),
+        Ok(_) | Err(Refused::Stopping) => Err(Unavailable::ShuttingDown),
+        Err(Refused::Overloaded) => Err(Unavailable::Overloaded),
+        Err(Refused::NoRoom) => Err(Unavailable::DiskFull),
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::agents;
 use crate::axes;
 use crate::driver::{Counters, Driver, Refused};
+use crate::invitations::Inviting;
 use crate::ledger::Ledger;
 use crate::metrics;
 use crate::registry::AgentRegistry;
@@ -43,19 +44,27 @@ pub struct Admin<A> {
     flags: Vec<FlagRow>,
     /// A user who may log in as long as the ledger has no users.
     pub(crate) first_admin: Option<User>,
+    /// `None`: this master issues no certificates.
+    pub(crate) inviting: Option<Inviting>,
 }
 
 impl<A: Audit> Admin<A> {
     /// A view through this driver.
     pub fn new(driver: Driver, clock: Clock, counters: Arc<Counters>, audit: A) -> Self {
-        let (first_admin, registry, flags, verifying) = Default::default();
-        Self { driver, clock, counters, audit, verifying, first_admin, registry, flags }
+        let (first_admin, inviting, registry, flags, verifying) = Default::default();
+        Self { driver, clock, counters, audit, verifying, first_admin, inviting, registry, flags }
     }
 
     /// Adds the registry of agents, and this master's flags; none of that may be secret.
     #[must_use]
     pub fn with_registry(self, registry: AgentRegistry, flags: Vec<FlagRow>) -> Self {
         Self { registry, flags, ..self }
+    }
+
+    /// Adds invitations, if this master issues certificates.
+    #[must_use]
+    pub fn with_invitations(self, inviting: Option<Inviting>) -> Self {
+        Self { inviting, ..self }
     }
 
     /// Adds a user who may log in as long as the ledger has none.

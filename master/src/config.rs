@@ -8,8 +8,8 @@ use common::calendar::UtcOffset;
 use common::parameters::{ClusterParameters, MasterId};
 use common::time::SpanMs;
 use ipnet::IpNet;
+use net::enroll::invitation::{USES, VALID};
 use net::enroll::{self, Invited, TlsFolder};
-use net::rpc::enroll::NAMES_MAX;
 use net::rpc::peer::JoinToken;
 use net::rpc::ranges::SECTION_LEASE_MAX_S;
 use net::tls::Role;
@@ -198,7 +198,7 @@ pub struct Args {
     pub invite: Option<Invite>,
 
     /// With --invite: how many programs may use the invitation; more than one for agents or clients without a name [default: 1]
-    #[arg(long, value_name = "N", value_parser = settings::number(1..=10_000_u32), requires = "invite")]
+    #[arg(long, value_name = "N", value_parser = settings::number(USES), requires = "invite")]
     pub invite_uses: Option<u32>,
 
     /// With --invite: how long it is valid, 1m to 30d [default: 1h]
@@ -315,12 +315,8 @@ impl Args {
         if self.flags.invitation.is_some() && self.format && self.id == Some(MasterId::One) {
             return conflict("--invitation is for master 2: master 1 makes the CA, and invites the others");
         }
-        if self.invite_uses.unwrap_or(1) > 1
-            && !matches!(
-                self.invite.as_ref().and_then(|invite| invite.invited.as_ref()),
-                Some(Invited::Agent | Invited::Client)
-            )
-        {
+        let invited = self.invite.as_ref().and_then(|invite| invite.invited.as_ref());
+        if self.invite_uses.unwrap_or(1) > invited.map_or(1, Invited::uses_max) {
             return conflict(
                 "--invite-uses goes with --invite agent or --invite client: of one name there is one certificate",
             );
@@ -385,7 +381,7 @@ fn invited(text: &str) -> Result<Invite, String> {
     let (role, names) = text.split_once('@').unwrap_or((text, ""));
     let names: Vec<String> =
         if text.contains('@') { names.split(',').map(str::to_owned).collect() } else { Vec::new() };
-    if names.len() > NAMES_MAX / 2 || !names.iter().all(|name| enroll::is_name(name)) {
+    if !enroll::are_names(&names) {
         return Err(FORM.to_owned());
     }
     let invited = match role {
@@ -399,7 +395,7 @@ fn invited(text: &str) -> Result<Invite, String> {
 }
 
 fn invite_span(text: &str) -> Result<Duration, String> {
-    span(text, Duration::from_secs(60)..=Duration::from_secs(30 * 86_400), "1m to 30d, such as 1h")
+    span(text, VALID, "1m to 30d, such as 1h")
 }
 
 fn certificate_life(text: &str) -> Result<Duration, String> {

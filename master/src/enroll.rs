@@ -1,120 +1,30 @@
-//! Certificates for who is invited: invitations on this master's disk, and what is issued for them.
-//!
-//! An invitation is a file in the folder of certificates, named by a hash, so that who reads the folder has no invitation. It is removed, durably,
-//! before anything is issued for it; a crash between the two costs the invitation and never gives two certificates. A copy of the disk has a
-//! copy of the invitations, which is why they end.
+//! Certificates that a master issues to who is invited or has one, and its own.
 
-use crate::driver::Counters;
+use crate::driver::{Counters, Driver, Refused};
+use crate::invitations::{Invitations, id_of};
+use crate::lease::{Event, Reply};
+use common::audit::{Action, Actor, Note};
 use common::clock::Clock;
-use common::file;
 use common::parameters::AgentId;
-use common::time::WallMs;
 use net::enroll::invitation::hex;
 use net::enroll::{self, Ca, CaError, Invited, TlsFolder, next_look};
 use net::rpc::enroll::{CAS_LEN_MAX, EnrollBy, EnrollRefusal, EnrollRequest, Enrolled, NAME_LEN_MAX, NAMES_MAX};
 use net::tls::{Remote, Role, Tls};
-use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
-use std::io;
-use std::path::PathBuf;
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-const INVITATIONS: &str = "invitations";
-const PRIVATE: u32 = 0o600;
 /// The longest time between two looks at this master's own certificate.
 const LOOK_INTERVAL: Duration = Duration::from_secs(3_600);
 /// Certificates that are issued at the same time.
 const ISSUED_AT_ONCE: usize = 4;
-
-/// An invitation as its master keeps it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
-    /// The role that it gives.
-    pub invited: Invited,
-    /// The moment from which on it is none.
-    pub ends: WallMs,
-    /// The number of programs that may still use it.
-    pub uses: u32,
-    /// DNS names and IP addresses that its certificate has, beside the address that is asked from.
-    pub names: Vec<String>,
-}
-
-/// The invitations in a folder of certificates.
-#[derive(Clone, Debug)]
-pub struct Invitations(TlsFolder);
-
-impl Invitations {
-    pub fn new(folder: TlsFolder) -> Self {
-        Self(folder)
-    }
-
-    fn folder(&self) -> PathBuf {
-        self.0.path().join(INVITATIONS)
-    }
-
-    fn file(&self, proof: &[u8; 32]) -> PathBuf {
-        self.folder().join(hex(&Sha256::digest(proof)))
-    }
-
-    /// Keeps an invitation of that SHA-256, and forgets those that have ended.
-    ///
-    /// # Errors
-    /// If a file cannot be written or removed.
-    pub fn keep(&self, proof: &[u8; 32], kept: &Kept, now: WallMs) -> io::Result<()> {
-        std::fs::create_dir_all(self.folder())?;
-        for entry in std::fs::read_dir(self.folder())? {
-            let path = entry?.path();
-            // The master itself may be writing or removing one.
-            let ended = |text: String| Kept::read(&text).is_none_or(|kept| kept.ends <= now);
-            if path.extension().is_none() && std::fs::read_to_string(&path).is_ok_and(ended) {
-                match std::fs::remove_file(path) {
-                    Err(why) if why.kind() != io::ErrorKind::NotFound => return Err(why),
-                    _ => {}
-                }
-            }
-        }
-        file::replace(&self.file(proof), PRIVATE, kept.text().as_bytes())
-    }
-
-    /// Takes one use of an invitation away, durably, and says what it gives.
-    ///
-    /// # Errors
-    /// There is none, it has ended, or its use cannot be noted.
-    fn take(&self, proof: &[u8; 32], now: WallMs) -> Result<Kept, EnrollRefusal> {
-        let path = self.file(proof);
-        let text = std::fs::read_to_string(&path).map_err(|_| EnrollRefusal::Unknown)?;
-        let mut kept = Kept::read(&text).ok_or(EnrollRefusal::Unknown)?;
-        if kept.ends <= now {
-            return Err(EnrollRefusal::Ended);
-        }
-        kept.uses -= 1;
-        let noted = match kept.uses {
-            0 => std::fs::remove_file(&path).and_then(|()| file::sync_folder(&self.folder())),
-            _ => file::replace(&path, PRIVATE, kept.text().as_bytes()),
-        };
-        noted.map_err(|why| EnrollRefusal::NoCa(format!("the use of an invitation cannot be noted: {why}")))?;
-        Ok(kept)
-    }
-}
-
-impl Kept {
-    fn text(&self) -> String {
-        let Self { invited, ends, uses, names } = self;
-        format!("{invited}\n{}\n{uses}\n{}\n", ends.0, names.join(" "))
-    }
-
-    fn read(text: &str) -> Option<Self> {
-        let mut lines = text.lines();
-        let (invited, ends) = (lines.next()?.parse().ok()?, WallMs(lines.next()?.parse().ok()?));
-        let uses = lines.next()?.parse().ok().filter(|uses| *uses > 0)?;
-        let names = lines.next()?.split_whitespace().map(str::to_owned).collect();
-        Some(Self { invited, ends, uses, names })
-    }
-}
+/// Tries to write a line of the audit while the ledger has much to do, and the pause between two.
+const NOTES_TRIED: u32 = 20;
+const NOTE_PAUSE: Duration = Duration::from_millis(100);
 
 /// The issuing of certificates by a running master.
 #[derive(Clone)]
@@ -122,20 +32,26 @@ pub struct Enrollment(Arc<Issuing>);
 
 struct Issuing {
     folder: TlsFolder,
-    invitations: Mutex<Invitations>,
+    invitations: Invitations,
     places: Arc<Semaphore>,
     tls: Tls,
     clock: Clock,
     life: Duration,
+    driver: Driver,
     counters: Arc<Counters>,
 }
 
 impl Enrollment {
-    /// Certificates of this life, issued by the CA in that folder.
-    pub fn new(folder: TlsFolder, tls: Tls, clock: Clock, life: Duration, counters: Arc<Counters>) -> Self {
-        let invitations = Mutex::new(Invitations::new(folder.clone()));
+    /// Certificates of this life, issued by the CA in that folder to who was invited.
+    pub fn new(
+        folder: TlsFolder,
+        invitations: Invitations,
+        tls: Tls,
+        (clock, life): (Clock, Duration),
+        (driver, counters): (Driver, Arc<Counters>),
+    ) -> Self {
         let places = Arc::new(Semaphore::new(ISSUED_AT_ONCE));
-        Self(Arc::new(Issuing { folder, invitations, places, tls, clock, life, counters }))
+        Self(Arc::new(Issuing { folder, invitations, places, tls, clock, life, driver, counters }))
     }
 
     /// Answers who came for a certificate.
@@ -144,7 +60,19 @@ impl Enrollment {
     /// The reason why it gets none.
     pub async fn answer(&self, request: EnrollRequest, remote: Remote) -> Result<Enrolled, EnrollRefusal> {
         let from = remote.from;
-        let issued = self.with(move |issuing| issuing.answer(&request, &remote)).await;
+        let invitation = match &request {
+            EnrollRequest::Certificate { by: EnrollBy::Invitation(proof), .. } => Some(id_of(proof)),
+            _ => None,
+        };
+        let mut issued = match invitation {
+            Some(_) if self.0.driver.is_full() => Err(EnrollRefusal::DiskFull),
+            _ => self.with(move |issuing| issuing.answer(&request, &remote)).await,
+        };
+        if let (Ok((Some(role), _)), Some(id)) = (&issued, invitation)
+            && let Err(why) = self.note(role, &id, from).await
+        {
+            issued = Err(why);
+        }
         match &issued {
             Ok((Some(role), _)) => {
                 self.0.counters.certificates_issued.fetch_add(1, Relaxed);
@@ -157,6 +85,26 @@ impl Enrollment {
             }
         }
         issued.map(|(_, enrolled)| enrolled)
+    }
+
+    /// Writes into the audit who gets a certificate by which invitation, before anybody has it.
+    async fn note(&self, role: &Role, id: &str, from: SocketAddr) -> Result<(), EnrollRefusal> {
+        let actor = Actor::new(&format!("invitation {id}"), &from.ip().to_canonical().to_string());
+        let mut note = Note::new(actor, Action::Certify, role.path());
+        if matches!(role, Role::Master(_)) {
+            note.detail = "with the key of the CA".to_owned();
+        }
+        // The invitation is used up by now: so it is tried for a while.
+        for _ in 0..NOTES_TRIED {
+            let note = Some(note.clone());
+            match self.0.driver.ask(move |id| Event::KeepLogins { id, logins: Vec::new(), note }).await {
+                Ok(Reply::Kept) => return Ok(()),
+                Err(Refused::Overloaded) => tokio::time::sleep(NOTE_PAUSE).await,
+                Err(why) => return Err(EnrollRefusal::NotAudited(why.to_string())),
+                Ok(_) => break,
+            }
+        }
+        Err(EnrollRefusal::NotAudited(Refused::Overloaded.to_string()))
     }
 
     async fn with<T: Send + 'static>(
@@ -204,8 +152,7 @@ impl Issuing {
         let (role, names) = match by {
             EnrollBy::Certificate(names) => self.renewed(remote, names)?,
             EnrollBy::Invitation(proof) => {
-                let invitations = self.invitations.lock().unwrap_or_else(PoisonError::into_inner);
-                let kept = invitations.take(proof, self.clock.wall())?;
+                let kept = self.invitations.take(proof, self.clock.wall())?;
                 let address = remote.from.ip().to_canonical().to_string();
                 let own = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
                 let names: BTreeSet<String> = kept.names.into_iter().chain(own).chain([address]).collect();
@@ -300,39 +247,6 @@ pub fn ensure_own(folder: &TlsFolder, role: &Role, names: &[String], life: Durat
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn kept(ends: i64, uses: u32) -> Kept {
-        let names = vec!["10.0.0.1".to_owned(), "ids.example.com".to_owned()];
-        Kept { invited: "agent/orders-1".parse().unwrap(), ends: WallMs(ends), uses, names }
-    }
-
-    #[test]
-    fn an_invitation_is_used_as_often_as_it_says_and_before_its_end() {
-        let dir = tempfile::tempdir().unwrap();
-        let invitations = Invitations::new(TlsFolder::new(dir.path().to_owned()));
-        let take = |proof: u8, now| invitations.take(&[proof; 32], WallMs(now));
-        assert_eq!(take(1, 0), Err(EnrollRefusal::Unknown));
-        for (proof, uses) in [(1, 1), (2, 2), (3, 1)] {
-            invitations.keep(&[proof; 32], &kept(1_000, uses), WallMs(0)).unwrap();
-        }
-        assert_eq!(take(1, 999).unwrap(), Kept { uses: 0, ..kept(1_000, 1) });
-        assert_eq!(take(1, 999), Err(EnrollRefusal::Unknown));
-        assert_eq!(take(2, 0).unwrap().uses, 1);
-        assert_eq!(take(2, 0).unwrap().uses, 0);
-        assert_eq!(take(2, 0), Err(EnrollRefusal::Unknown));
-        assert_eq!(take(3, 1_000), Err(EnrollRefusal::Ended));
-        // A disk that is put back brings a used one back, until its end and not beyond.
-        invitations.keep(&[5; 32], &kept(1_000, 1), WallMs(0)).unwrap();
-        let before = std::fs::read(invitations.file(&[5; 32])).unwrap();
-        assert!(take(5, 0).is_ok() && take(5, 0) == Err(EnrollRefusal::Unknown));
-        std::fs::write(invitations.file(&[5; 32]), before).unwrap();
-        assert_eq!(take(5, 1_000), Err(EnrollRefusal::Ended));
-        // What has ended goes with the next one, and so does what nobody can read.
-        std::fs::write(invitations.file(&[9; 32]), "agent\n").unwrap();
-        assert_eq!(take(9, 0), Err(EnrollRefusal::Unknown));
-        invitations.keep(&[4; 32], &kept(5_000, 1), WallMs(2_000)).unwrap();
-        assert_eq!(std::fs::read_dir(invitations.folder()).unwrap().count(), 1);
-    }
 
     #[test]
     fn names_that_an_invitation_does_not_say_are_drawn() {

@@ -1,19 +1,16 @@
 //! Invitations on the command line: those that a master makes, and the one by which a master gets the CA.
 
 use crate::config::{Args, Invite};
-use crate::enroll::{Invitations, Kept, ensure_own};
+use crate::enroll::ensure_own;
+use crate::invitations::{Inviting, Kept};
 use anyhow::Context as _;
 use common::parameters::MasterId;
-use common::time::WallMs;
-use net::enroll::{Ca, Invitation, Invited, redeem_as_master};
+use net::enroll::invitation::VALID_DEFAULT;
+use net::enroll::{Ca, InvitationRequest, Invited, redeem_as_master};
 use net::tls::{Role, fingerprint};
 use process::end;
 use process::settings;
 use std::os::unix::fs::MetadataExt as _;
-use std::time::Duration;
-
-/// The time for which an invitation is valid.
-const VALID: Duration = Duration::from_secs(3_600);
 
 /// The way of who comes in the place of a lost master.
 const REPLACES: &str = "or, in the place of a lost master: uniq_master --join-file TOKEN --peer HOST:PORT --data-dir DIR --invitation FILE";
@@ -67,7 +64,7 @@ pub fn invite(args: &Args, invite: &Invite) -> anyhow::Result<()> {
     let folder = args.tls_folder();
     let no_ca = "this master issues no certificates: it has no CA. Master 1 has the one that its --format made; master 2 gets it with \
                  `uniq_master --invitation -` by what `uniq_master --invite master` prints at master 1";
-    let ca = Ca::load(&folder).context(no_ca)?;
+    Ca::load(&folder).context(no_ca)?;
     let (owner, me) = (std::fs::metadata(folder.path())?.uid(), rustix::process::geteuid().as_raw());
     anyhow::ensure!(
         owner == me,
@@ -85,21 +82,21 @@ pub fn invite(args: &Args, invite: &Invite) -> anyhow::Result<()> {
         (None, Some(Role::Master(own))) => Invited::As(Role::Master(own.other())),
         (None, _) => anyhow::bail!("own.pem in {} is not of a master", folder.path().display()),
     };
-    let at = args.invite_at.clone().unwrap_or_else(|| settings::reached_at(args.agent_listen));
-    let invitation = Invitation { at, invited: invited.clone(), ca: fingerprint(ca.own()), secret: rand::random() };
     if args.invite_at.is_none() && args.agent_listen.ip().is_loopback() {
         end::say(
             "--agent-listen is on loopback: only a program on this machine can use the invitation; --invite-at says another address",
         );
     }
-    let (now, valid) = (args.flags.clock().wall(), args.invite_for.unwrap_or(VALID));
-    let ends = WallMs(now.0.saturating_add(i64::try_from(valid.as_millis())?));
-    let uses = args.invite_uses.unwrap_or(1);
-    Invitations::new(folder).keep(
-        &invitation.proof(),
-        &Kept { invited: invited.clone(), ends, uses, names: invite.names.clone() },
-        now,
-    )?;
+    let request = InvitationRequest {
+        invited,
+        names: invite.names.clone(),
+        uses: args.invite_uses.unwrap_or(1),
+        valid: args.invite_for.unwrap_or(VALID_DEFAULT),
+        at: args.invite_at.clone(),
+    };
+    let (invitation, kept) =
+        Inviting::new(folder, settings::reached_at(args.agent_listen)).make(request, args.flags.clock().wall())?;
+    let Kept { invited, ends, uses, .. } = kept;
     let how = match invited {
         Invited::As(Role::Master(MasterId::Two)) => {
             format!("uniq_master --format --id 2 --data-dir DIR --invitation -\n{REPLACES} --id 2")

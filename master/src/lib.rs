@@ -18,6 +18,7 @@ mod commands;
 pub mod config;
 pub mod driver;
 pub mod enroll;
+pub mod invitations;
 pub mod invite;
 pub mod metrics;
 pub mod registry;

@@ -13,6 +13,7 @@ mod axes;
 mod backup;
 mod commands;
 mod design;
+mod invitations;
 mod live;
 mod masters;
 mod names;
@@ -37,6 +38,7 @@ pub use auth::{
 };
 pub use axes::{AxisRow, ExtentRow};
 pub use commands::{AuditCheck, AuditFilter, AuditPart, Commands};
+pub use invitations::{Invitations, NotInvited, OpenInvitation};
 pub use masters::{
     AgentPattern, AuditRow, LeaseFields, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters,
     NamespaceRow, NetworkRow, Order, Page, PoolRow, Search, SortBy, Unavailable, count_pools,

@@ -1,4 +1,4 @@
-//! Logins: everybody sees and ends the own ones, admins all, and what is ended opens nothing any more.
+//! Logins: everybody sees and ends the own ones, admins all, and what is ended opens nothing any more. Invitations are admins' affair.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
@@ -263,4 +263,62 @@ async fn a_second_factor_is_set_up_by_its_owner_asked_for_and_given_up() {
     assert_eq!(sent(&olga, "PUT", form(&code(), PASSWORD)).await, 200);
     let by_her_own = try_log_in(&router, "olga", &its.generate(0).to_string()).await.status();
     assert_eq!(by_her_own, 401, "a code of long ago");
+}
+
+#[tokio::test]
+async fn admins_alone_invite_and_what_cannot_be_given_is_refused() {
+    let (accounts, router) = console(Role::Admin);
+    let (admin, olga) = (log_in(&router, "admin").await, log_in(&router, "olga").await);
+    let invite = async |by: &Headers, form: Value| {
+        let answer = send(&router, by, "POST", "/api/invitations", form.to_string()).await;
+        let status = answer.status().as_u16();
+        (status, serde_json::from_slice::<Value>(&to_bytes(answer.into_body(), BODY_MAX).await.unwrap()).unwrap())
+    };
+    let by = |headers: &Headers| [headers.clone(), vec![("content-type", "application/json".to_owned())]].concat();
+    for (form, why) in [
+        (json!({"role": "master"}), "uniq_master --invite master"),
+        (json!({"role": "admin"}), "role: agent or client"),
+        (json!({"role": "agent", "name": "a b"}), "name: "),
+        (json!({"role": "agent", "name": "orders-1", "uses": 2}), "of one name there is one certificate"),
+        (json!({"role": "client", "uses": 0}), "uses: "),
+        (json!({"role": "client", "uses": 10_001}), "uses: "),
+        (json!({"role": "client", "hours": 0}), "hours: 1 to 720"),
+        (json!({"role": "client", "hours": 721}), "hours: 1 to 720"),
+        (json!({"role": "client", "names": ["a b"]}), "names: "),
+        (json!({"role": "client", "names": vec!["a.example"; 17]}), "names: "),
+        (json!({"role": "client", "x": 1}), "unknown field"),
+    ] {
+        let (status, answer) = invite(&by(&admin), form.clone()).await;
+        let detail = answer["detail"].as_str().unwrap();
+        assert!(status == 400 && answer["code"] == "bad_parameter" && detail.contains(why), "{form}: {answer}");
+    }
+    assert_eq!(invite(&by(&olga), json!({"role": "agent"})).await.0, 403);
+    assert_eq!(ask(&router, &olga, "GET", "/api/invitations").await.0, 403);
+    assert!(!ask(&router, &olga, "GET", "/users").await.1.contains("/api/invitations"));
+    assert!(accounts.invited.lock().unwrap().is_empty());
+
+    let form = json!({"role": "agent", "name": "orders-1", "names": ["ids.example.com"], "hours": 2});
+    let (status, made) = invite(&by(&admin), form).await;
+    let (invitation, open) = accounts.invited.lock().unwrap()[0].clone();
+    assert_eq!((status, made["invitation"].as_str()), (201, Some(invitation.to_string().as_str())));
+    assert_eq!((&made["role"], &made["uses"], &made["warning"]), (&json!("agent/orders-1"), &json!(1), &Value::Null));
+    assert!(made["command"].as_str().unwrap().starts_with("uniq_generator --format"));
+    let all = json_of(&router, &by_key(), "/api/invitations").await;
+    assert_eq!(
+        all,
+        json!([{"id": open.id, "role": "agent/orders-1", "names": ["ids.example.com"], "uses": 1, "until": made["until"]}])
+    );
+    let page = ask(&router, &admin, "GET", "/users").await.1;
+    assert!(
+        page.contains("invitation-0123456789abcdef") && !page.contains(&invitation.to_string()),
+        "no secret is shown again"
+    );
+    assert_eq!(ask(&router, &olga, "DELETE", "/api/invitations/0123456789abcdef").await.0, 403);
+    assert_eq!(ask(&router, &admin, "DELETE", "/api/invitations/0123456789abcdef").await.0, 204);
+    assert_eq!(ask(&router, &admin, "DELETE", "/api/invitations/0123456789abcdef").await.0, 404);
+    let (_, made) = invite(&by(&admin), json!({"role": "client", "at": "127.0.0.1:7101"})).await;
+    assert_eq!(made["warning"], Value::Null, "somebody leads that address here");
+    *accounts.invited_at.lock().unwrap() = "127.0.0.1:7101";
+    let (_, made) = invite(&by(&admin), json!({"role": "client"})).await;
+    assert!(made["warning"].as_str().unwrap().contains("on loopback"), "{made}");
 }

@@ -131,6 +131,12 @@ pub enum Action {
     Import,
     /// `login.end`: an admin ended somebody else's login at this master's console.
     EndLogin,
+    /// `invitation.make`: somebody invited a program from this master's console; who reads the invitation can get a certificate by it.
+    Invite,
+    /// `invitation.withdraw`: somebody withdrew an invitation.
+    Withdraw,
+    /// `certificate.issue`: a program got a certificate from this master by an invitation; a master got the CA.
+    Certify,
 }
 
 impl Action {
@@ -172,6 +178,9 @@ impl Action {
             Self::Export => "settings.export",
             Self::Import => "settings.import",
             Self::EndLogin => "login.end",
+            Self::Invite => "invitation.make",
+            Self::Withdraw => "invitation.withdraw",
+            Self::Certify => "certificate.issue",
         }
     }
 }
@@ -195,6 +204,26 @@ pub struct Entry {
     pub subject: String,
     /// Details: the rest a reader wants to know.
     pub detail: String,
+}
+
+/// A line of the audit that is to be written.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Note {
+    /// The actor.
+    pub actor: Actor,
+    /// The action.
+    pub action: Action,
+    /// The subject: a token, a name.
+    pub subject: String,
+    /// Details; empty if there are none.
+    pub detail: String,
+}
+
+impl Note {
+    /// A line without details.
+    pub fn new(actor: Actor, action: Action, subject: impl Into<String>) -> Self {
+        Self { actor, action, subject: subject.into(), detail: String::new() }
+    }
 }
 
 impl Entry {

@@ -73,12 +73,12 @@ impl core::fmt::Debug for Enrolled {
 pub enum EnrollRefusal {
     /// The invitation was never made here, was altered, or is used up.
     #[error(
-        "this invitation is unknown here: it was made by the other master, was altered, or was used already; ask for a new one with \
-         uniq_master --invite"
+        "this invitation is unknown here: it was made by the other master, was altered, withdrawn or used already; ask for a new one (uniq_master \
+         --invite, or the console)"
     )]
     Unknown,
     /// Its time is over.
-    #[error("this invitation has ended; ask for a new one with uniq_master --invite")]
+    #[error("this invitation has ended; ask for a new one (uniq_master --invite, or the console)")]
     Ended,
     /// The caller shows no certificate, or one without these names.
     #[error("the certificate that was shown cannot be renewed: {0}")]
@@ -89,6 +89,12 @@ pub enum EnrollRefusal {
     /// The master has no CA, or it cannot be used.
     #[error("this master issues no certificates: {0}")]
     NoCa(String),
+    /// The disk is full: nothing that must be durable can be promised. No use of the invitation is gone.
+    #[error("this master's disk is full, and it issues nothing until there is room: make room there, and ask again")]
+    DiskFull,
+    /// The audit could not be written, and nothing is given without its line.
+    #[error("this use of the invitation is gone, and no certificate was given: the audit cannot be written: {0}")]
+    NotAudited(String),
     /// Too many ask at once.
     #[error("this master issues other certificates just now; ask again")]
     Overloaded,

@@ -17,6 +17,7 @@ use master::bootstrap::{self, Reset};
 use master::config::Args;
 use master::driver::{self, Counters, Driver};
 use master::enroll::{self, Enrollment};
+use master::invitations::Inviting;
 use master::invite;
 use master::lease::Loaded;
 use master::lease::remedy::vouch as vouched;
@@ -352,11 +353,14 @@ async fn serve(
     let (driver, running, messages) = driver::start(ledger, store, clock, Arc::clone(&counters), whitelist.clone())?;
     let registry = AgentRegistry::default();
     let reporting = ReportContext { registry: registry.clone(), clock, master: id, counters: Arc::clone(&counters) };
-    let enrollment =
-        folder.map(|folder| Enrollment::new(folder, tls.clone(), clock, args.certificate_life, Arc::clone(&counters)));
+    let inviting = folder.clone().map(|folder| Inviting::new(folder, settings::reached_at(args.agent_listen)));
+    let enrollment = folder.zip(inviting.as_ref()).map(|(folder, inviting)| {
+        let (times, writes) = ((clock, args.certificate_life), (driver.clone(), Arc::clone(&counters)));
+        Enrollment::new(folder, inviting.kept().clone(), tls.clone(), times, writes)
+    });
     let (inbox, places) = (Inbox::new(driver.clone(), reporting.clone()), PeerPlaces::default());
     let admin = Admin::new(driver.clone(), clock, counters, audit).with_first_admin(first_admin.clone());
-    let admin = Arc::new(admin.with_registry(registry.clone(), flags));
+    let admin = Arc::new(admin.with_registry(registry.clone(), flags).with_invitations(inviting));
     let settings = auth_settings(&args, id, &tls, logins);
     let auth = Auth::new(Arc::clone(&admin) as Arc<dyn Accounts>, settings);
     let over = |name, work: BoxFuture<'static, ()>| watch.clone().over(name, work);

@@ -8,11 +8,14 @@ use net::tls::{Admits, Files, Role, Tls};
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use serde_json::{Value, json};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
-use tests::certificates::{Authority, get, metric};
+use tests::certificates::{Authority, ask_with, get, metric};
+use tests::client::ADMIN_PASSWORD;
 use tests::cluster::{Cluster, until};
 use tests::programs::{self, Ended};
 use tokio::io::AsyncWriteExt as _;
@@ -323,6 +326,79 @@ async fn nobody_gets_a_certificate_who_was_not_invited() {
     ];
     let plain = programs::run(&programs::master().unwrap(), &args, invited.cluster.dir()).unwrap();
     assert!(plain.status == Some(1) && plain.err.contains("speaks plain TCP"), "{plain:?}");
+}
+
+/// An admin at master 1's console, by a login.
+struct Console {
+    tls: Tls,
+    at: SocketAddr,
+    headers: String,
+}
+
+impl Console {
+    async fn log_in(invited: &Invited, tls: &Tls) -> Self {
+        let at = invited.cluster.masters[0].daemon.http;
+        let header = "Content-Type: application/x-www-form-urlencoded\r\n";
+        let login = format!("user=admin&password={ADMIN_PASSWORD}");
+        let answer = ask_with(tls, Admits::Masters, at, ("POST /login", header), &login).await.unwrap();
+        let cookie = answer.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
+        let cookie = cookie.split(';').next().unwrap();
+        let mut console = Self { tls: tls.clone(), at, headers: format!("Cookie: {cookie}\r\n") };
+        let (_, me) = console.ask("GET /api/me", "").await;
+        console.headers = format!("{}X-CSRF-Token: {}\r\n", console.headers, me["csrf"].as_str().unwrap());
+        console
+    }
+
+    async fn ask(&self, what: &str, body: &str) -> (String, Value) {
+        let kind = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
+        let headers = format!("{}{kind}", self.headers);
+        let answer = ask_with(&self.tls, Admits::Masters, self.at, (what, &headers), body).await.unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().to_owned(), serde_json::from_str(body).unwrap_or_default())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_console_invites_and_withdraws_and_the_audit_tells_of_it() {
+    let invited = Invited::begin(&[]).await;
+    assert!(invited.redeem(&invited.invite(0, &["client/billing"])).await.is_ok());
+    let tls = Tls::load(invited.folder("redeemed").files()).unwrap();
+    let console = Console::log_in(&invited, &tls).await;
+    let invite = async |form: Value| {
+        let (status, made) = console.ask("POST /api/invitations", &form.to_string()).await;
+        assert_eq!(status, "201", "{made}");
+        let invitation: Invitation = made["invitation"].as_str().unwrap().parse().unwrap();
+        (invitation, made["id"].as_str().unwrap().to_owned())
+    };
+    let open = async || console.ask("GET /api/invitations", "").await.1.as_array().unwrap().len();
+    // Those of the command line are seen and withdrawn, too.
+    let by_command_line = invited.invite(0, &["agent"]);
+    let (named, used) = invite(json!({"role": "agent", "name": "orders-1", "names": ["ids.example.com"]})).await;
+    let (_, twice) = invite(json!({"role": "client", "uses": 2, "hours": 720})).await;
+    assert_eq!(open().await, 3);
+    assert_eq!(invited.redeem(&named).await.unwrap(), Role::of_path("agent/orders-1").unwrap());
+    assert_eq!(open().await, 2);
+    for open in console.ask("GET /api/invitations", "").await.1.as_array().unwrap() {
+        let what = format!("DELETE /api/invitations/{}", open["id"].as_str().unwrap());
+        assert_eq!(
+            (console.ask(&what, "").await.0, console.ask(&what, "").await.0),
+            ("204".to_owned(), "404".to_owned())
+        );
+    }
+    let gone = invited.redeem(&by_command_line).await;
+    assert!(matches!(gone, Err(EnrollError::Refused(EnrollRefusal::Unknown))), "{gone:?}");
+    let (status, why) = console.ask("POST /api/invitations", r#"{"role": "agent", "at": "nowhere"}"#).await;
+    assert!(status == "400" && why["detail"].as_str().unwrap().contains("HOST:PORT"), "{why}");
+
+    let (_, lines) = console.ask("GET /api/audit?n=100", "").await;
+    let lines: Vec<_> = lines.as_array().unwrap().iter().collect();
+    let told = |action: &str| lines.iter().filter(|line| line["action"] == action).collect::<Vec<_>>();
+    assert_eq!((told("invitation.make").len(), told("invitation.withdraw").len()), (2, 2), "{lines:?}");
+    let certified: Vec<_> = told("certificate.issue").iter().map(|line| line["subject"].as_str().unwrap()).collect();
+    assert_eq!(certified, ["agent/orders-1", "client/billing"], "the newest first");
+    let by = told("certificate.issue")[0]["who"].as_str().unwrap().to_owned();
+    assert_eq!(by, format!("invitation {used}"));
+    assert!(told("invitation.withdraw").iter().any(|line| line["detail"] == twice.as_str()), "{lines:?}");
 }
 
 async fn who_came_gets_nothing_else(invited: &Invited, tls: &Tls) {

@@ -14,7 +14,7 @@ use axum::extract::{Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use common::account::User;
-use common::audit::{Action, Actor};
+use common::audit::{Action, Actor, Note};
 use common::setting::{Change, SettingKey};
 use futures::stream;
 use net::rpc::lease::Refusal;
@@ -125,7 +125,7 @@ async fn here(masters: &dyn Masters, auth: &Auth) -> Result<Here, Problem> {
 }
 
 async fn note(auth: &Auth, by: Actor, action: Action, subject: &str) -> Result<(), Problem> {
-    Ok(auth.accounts().keep(Vec::new(), Some((by, action, subject.to_owned()))).await?)
+    Ok(auth.accounts().keep(Vec::new(), Some(Note::new(by, action, subject))).await?)
 }
 
 /// Makes the changes of a plan, each as an operator would: names before who may ask for them.

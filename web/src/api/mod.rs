@@ -3,6 +3,7 @@
 pub(crate) mod accounts;
 mod axes;
 mod backup;
+mod invitations;
 mod layout;
 mod lease;
 mod logins;
@@ -82,6 +83,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(accounts::remove_user))
         .routes(routes!(accounts::remove_key))
         .routes(routes!(logins::end_login))
+        .routes(routes!(invitations::withdraw))
         .route_layer(from_fn(no_body));
     let without_parameters = bare
         .routes(routes!(lease::terminate))
@@ -108,6 +110,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(accounts::keys, accounts::add_key))
         .routes(routes!(accounts::rotate_key))
         .routes(routes!(logins::logins))
+        .routes(routes!(invitations::invitations, invitations::invite))
         .routes(routes!(login::log_out))
         .routes(routes!(read::healthz))
         .routes(routes!(read::readyz))

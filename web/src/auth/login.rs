@@ -12,7 +12,7 @@ use axum::extract::{Extension, Query, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use common::account::{Login, SecretHash, User};
-use common::audit::{Action, Actor};
+use common::audit::{Action, Actor, Note};
 use common::time::SECOND_MS;
 use serde::Deserialize;
 use std::net::IpAddr;
@@ -236,7 +236,7 @@ impl Auth {
     /// Beside the answer, which must take as long as that to a name nobody has.
     fn note_lockout(&self, whom: String, from: IpAddr) {
         let accounts = Arc::clone(&self.accounts);
-        let note = (Actor::new("somebody", &from.to_string()), Action::LockOut, whom);
+        let note = Note::new(Actor::new("somebody", &from.to_string()), Action::LockOut, whom);
         tokio::spawn(async move {
             if let Err(why) = accounts.keep(Vec::new(), Some(note)).await {
                 tracing::warn!(%why, "a lockout could not be written down");
@@ -249,7 +249,7 @@ impl Auth {
         let login = Login { user: user.name.clone(), proof: proof(&user), csrf: secret(), began: now, used: now };
         let kept = self.logins().open(SecretHash::of(cookie.as_bytes()), login, now);
         let actor = Actor::new(user.name.as_str(), &from.to_string());
-        self.accounts.keep(kept, Some((actor, Action::LogIn, user.name.to_string()))).await?;
+        self.accounts.keep(kept, Some(Note::new(actor, Action::LogIn, user.name.as_str()))).await?;
         Ok(cookie)
     }
 

@@ -19,6 +19,7 @@ pub use passwords::{PASSWORD_CHARS_MIN, PASSWORD_LEN_MAX, acceptable, hash, veri
 pub(crate) use seen::LoginSeen;
 
 use crate::commands::Commands;
+use crate::invitations::Invitations;
 use crate::masters::Unavailable;
 use crate::problem::Problem;
 use axum::extract::{Extension, FromRequestParts};
@@ -27,7 +28,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use common::account::{AccountName, Login, SecretHash, User};
 use common::api_key::{ApiKey, KEY_BEGIN};
-use common::audit::{Action, Actor};
+use common::audit::Note;
 use common::clock::Clock;
 use common::hosts::HostNames;
 use common::time::WallMs;
@@ -84,8 +85,8 @@ impl Who {
     }
 }
 
-/// The store of users, keys and logins, and the one who carries out commands.
-pub trait Accounts: Commands {
+/// The store of users, keys and logins, and the one who invites and carries out commands.
+pub trait Accounts: Commands + Invitations {
     /// All users, by name.
     ///
     /// # Errors
@@ -105,7 +106,7 @@ pub trait Accounts: Commands {
     fn keep(
         &self,
         logins: Vec<(SecretHash, Option<Login>)>,
-        note: Option<(Actor, Action, String)>,
+        note: Option<Note>,
     ) -> BoxFuture<'_, Result<(), Unavailable>>;
 }
 

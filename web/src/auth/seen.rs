@@ -5,7 +5,7 @@ use super::{Auth, Role, Who, proof};
 use crate::problem::Problem;
 use axum::http::StatusCode;
 use common::account::{AccountName, Login, SecretHash, User};
-use common::audit::{Action, Actor};
+use common::audit::{Action, Actor, Note};
 use common::time::WallMs;
 use std::collections::BTreeSet;
 
@@ -57,7 +57,7 @@ impl Auth {
         let seen = self.logins_seen_by(who, &users).into_iter().find(|seen| seen.id == id).ok_or_else(none)?;
         let over = self.logins().close(seen.hash).ok_or_else(none)?;
         // The end of an own one is a logout, of which the audit has no line either.
-        let note = (!seen.own).then(|| (by, Action::EndLogin, seen.user.to_string()));
+        let note = (!seen.own).then(|| Note::new(by, Action::EndLogin, seen.user.as_str()));
         self.accounts.keep(vec![over], note).await?;
         Ok(())
     }

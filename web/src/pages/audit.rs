@@ -97,7 +97,7 @@ impl TryFrom<AuditViewQuery> for AuditView {
 }
 
 /// All that the audit may say.
-const ACTIONS: [Action; 29] = [
+const ACTIONS: [Action; 32] = [
     Action::Grant,
     Action::Renew,
     Action::Terminate,
@@ -112,6 +112,9 @@ const ACTIONS: [Action; 29] = [
     Action::LogIn,
     Action::EndLogin,
     Action::LockOut,
+    Action::Invite,
+    Action::Withdraw,
+    Action::Certify,
     Action::Extend,
     Action::Raise,
     Action::Dismiss,
@@ -149,6 +152,9 @@ fn action_name(action: Action, w: &'static Words) -> &'static str {
         Action::LogIn => w.act_login,
         Action::EndLogin => w.act_end_login,
         Action::LockOut => w.act_lockout,
+        Action::Invite => w.act_invite,
+        Action::Withdraw => w.act_withdraw,
+        Action::Certify => w.act_certify,
         Action::User => w.act_user,
         Action::Key => w.act_key,
         Action::Vouch => w.act_vouch,
@@ -266,6 +272,9 @@ impl Line {
             | Action::Key
             | Action::EndLogin
             | Action::LockOut
+            | Action::Invite
+            | Action::Withdraw
+            | Action::Certify
             | Action::Vouch
             | Action::Export
             | Action::Import => "warn",

@@ -1,8 +1,9 @@
-//! Users, API keys, logins, and the own password.
+//! Users, API keys, logins, invitations, and the own password.
 
 use super::frame::role_name;
 use super::{Context, Frame, Static, Visitor, rows, still_frame};
 use crate::auth::{Auth, LoginSeen, PASSWORD_CHARS_MIN, PASSWORD_LEN_MAX, Role, totp};
+use crate::invitations::{HOURS_MAX, NotInvited, OpenInvitation, USES_MAX};
 use crate::masters::Unavailable;
 use crate::problem::Problem;
 use crate::text::When;
@@ -28,6 +29,8 @@ struct Page {
     users: Vec<Account>,
     keys: Vec<Key>,
     logins: Vec<LoginShown>,
+    /// `None`: this master issues no certificates.
+    invitations: Option<InvitationsShown>,
     roles: Vec<RoleShown>,
     actions: Vec<ActionShown>,
     names_hint: String,
@@ -86,6 +89,24 @@ struct LoginShown {
     ends: When,
 }
 
+/// The open invitations of this master, and the bounds of others.
+struct InvitationsShown {
+    open: Vec<InvitationShown>,
+    /// The reason why they are not known; empty if they are.
+    problem: String,
+    at: String,
+    uses_max: u32,
+    hours_max: u64,
+}
+
+struct InvitationShown {
+    id: String,
+    role: String,
+    names: String,
+    uses: u32,
+    until: When,
+}
+
 struct RoleShown {
     value: &'static str,
     name: &'static str,
@@ -104,8 +125,9 @@ pub(crate) async fn users(context: &Context<'_>, auth: &Auth, visitor: &Visitor)
     let everybody = rows(auth.accounts().users()).await?;
     let factor = Factor::of(everybody.iter().find(|user| user.name.as_str() == own))?;
     let logins = auth.logins_seen_by(&visitor.who, &everybody).into_iter().map(LoginShown::of).collect();
-    let (mut users, mut keys) = (Vec::new(), Vec::new());
+    let (mut users, mut keys, mut invitations) = (Vec::new(), Vec::new(), None);
     if frame.admin {
+        invitations = InvitationsShown::of(auth).await?;
         users = everybody.iter().map(|it| Account::of(it, &own, w)).collect();
         keys = rows(auth.accounts().keys()).await?.iter().map(|it| Key::of(it, auth.now(), w)).collect();
     }
@@ -116,6 +138,7 @@ pub(crate) async fn users(context: &Context<'_>, auth: &Auth, visitor: &Visitor)
         users,
         keys,
         logins,
+        invitations,
         roles: roles(w),
         actions: actions(w),
         names_hint: fill(w.key_names_hint, &[&PATTERNS_MAX.to_string()]),
@@ -183,6 +206,29 @@ impl LoginShown {
         let LoginSeen { id, own, current, .. } = seen;
         let [began, used, ends] = [seen.began, seen.used, seen.ends].map(When::date);
         Self { id, user: seen.user.to_string(), own, current, began, used, ends }
+    }
+}
+
+impl InvitationsShown {
+    async fn of(auth: &Auth) -> Result<Option<Self>, Problem> {
+        let at = match auth.accounts().invited_at() {
+            Err(NotInvited::NoCa(_)) => return Ok(None),
+            at => at?.to_owned(),
+        };
+        // The rest of the page is of use all the same.
+        let (open, problem) = match auth.accounts().invitations().await {
+            Err(NotInvited::Failed(why)) => (Vec::new(), why),
+            open => (open?, String::new()),
+        };
+        let open = open.into_iter().map(InvitationShown::of).collect();
+        Ok(Some(Self { open, problem, at, uses_max: USES_MAX, hours_max: HOURS_MAX }))
+    }
+}
+
+impl InvitationShown {
+    fn of(open: OpenInvitation) -> Self {
+        let OpenInvitation { id, invited, names, uses, ends } = open;
+        Self { id, role: invited.to_string(), names: names.join(" "), uses, until: When::date(ends) }
     }
 }
 

@@ -68,6 +68,9 @@ macro_rules! access {
     act_login: "logged in", "登录";
     act_end_login: "login ended", "结束登录";
     act_lockout: "locked out", "被锁定";
+    act_invite: "program invited", "邀请程序";
+    act_withdraw: "invitation withdrawn", "撤回邀请";
+    act_certify: "certificate issued by an invitation", "凭邀请签发证书";
     act_user: "user changed", "更改用户";
     act_key: "API key changed", "更改 API 密钥";
 
@@ -167,6 +170,30 @@ macro_rules! access {
     remove_key_title: "Remove the key {name}?", "移除密钥 {name}？";
     remove_key_text: "Masters refuse it at once, agents that reach a master within some 20 seconds.", "主控立即拒绝它，能连接主控的代理约 20 秒内拒绝它。";
     remove_key_done: "The key {name} is removed.", "密钥 {name} 已移除。";
+    invitations: "Invitations", "邀请";
+    invitations_hint: "An agent or a client gets its first certificate by an invitation, one line that is pasted on its machine. Only this master knows it, and it is shown once.", "代理或客户端凭邀请获得首个证书：将这一行粘贴到其机器上即可。邀请仅本主控知晓，且只显示一次。";
+    invitations_no_ca: "This master issues no certificates: it listens on loopback alone without --tls-dir, speaks plain TCP, has certificates from elsewhere, or has no CA.", "本主控不签发证书：它仅监听回环地址且未设 --tls-dir，使用明文 TCP，使用外部证书，或没有 CA。";
+    no_invitations: "No invitation is open at this master.", "本主控上没有有效的邀请。";
+    invitation_for: "For", "用于";
+    invitation_uses: "Programs left", "剩余次数";
+    withdraw: "Withdraw", "撤回";
+    withdraw_title: "Withdraw this invitation for {name}?", "撤回给 {name} 的邀请？";
+    withdraw_text: "Nobody gets a certificate by it any more, but for a program that is getting one just now. Certificates that were issued by it go on.", "此后无人能凭它获得证书（正在领取者除外），已签发的证书继续有效。";
+    withdraw_done: "The invitation for {name} is withdrawn.", "给 {name} 的邀请已撤回。";
+    invite: "Invite", "创建邀请";
+    invite_done: "An invitation for {role} until {until}. Copy it now: it is never shown again. Whoever has it before it is used gets the certificate.", "给 {role} 的邀请已创建，有效至 {until}。请立即复制，之后不再显示。任何人在其被使用前得到它，都能领取该证书。";
+    invite_agent: "an agent", "代理";
+    invite_client: "a client: an application that calls agents", "客户端：调用代理的应用";
+    invite_name_hint: "left empty: one is drawn", "留空则自动生成";
+    invite_uses: "Programs", "程序数";
+    invite_uses_hint: "1 if left empty; more only without a name", "留空为 1；多于 1 时不能指定名称";
+    invite_hours: "Hours", "有效小时数";
+    invite_names: "Further addresses in the certificate", "证书中的其他地址";
+    invite_names_hint: "DNS names and IP addresses under which others reach it, separated by spaces; the one that it asks from is added", "其他程序访问它所用的域名和 IP 地址，以空格分隔；其请求来源地址会自动加入";
+    invite_at: "This master’s address", "本主控地址";
+    invite_at_hint: "under which the program reaches this master’s --agent-listen", "该程序访问本主控 --agent-listen 所用的地址";
+    invite_command_agent: "On an agent’s machine, paste it into:", "在代理的机器上，粘贴到：";
+    invite_command_client: "On a client’s machine:", "在客户端的机器上：";
 
     // Settings
     settings_hint: "The parameters of the cluster, and the flags this master was started with. None of it changes while it runs.", "集群创建时的参数与本主控的启动参数，运行期间不变。";

@@ -9,7 +9,7 @@ pub(crate) mod sequences;
 use common::about::{About, AboutSource};
 use common::account::{Login, SecretHash, User};
 use common::api_key::{ApiKey, KeyScope};
-use common::audit::{Action, Actor};
+use common::audit::{Action, Actor, Note};
 use common::clock::TestClock;
 use common::namespace::{Definition, GeneratorName, Namespace, Scope, SegmentSpec, StringSpec, Uniq64Spec};
 use common::parameters::{AgentId, MasterId, SessionId};
@@ -18,16 +18,17 @@ use common::setting::{Change, Outcome, SettingKey, SettingValue};
 use common::time::{DAY_MS, HOUR_MS, WallMs};
 use common::token::{TokenKey, TokenType, TokenValue};
 use futures::future::BoxFuture;
+use net::enroll::{Invitation, InvitationRequest};
 use net::rpc::lease::{Changed, Mode, Refusal};
 use sequences::Sequences;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use web::{
     Accounts, AgentRow, AgentState, AllocatorRow, AuditCheck, AuditFilter, AuditPart, AuditRow, Auth, AuthSettings,
-    AxisRow, CallsRow, CapacityRow, Commands, Drained, ExtentRow, FlagRow, HeldRow, KeyRaised, LeaseFields,
-    LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters, NameUseRow, NamespaceRow, NetworkRow,
-    Page, PoolRow, ReportRow, Role, SectionFilter, SectionMoved, SectionPage, SectionRow, SequenceRow, SettingsRow,
-    Unavailable,
+    AxisRow, CallsRow, CapacityRow, Commands, Drained, ExtentRow, FlagRow, HeldRow, Invitations, KeyRaised,
+    LeaseFields, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters, NameUseRow,
+    NamespaceRow, NetworkRow, NotInvited, OpenInvitation, Page, PoolRow, ReportRow, Role, SectionFilter, SectionMoved,
+    SectionPage, SectionRow, SequenceRow, SettingsRow, Unavailable,
 };
 
 /// 2026-11-20T13:05:06Z.
@@ -216,6 +217,8 @@ pub(crate) struct SampleAccounts {
     pub(crate) kept: Mutex<Vec<(SecretHash, Option<Login>)>>,
     /// Lines of the audit that came with them.
     pub(crate) noted: Mutex<Vec<String>>,
+    pub(crate) invited_at: Mutex<&'static str>,
+    pub(crate) invited: Mutex<Vec<(Invitation, OpenInvitation)>>,
     /// True if the walk through the audit never ends; `asked` counts those that were begun.
     pub(crate) endless: bool,
     pub(crate) asked: AtomicUsize,
@@ -400,12 +403,47 @@ impl Accounts for SampleAccounts {
     fn keep(
         &self,
         logins: Vec<(SecretHash, Option<Login>)>,
-        note: Option<(Actor, Action, String)>,
+        note: Option<Note>,
     ) -> BoxFuture<'_, Result<(), Unavailable>> {
-        let note = note.map(|(actor, action, subject)| format!("{} {action} {subject}", actor.who()));
+        let note = note.map(|note| format!("{} {} {}", note.actor.who(), note.action, note.subject));
         self.noted.lock().unwrap().extend(note);
         self.kept.lock().unwrap().extend(logins);
         Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+impl Invitations for SampleAccounts {
+    fn invited_at(&self) -> Result<&str, NotInvited> {
+        Ok(*self.invited_at.lock().unwrap())
+    }
+
+    fn invitations(&self) -> BoxFuture<'_, Result<Vec<OpenInvitation>, NotInvited>> {
+        let open = self.invited.lock().unwrap().iter().map(|(_, open)| open.clone()).collect();
+        Box::pin(std::future::ready(Ok(open)))
+    }
+
+    fn invite(
+        &self,
+        request: InvitationRequest,
+        by: Actor,
+    ) -> BoxFuture<'_, Result<(Invitation, OpenInvitation), NotInvited>> {
+        let InvitationRequest { invited, names, uses, valid, at } = request;
+        let at = at.unwrap_or_else(|| (*self.invited_at.lock().unwrap()).to_owned());
+        let invitation = Invitation { at, invited: invited.clone(), ca: [7; 32], secret: [8; 32] };
+        let ends = WallMs(NOW.0 + i64::try_from(valid.as_millis()).unwrap());
+        let open = OpenInvitation { id: "0123456789abcdef".to_owned(), invited, names, uses, ends };
+        self.noted.lock().unwrap().push(format!("{} invites {}", by.who(), open.invited));
+        self.invited.lock().unwrap().push((invitation.clone(), open.clone()));
+        Box::pin(std::future::ready(Ok((invitation, open))))
+    }
+
+    fn withdraw(&self, id: String, by: Actor) -> BoxFuture<'_, Result<(), NotInvited>> {
+        let mut invited = self.invited.lock().unwrap();
+        let before = invited.len();
+        invited.retain(|(_, open)| open.id != id);
+        self.noted.lock().unwrap().push(format!("{} withdraws {id}", by.who()));
+        let done = if invited.len() < before { Ok(()) } else { Err(NotInvited::NotFound) };
+        Box::pin(std::future::ready(done))
     }
 }
 

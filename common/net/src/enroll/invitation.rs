@@ -4,7 +4,16 @@ use crate::rpc::peer::JoinToken;
 use crate::tls::Role;
 use sha2::{Digest as _, Sha256};
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
+use std::time::Duration;
+
+/// Programs that one invitation without a name may be for.
+pub const USES: RangeInclusive<u32> = 1..=10_000;
+/// Times for which an invitation may be valid: a minute to 30 days.
+pub const VALID: RangeInclusive<Duration> = Duration::from_secs(60)..=Duration::from_secs(30 * 86_400);
+/// The time for which it is valid if nothing else is said.
+pub const VALID_DEFAULT: Duration = Duration::from_secs(3_600);
 
 const SCHEME: &str = "uniq-invitation://";
 
@@ -32,6 +41,21 @@ pub struct Invitation {
     pub secret: [u8; 32],
 }
 
+/// A wish for an invitation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvitationRequest {
+    /// The role that it is to give.
+    pub invited: Invited,
+    /// DNS names and IP addresses that the certificate has, beside the address that is asked from.
+    pub names: Vec<String>,
+    /// The number of programs that may use it, in [`USES`].
+    pub uses: u32,
+    /// The time for which it is valid, in [`VALID`].
+    pub valid: Duration,
+    /// The master's `--agent-listen`, as the invited program reaches it; `None`: as this master knows it.
+    pub at: Option<String>,
+}
+
 /// The reason why a text is no invitation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an invitation is one line that begins with {SCHEME}, as `uniq_master --invite` printed it")]
@@ -41,6 +65,16 @@ impl Invitation {
     /// The SHA-256 of the whole line, by which the master knows it: an invitation that was altered is another one.
     pub fn proof(&self) -> [u8; 32] {
         Sha256::digest(self.to_string()).into()
+    }
+}
+
+impl Invited {
+    /// The most programs that an invitation for this can be for: of one name there is one certificate.
+    pub const fn uses_max(&self) -> u32 {
+        match self {
+            Self::As(_) => 1,
+            Self::Agent | Self::Client => *USES.end(),
+        }
     }
 }
 

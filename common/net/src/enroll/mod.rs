@@ -9,7 +9,7 @@ pub mod invitation;
 
 pub use ca::{Ca, CaError, Serial};
 pub use folder::{SaveError, TlsFolder};
-pub use invitation::{Invitation, Invited};
+pub use invitation::{Invitation, InvitationRequest, Invited};
 pub use rcgen::KeyPair;
 
 use crate::rpc::lease::LeaseServiceClient;
@@ -20,7 +20,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 use tokio_util::sync::CancellationToken;
-use wire::enroll::{EnrollBy, EnrollRefusal, EnrollRequest, Enrolled};
+use wire::enroll::{EnrollBy, EnrollRefusal, EnrollRequest, Enrolled, NAMES_MAX};
 
 /// The longest time between two looks at the CAs, and at how long the own certificate still lasts.
 const LOOK_INTERVAL: Duration = Duration::from_secs(3_600);
@@ -149,6 +149,11 @@ pub async fn next_look(folder: &TlsFolder, tls: &Tls, longest: Duration, stop: &
 /// Tells whether a text is a DNS name or an IP address that a certificate can have.
 pub fn is_name(name: &str) -> bool {
     !name.ends_with('.') && ServerName::try_from(name).is_ok()
+}
+
+/// Tells whether an invitation can say these names: there is room for those that are added when it is used.
+pub fn are_names(names: &[String]) -> bool {
+    names.len() <= NAMES_MAX / 2 && names.iter().all(|name| is_name(name))
 }
 
 /// Tells whether a certificate has that DNS name or IP address.

@@ -3,7 +3,7 @@
 use crate::replication::lives::{Lives, Unproven};
 use crate::section::{ChangedRecords, ChangedRows, Owned};
 use ids::account::{Login, SecretHash};
-use ids::audit::{Action, Actor, Cause, Entry};
+use ids::audit::{Actor, Cause, Entry, Note};
 use ids::lease::{Caution, Grant, Lease, Prep};
 use ids::namespace::{GeneratorName, Namespace};
 use ids::parameters::{AgentId, ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
@@ -128,11 +128,11 @@ pub enum Event {
         actor: Actor,
     },
     /// Somebody logged in or out at this master's console, or used the login: the logins as they are now (`None` is
-    /// over), and the line for this master's audit.
+    /// over), and a line for this master's audit; or such a line alone.
     KeepLogins {
         id: RequestId,
         logins: Vec<(SecretHash, Option<Login>)>,
-        note: Option<(Actor, Action, String)>,
+        note: Option<Note>,
     },
     /// An agent wants a segment.
     Segment {

@@ -38,7 +38,8 @@ impl Ledger<Pairwise> {
                 fx.reply_with(id, |fx| Reply::Commanded(self.on_extend(now, key, fx)));
             }
             Event::KeepLogins { id, logins, note } => {
-                let note = note.map(|(actor, action, on)| Write::Audit(Entry::new(now.wall, actor, action, &on, "")));
+                let note =
+                    note.map(|it| Write::Audit(Entry::new(now.wall, it.actor, it.action, &it.subject, &it.detail)));
                 fx.writes
                     .extend(note.into_iter().chain(logins.into_iter().map(|(hash, login)| Write::Login(hash, login))));
                 fx.reply(id, Reply::Kept);

@@ -86,6 +86,7 @@ fn effective(call: &Call, Victims { token, agent, login, .. }: &Victims) -> (Str
         }
         ("DELETE", "/api/users/{name}/second-factor") => json!({"current": "correct horse"}),
         ("POST", "/api/keys") => json!({"name": "intruder", "role": "admin"}),
+        ("POST", "/api/invitations") => json!({"role": "agent"}),
         ("POST", "/api/keys/{name}/rotate") => json!({"keep_hours": 1}),
         ("POST", "/api/namespaces") => json!({"name": "intruder", "kind": "uniq64"}),
         ("PUT", "/api/generators/{name}") => json!({"kind": "uniq64"}),
@@ -103,7 +104,9 @@ fn effective(call: &Call, Victims { token, agent, login, .. }: &Victims) -> (Str
         ("DELETE", "/api/whitelist") => json!({"range": "127.0.0.0/8", "confirm": "127.0.0.0/8"}),
         ("POST", "/api/leases/{type}/{token}/terminate") => json!({"confirm": format!("uint2/{token}")}),
         ("POST", "/api/leases/{type}/{token}/renew") => Value::Null,
-        ("DELETE", "/api/users/{name}" | "/api/keys/{name}" | "/api/logins/{id}") => Value::Null,
+        ("DELETE", "/api/users/{name}" | "/api/keys/{name}" | "/api/logins/{id}" | "/api/invitations/{id}") => {
+            Value::Null
+        }
         other => panic!("a change that this test does not know: say what would be effective for {other:?}"),
     };
     (path, body)
@@ -299,7 +302,8 @@ async fn get_for_a_change(call: &Call, path: &str, body: &Value, everybody: &[(&
     for caller in [&everybody[2].1, &everybody[2].2] {
         for method in ["GET", "HEAD"] {
             let answer = caller.ask(method, path, body).await;
-            let reads = ["/api/users", "/api/keys", "/api/namespaces", "/api/whitelist"].contains(&path);
+            let reads =
+                ["/api/users", "/api/keys", "/api/invitations", "/api/namespaces", "/api/whitelist"].contains(&path);
             // What is read takes no body: whoever sends one wanted something else.
             let status = if !reads {
                 405

@@ -1,0 +1,192 @@
+//! Invitations of this master: made, listed, withdrawn.
+
+use super::{ChangeErrors, From, ProblemBody, Sent, body, caller, path, read_as};
+use crate::auth::{Auth, Role, Who};
+use crate::invitations::{HOURS_MAX, NotInvited, OpenInvitation};
+use crate::problem::Problem;
+use axum::Json;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use net::enroll::invitation::VALID_DEFAULT;
+use net::enroll::{self, InvitationRequest, Invited};
+use net::tls;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use utoipa::ToSchema;
+
+/// An invitation that may still be used, without its secret.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct InvitationRow {
+    /// The text by which it can be withdrawn: the first 16 hexadecimal digits of a hash of it.
+    id: String,
+    /// The role that it gives: `agent`, `agent/NAME`, `client`, `client/NAME`, or of the command line also `master/ID`.
+    role: String,
+    /// DNS names and IP addresses that the certificate has, beside the address that is asked from.
+    names: Vec<String>,
+    /// The number of programs that may still use it.
+    uses: u32,
+    /// The instant from which on it is none.
+    until: String,
+}
+
+impl core::convert::From<OpenInvitation> for InvitationRow {
+    fn from(open: OpenInvitation) -> Self {
+        let OpenInvitation { id, invited, names, uses, ends } = open;
+        Self { id, role: invited.to_string(), names, uses, until: ends.to_string() }
+    }
+}
+
+/// A new invitation.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct NewInvitation {
+    #[serde(flatten)]
+    made: InvitationRow,
+    /// The invitation, one line. It is shown this once and kept nowhere.
+    invitation: String,
+    /// The command that takes it from its standard input, on the machine of the program that is invited.
+    command: &'static str,
+    /// The reason why nobody but a program on this machine can use it; `null` if others can.
+    warning: Option<&'static str>,
+}
+
+/// An invitation to be made.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct InvitationForm {
+    /// `agent` or `client`.
+    role: String,
+    /// The name in the certificate; one is drawn unless it is said.
+    name: Option<String>,
+    /// At most 16 DNS names and IP addresses that the certificate has, beside the address that is asked from.
+    #[serde(default)]
+    names: Vec<String>,
+    /// Programs that may use it, 1..=10000; more than one only without a name. 1 unless it is said.
+    uses: Option<u32>,
+    /// Hours for which it is valid, 1..=720; 1 unless it is said.
+    hours: Option<u64>,
+    /// The address under which the program reaches this master's `--agent-listen`, as HOST:PORT; as this master knows it unless it is said.
+    at: Option<String>,
+}
+
+impl InvitationForm {
+    fn request(self) -> Result<InvitationRequest, Problem> {
+        if self.role == "master" {
+            let why = "role: a master is invited on the other one's machine, by `uniq_master --invite master`: its invitation gives the \
+                       key of the cluster's CA";
+            return Err(Problem::bad_parameter(why));
+        }
+        let name = self.name.as_deref().map(|name| read_as("name", name)).transpose()?;
+        let invited = match (self.role.as_str(), name) {
+            ("agent", None) => Invited::Agent,
+            ("agent", Some(name)) => Invited::As(tls::Role::Agent(name)),
+            ("client", None) => Invited::Client,
+            ("client", Some(name)) => Invited::As(tls::Role::Client(name)),
+            _ => return Err(Problem::bad_parameter("role: agent or client")),
+        };
+        let (uses, most) = (self.uses.unwrap_or(1), invited.uses_max());
+        if !(1..=most).contains(&uses) {
+            let why = if most == 1 { "of one name there is one certificate" } else { "1 to 10000" };
+            return Err(Problem::bad_parameter(format!("uses: {why}")));
+        }
+        if !enroll::are_names(&self.names) {
+            return Err(Problem::bad_parameter("names: at most 16 DNS names and IP addresses"));
+        }
+        let valid = match self.hours {
+            None => VALID_DEFAULT,
+            Some(hours) if (1..=HOURS_MAX).contains(&hours) => Duration::from_secs(hours * 3_600),
+            Some(_) => return Err(Problem::bad_parameter(format!("hours: 1 to {HOURS_MAX}"))),
+        };
+        Ok(InvitationRequest { invited, names: self.names, uses, valid, at: self.at })
+    }
+}
+
+impl core::convert::From<NotInvited> for Problem {
+    fn from(why: NotInvited) -> Self {
+        let (status, code) = match why {
+            NotInvited::Unavailable(why) => return why.into(),
+            NotInvited::NoCa(_) => (StatusCode::CONFLICT, "no_ca"),
+            NotInvited::TooMany(_) => (StatusCode::CONFLICT, "too_many"),
+            NotInvited::Address(_) => (StatusCode::BAD_REQUEST, "bad_parameter"),
+            NotInvited::NotFound => (StatusCode::NOT_FOUND, "not_found"),
+            NotInvited::Failed(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+        };
+        Self::new(status, code, why.to_string())
+    }
+}
+
+/// Invitations that may still be used, without their secrets. The other master has others.
+#[utoipa::path(
+    get, path = "/api/invitations", tag = "people",
+    responses((status = 200, description = "All of this master, by their ends", body = [InvitationRow])),
+    security(("login" = ["admin"]), ("key" = ["admin"]))
+)]
+pub(crate) async fn invitations(State(auth): State<Arc<Auth>>, who: Who) -> Result<Json<Vec<InvitationRow>>, Problem> {
+    who.at_least(Role::Admin)?;
+    let open = auth.accounts().invitations().await?;
+    Ok(Json(open.into_iter().map(InvitationRow::from).collect()))
+}
+
+/// A new invitation, by which an agent or a client gets its first certificate. This master does it alone, and only it knows the invitation.
+#[utoipa::path(
+    post, path = "/api/invitations", tag = "people", request_body = InvitationForm,
+    responses(
+        (status = 201, description = "Made. The invitation is shown this once", body = NewInvitation),
+        (status = 409, description = "`no_ca`: this master issues no certificates; `too_many`: 1,000 are open", body = ProblemBody, content_type = "application/problem+json"),
+        ChangeErrors
+    ),
+    security(("login" = ["admin"]), ("key" = ["admin"]))
+)]
+pub(crate) async fn invite(
+    State(auth): State<Arc<Auth>>,
+    who: Who,
+    from: From,
+    form: Sent,
+) -> Result<(StatusCode, Json<NewInvitation>), Problem> {
+    let caller = caller(who, Role::Admin, from)?;
+    let request = body::<InvitationForm>(form)?.request()?;
+    let warning = match &request.at {
+        None if is_loopback(auth.accounts().invited_at()?) => Some(
+            "this master's --agent-listen is on loopback: only a program on its machine can use the invitation; `at` says another address",
+        ),
+        _ => None,
+    };
+    let command = match request.invited {
+        Invited::Client | Invited::As(tls::Role::Client(_)) => "uniq_generator --tls-dir FOLDER --invitation -",
+        _ => "uniq_generator --format --serial-file FILE --invitation -",
+    };
+    let (invitation, made) = auth.accounts().invite(request, caller.actor()).await?;
+    Ok((
+        StatusCode::CREATED,
+        Json(NewInvitation { made: made.into(), invitation: invitation.to_string(), command, warning }),
+    ))
+}
+
+/// Withdraws an invitation. Certificates that were issued by it go on: they are revoked by the file `revoked`.
+#[utoipa::path(
+    delete, path = "/api/invitations/{id}", tag = "people",
+    params(("id" = String, Path, description = "The invitation")),
+    responses(
+        (status = 204, description = "Withdrawn: nobody gets a certificate by it any more"),
+        (status = 404, description = "`not_found`: none of this id is open at this master", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`no_ca`: this master issues no certificates", body = ProblemBody, content_type = "application/problem+json"),
+        ChangeErrors
+    ),
+    security(("login" = ["admin"]), ("key" = ["admin"]))
+)]
+pub(crate) async fn withdraw(
+    State(auth): State<Arc<Auth>>,
+    who: Who,
+    from: From,
+    named: Result<Path<String>, PathRejection>,
+) -> Result<StatusCode, Problem> {
+    let caller = caller(who, Role::Admin, from)?;
+    auth.accounts().withdraw(path(named)?, caller.actor()).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn is_loopback(at: &str) -> bool {
+    at.parse::<SocketAddr>().is_ok_and(|at| at.ip().is_loopback())
+}
