@@ -35,7 +35,7 @@ const HISTORY_SCAN_MAX: usize = 100_000;
 /// The masters as this one sees them.
 pub struct Admin<A> {
     pub(crate) driver: Driver,
-    clock: Clock,
+    pub(crate) clock: Clock,
     pub(crate) counters: Arc<Counters>,
     pub(crate) audit: A,
     /// Held by whoever has the audit walked.
@@ -293,8 +293,14 @@ impl<A: Audit> Masters for Admin<A> {
         async move {
             let pools = self.pools().await.unwrap_or_default();
             let seen = self.look(|ledger, now| {
-                let skew_ms = ledger.pair().peer().map(|peer| peer.skew.0);
-                metrics::Moment { mode: ledger.mode(), lsn: ledger.lsn(), peer_up: ledger.pair().heard(now), skew_ms }
+                let ends = ledger.settings_table().keys().iter().filter_map(|key| key.until);
+                metrics::Moment {
+                    mode: ledger.mode(),
+                    lsn: ledger.lsn(),
+                    peer_up: ledger.pair().heard(now),
+                    skew_ms: ledger.pair().peer().map(|peer| peer.skew.0),
+                    next_key_end: ends.filter(|end| now.wall < *end).min(),
+                }
             });
             let seen = seen.await.ok();
             let axes = if named { self.axes().await.unwrap_or_default() } else { Vec::new() };

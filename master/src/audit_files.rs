@@ -23,8 +23,8 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::{Builder, JoinHandle};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::Builder;
 use std::time::Duration;
 
 /// Length beyond which the next line begins a file, in bytes.
@@ -35,9 +35,8 @@ const LINE_LEN_MAX: usize = 32 << 10;
 const BATCH: usize = 1_000;
 /// Time between two passes.
 const PAUSE: Duration = Duration::from_secs(1);
-/// The end is waited for so many times so long: a second.
-const STOP_LOOKS: u32 = 100;
-const STOP_PAUSE: Duration = Duration::from_millis(10);
+/// The longest wait for the end.
+const STOP_MAX: Duration = Duration::from_secs(1);
 /// Room that is left on the disk, in bytes.
 const ROOM_MIN: u64 = 64 << 20;
 const LOCK: &str = "audit.lock";
@@ -340,7 +339,8 @@ impl<A: Audit> AuditFiles<A> {
 #[must_use]
 pub struct Writer {
     stop: Sender<()>,
-    thread: JoinHandle<()>,
+    /// Closed when the thread ends.
+    ended: Receiver<()>,
 }
 
 impl Writer {
@@ -350,8 +350,10 @@ impl Writer {
     /// The operating system starts no thread.
     pub fn start<A: Audit>(mut files: AuditFiles<A>, counters: Arc<Counters>, watch: &Watch) -> io::Result<Self> {
         let (stop, stopped) = channel();
+        let (ends_here, ended) = channel();
         let guard = watch.guard("audit");
         let write = move || {
+            let _ends_here: Sender<()> = ends_here;
             let (mut failed, mut behind) = (None, false);
             loop {
                 let pause = if behind { Duration::ZERO } else { PAUSE };
@@ -382,19 +384,16 @@ impl Writer {
             }
             guard.done();
         };
-        Ok(Self { stop, thread: Builder::new().name("audit".to_owned()).spawn(write)? })
+        Builder::new().name("audit".to_owned()).spawn(write)?;
+        Ok(Self { stop, ended })
     }
 
     /// Writes what has become durable until now, and ends. A disk that hangs is not waited for: the next start goes on from there.
     pub fn stop(self) {
         drop(self.stop);
-        for _ in 0..STOP_LOOKS {
-            if self.thread.is_finished() {
-                return;
-            }
-            std::thread::sleep(STOP_PAUSE);
+        if self.ended.recv_timeout(STOP_MAX) == Err(RecvTimeoutError::Timeout) {
+            tracing::warn!("the last lines of the audit are not in its files yet: the next start writes them");
         }
-        tracing::warn!("the last lines of the audit are not in its files yet: the next start writes them");
     }
 }
 

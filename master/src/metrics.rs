@@ -5,6 +5,7 @@ use crate::driver::Counters;
 use crate::sequences::{DONE, GAUGES, SectionGauges};
 use crate::store::reserve::ROOM_MIN;
 use common::metrics::{Series, counter, counters, gauge, gauges, rows, write};
+use common::time::{SECOND_MS, WallMs};
 use common::token::POOL_LOW_PERCENT;
 use net::rpc::ended;
 use net::rpc::lease::Mode;
@@ -20,6 +21,8 @@ pub(crate) struct Moment {
     pub(crate) peer_up: bool,
     /// The other master's clock minus this one's, in milliseconds.
     pub(crate) skew_ms: Option<i64>,
+    /// The end of the API key that ends next.
+    pub(crate) next_key_end: Option<WallMs>,
 }
 
 const REFUSED: &str = "Heartbeats of agents, and their renewals of leases and sections, that were refused.";
@@ -64,6 +67,8 @@ const LEDGER: &[Series<Moment>] = &[
 ];
 const SKEW: &[Series<i64>] =
     &[gauge("uniq_master_peer_clock_skew_ms", "The other master's clock minus this one's.", |ms| (*ms).into())];
+const KEY_END: &str = "The end of the API key that ends next, in seconds since 1970; not there if none of them does.";
+const KEYS: &[Series<WallMs>] = &[gauge("uniq_master_next_key_end_seconds", KEY_END, |end| (end.0 / SECOND_MS).into())];
 
 const LOW: &str = "Whether 80 % of a token type's values are in use.";
 const _: () = assert!(POOL_LOW_PERCENT == 80);
@@ -92,6 +97,7 @@ pub(crate) fn page(
     write(&mut page, DISK, Some(&counters.room.load(Relaxed)).filter(|room| **room < u64::MAX));
     write(&mut page, LEDGER, seen);
     write(&mut page, SKEW, seen.and_then(|seen| seen.skew_ms.as_ref()));
+    write(&mut page, KEYS, seen.and_then(|seen| seen.next_key_end.as_ref()));
     write(&mut page, POOLS, pools);
     write(&mut page, axes::SERIES, Some(&axes::living(axes, &counters.axes)[..]).filter(|axes| !axes.is_empty()));
     write(&mut page, GAUGES, sections);
@@ -104,6 +110,6 @@ pub(crate) fn page(
 
 /// All series that only masters have, as rows of the table in the documents.
 pub fn table() -> String {
-    let ledger = rows(COUNTED) + &rows(DISK) + &rows(LEDGER) + &rows(SKEW) + &rows(POOLS);
+    let ledger = rows(COUNTED) + &rows(DISK) + &rows(LEDGER) + &rows(SKEW) + &rows(KEYS) + &rows(POOLS);
     ledger + &rows(axes::SERIES) + &rows(GAUGES) + &rows(DONE)
 }

@@ -63,12 +63,16 @@ async fn every_series_has_its_name_type_help_and_labels() {
     assert_eq!(refused.code(), "quota_exceeded");
     let page = cluster.ask_agent(nth, "metrics").await.unwrap().text();
     assert_eq!(shape(&page), golden("agent.txt"), "{page}");
+    let key = json!({"name": "billing", "role": "viewer", "days": 30});
+    let made = cluster.client.change(cluster.masters[0].daemon.http, "/api/keys", &key).await.unwrap();
+    assert_eq!(made.status, 201, "{}", made.text());
     for master in &cluster.masters {
         // Logs in: the page shows names only to whoever has.
         cluster.client.console(master.daemon.http, "/api/axes").await.unwrap();
         let whole = || async {
             let page = cluster.client.console(master.daemon.http, "/metrics").await.ok()?.text();
-            let late = ["uniq_master_axis_granted{", "uniq_master_peer_clock_skew_ms "];
+            let late =
+                ["uniq_master_axis_granted{", "uniq_master_peer_clock_skew_ms ", "uniq_master_next_key_end_seconds "];
             late.iter().all(|series| page.contains(series)).then_some(page)
         };
         let (page, _) = until("the master knows the name and the other master", whole).await.unwrap();
