@@ -17,4 +17,4 @@ HELP
 esac
 cargo build --release --locked --bins -p uniq-master -p uniq-agent
 export UNIQ_BIN_DIR=${CARGO_TARGET_DIR:-target}/release
-cargo test --locked -p processes --test console large:: -- --ignored --nocapture
+exec cargo run --release --locked -p tests --example console_table
