@@ -171,6 +171,18 @@ impl Master {
         })
     }
 
+    /// Forgets that an attempt by the other lane failed a moment ago: the master is there.
+    fn is_there(&self, lane: Lane) {
+        let other = match lane {
+            Lane::Calls => Lane::Lists,
+            Lane::Lists => Lane::Calls,
+        };
+        let mut slot = self.slot(other);
+        if matches!(&*slot, Slot::Closed(Some(_))) {
+            *slot = Slot::Closed(None);
+        }
+    }
+
     fn failed(&self, why: &str) -> CallError {
         link::failed(&self.address, why)
     }
@@ -379,6 +391,9 @@ impl Masters {
         match &opened {
             Err(CallError::Failed { .. }) => master.does_not_answer(),
             _ => master.answers(),
+        }
+        if opened.is_ok() {
+            master.is_there(lane);
         }
         *master.slot(lane) = match &opened {
             Ok((link, _)) => Slot::Open(Arc::clone(link)),

@@ -116,6 +116,20 @@ async fn a_master_that_does_not_introduce_itself_is_connected_to_once_however_ma
     assert_eq!(connections.load(Ordering::Relaxed), 2);
 }
 
+#[tokio::test]
+async fn a_master_that_is_reached_by_one_connection_is_tried_by_the_other_at_once() {
+    let (kit, mock) = (Kit::new(), Mock::new(Ok(1)));
+    let masters = masters_at(&[mock.listen().await], &kit.start());
+    let master = &masters.all[0];
+    for [failed, other] in [[Lane::Lists, Lane::Calls], [Lane::Calls, Lane::Lists]] {
+        // As of an attempt while the master was starting.
+        *master.slot(other) = Slot::Closed(None);
+        *master.slot(failed) = Slot::Closed(Some((Instant::now(), master.failed("cannot connect"))));
+        assert!(line(&masters, 0, failed).await.is_err());
+        assert!(line(&masters, 0, other).await.is_ok() && line(&masters, 0, failed).await.is_ok());
+    }
+}
+
 /// A way to a master that can be cut: then what comes from the agent waits, as in the memory of its machine, and goes on when the way is there
 /// again, unless the agent has given the connection up.
 async fn relay(to: String, is_cut: watch::Receiver<bool>) -> String {
