@@ -10,6 +10,9 @@
 //! what it grants the copy never learns. Whoever speaks in another life is asked to greet, and that shows which of the two it
 //! is: one that was started again, or one of two. A message names the life that it is meant for, too: what is said to a copy
 //! does not count where a connection leads to the original still, as a permit that the copy would not know of.
+//!
+//! A copy that greets first looks like a master that was started again, and is accepted. So the lives that ended by that are
+//! remembered: the original that goes on in one of them is known by it, even if the copy's start changed the ledger.
 
 use serde::{Deserialize, Serialize};
 use wire::peer::Life;
