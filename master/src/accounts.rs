@@ -2,7 +2,7 @@
 
 use crate::admin::Admin;
 use crate::bootstrap::Reset;
-use crate::driver::{Driver, Refused};
+use crate::driver::{Counters, Driver, Refused};
 use crate::invitations::{InviteError, Inviting, KeepError, Kept, id_of};
 use crate::lease::{Event, Reply};
 use crate::ledger::Ledger;
@@ -10,7 +10,8 @@ use crate::store::Audit;
 use anyhow::{Context as _, bail};
 use common::account::{Login, SecretHash, User};
 use common::api_key::ApiKey;
-use common::audit::{Action, Actor, Note};
+use common::audit::{Action, Actor, Note, RefusedAt};
+use common::clock::Clock;
 use common::setting::{Change, SettingKey, SettingValue};
 use common::time::{Now, WallMs};
 use futures::FutureExt as _;
@@ -18,11 +19,14 @@ use futures::future::BoxFuture;
 use net::enroll::{Invitation, InvitationRequest};
 use net::rpc::lease::{Mode, Refusal};
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
-use web::{Accounts, Invitations, NotInvited, OpenInvitation, Unavailable};
+use web::{Accounts, Invitations, NotInvited, OpenInvitation, Refusals, Unavailable};
 
+/// Interval of looking for refusals that the audit is to be told of.
+const LOOK_FOR_REFUSALS: Duration = Duration::from_secs(1);
 /// Interval at which an admin is proposed as long as the other master is away.
 const PROPOSE_AGAIN: Duration = Duration::from_secs(1);
 
@@ -52,6 +56,12 @@ impl<A: Audit> Accounts for Admin<A> {
             kept(&self.driver, logins, note).await
         }
         .boxed()
+    }
+}
+
+impl<A: Audit> Refusals for Admin<A> {
+    fn refused(&self, at: RefusedAt, who: Actor, why: String) {
+        self.counters.refusals.count(at, who, why);
     }
 }
 
@@ -165,6 +175,17 @@ async fn kept(
         Ok(_) | Err(Refused::Stopping) => Err(Unavailable::ShuttingDown),
         Err(Refused::Overloaded) => Err(Unavailable::Overloaded),
         Err(Refused::NoRoom) => Err(Unavailable::DiskFull),
+    }
+}
+
+/// Writes refusals into the audit, until `stop`.
+pub async fn tell_refusals(driver: Driver, counters: Arc<Counters>, clock: Clock, stop: CancellationToken) {
+    while stop.run_until_cancelled(tokio::time::sleep(LOOK_FOR_REFUSALS)).await.is_some() {
+        for note in counters.refusals.due(clock.link_now().boot) {
+            if let Err(why) = kept(&driver, Vec::new(), Some(note)).await {
+                tracing::warn!(%why, "refusals could not be written into the audit; the metrics count them");
+            }
+        }
     }
 }
 

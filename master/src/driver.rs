@@ -12,6 +12,7 @@
 
 use crate::lease::{Alarm, Effects, Event, Reply, RequestId, Write};
 use crate::ledger::{Ledger, Snapshot};
+use crate::refusal_tally::RefusalTally;
 use crate::section_tally::SectionTally;
 use crate::store::{Room, Store};
 use crate::tally::{AxisTally, OpenCalls, RenewalTally};
@@ -96,6 +97,7 @@ pub struct Counters {
     pub axes: AxisTally,
     pub sections: SectionTally,
     pub renewals: RenewalTally,
+    pub refusals: RefusalTally,
 }
 
 /// Starts the loop. Messages to the other master come out of the receiver; `whitelist` follows the ledger's.

@@ -3,7 +3,7 @@
 use crate::driver::{Counters, Driver, Refused};
 use crate::invitations::{Invitations, id_of};
 use crate::lease::{Event, Reply};
-use common::audit::{Action, Actor, Note};
+use common::audit::{Action, Actor, Note, RefusedAt};
 use common::clock::Clock;
 use common::parameters::AgentId;
 use net::enroll::invitation::hex;
@@ -81,6 +81,8 @@ impl Enrollment {
             Ok((None, _)) => {}
             Err(why) => {
                 self.0.counters.certificates_refused.fetch_add(1, Relaxed);
+                let who = Actor::new("somebody", &from.ip().to_canonical().to_string());
+                self.0.counters.refusals.count(RefusedAt::Certificates, who, why.to_string());
                 tracing::warn!(%from, %why, "issued no certificate");
             }
         }

@@ -21,6 +21,7 @@ pub mod enroll;
 pub mod invitations;
 pub mod invite;
 pub mod metrics;
+pub mod refusal_tally;
 pub mod registry;
 pub mod remedy;
 pub mod replication;

@@ -7,7 +7,7 @@ use crate::lease::{Event, Reply};
 use crate::registry::AgentRegistry;
 use crate::whitelist::Whitelist;
 use common::account::ACCOUNTS_MAX;
-use common::audit::Actor;
+use common::audit::{Actor, RefusedAt};
 use common::clock::Clock;
 use common::lease::Grant;
 use common::namespace::{GeneratorName, Namespace};
@@ -199,7 +199,14 @@ impl LeaseServer {
         // By its certificate, if it has one: by now it has shown it.
         self.place.is_of(CallerId::from(&self.remote));
         let admitted = self.remote.newcomer().is_none() && self.whitelist.admits(self.remote.from.ip());
-        if admitted { Ok(()) } else { Err(Refusal::NotAllowed) }
+        if admitted { Ok(()) } else { Err(self.refused("somebody", Refusal::NotAllowed)) }
+    }
+
+    /// Counts a refusal of who may not ask.
+    fn refused(&self, who: &str, why: Refusal) -> Refusal {
+        let who = Actor::new(who, &self.remote.from.ip().to_canonical().to_string());
+        self.reporting.counters.refusals.count(RefusedAt::Agents, who, why.to_string());
+        why
     }
 
     /// The issuing of certificates, for who came for one. The whitelist says who may be an agent, and not who may be invited.
@@ -214,7 +221,8 @@ impl LeaseServer {
     /// As [`Self::allowed`], for a call in the name of that agent.
     fn allowed_for(&self, agent: &AgentId) -> Result<(), Refusal> {
         self.allowed()?;
-        if self.remote.speaks_for(agent) { Ok(()) } else { Err(Refusal::WrongCertificate { agent_id: agent.clone() }) }
+        let wrong = || self.refused(agent.as_str(), Refusal::WrongCertificate { agent_id: agent.clone() });
+        if self.remote.speaks_for(agent) { Ok(()) } else { Err(wrong()) }
     }
 
     /// That agent, and whoever asked it, at the address from which this connection comes.

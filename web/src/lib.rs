@@ -34,7 +34,7 @@ pub use agents::{
     SettingsRow,
 };
 pub use auth::{
-    Accounts, Auth, AuthSettings, PASSWORD_CHARS_MIN, PASSWORD_LEN_MAX, Role, Who, acceptable, hash, verify,
+    Accounts, Auth, AuthSettings, PASSWORD_CHARS_MIN, PASSWORD_LEN_MAX, Refusals, Role, Who, acceptable, hash, verify,
 };
 pub use axes::{AxisRow, ExtentRow};
 pub use commands::{AuditCheck, AuditFilter, AuditPart, Commands};

@@ -292,7 +292,20 @@ async fn admins_alone_invite_and_what_cannot_be_given_is_refused() {
         let detail = answer["detail"].as_str().unwrap();
         assert!(status == 400 && answer["code"] == "bad_parameter" && detail.contains(why), "{form}: {answer}");
     }
+    accounts.refused.lock().unwrap().clear();
     assert_eq!(invite(&by(&olga), json!({"role": "agent"})).await.0, 403);
+    let wrong_key = vec![("authorization", format!("Bearer {}x", &KEY[..KEY.len() - 1]))];
+    assert_eq!(ask(&router, &wrong_key, "GET", "/api/leases").await.0, 401);
+    assert_eq!(ask(&router, &Vec::new(), "GET", "/api/leases").await.0, 401, "of whom nobody needs to hear");
+    assert_eq!(try_log_in(&router, "nobody", "").await.status().as_u16(), 401);
+    assert_eq!(
+        *accounts.refused.lock().unwrap(),
+        [
+            "olga at console: POST /api/invitations: 403",
+            "somebody at console: GET /api/leases: 401",
+            "somebody at login: a wrong name, password or one-time code"
+        ]
+    );
     assert_eq!(ask(&router, &olga, "GET", "/api/invitations").await.0, 403);
     assert!(!ask(&router, &olga, "GET", "/users").await.1.contains("/api/invitations"));
     assert!(accounts.invited.lock().unwrap().is_empty());

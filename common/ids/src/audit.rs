@@ -137,6 +137,8 @@ pub enum Action {
     Withdraw,
     /// `certificate.issue`: a program got a certificate from this master by an invitation; a master got the CA.
     Certify,
+    /// `access.refuse`: somebody was refused; the first time at once, then together every ten minutes, by [`RefusedAt`].
+    Refuse,
 }
 
 impl Action {
@@ -181,6 +183,7 @@ impl Action {
             Self::Invite => "invitation.make",
             Self::Withdraw => "invitation.withdraw",
             Self::Certify => "certificate.issue",
+            Self::Refuse => "access.refuse",
         }
     }
 }
@@ -204,6 +207,31 @@ pub struct Entry {
     pub subject: String,
     /// Details: the rest a reader wants to know.
     pub detail: String,
+}
+
+/// A place where somebody is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RefusedAt {
+    /// The login of the console.
+    Login,
+    /// The console behind it, and the API.
+    Console,
+    /// The issuing of certificates.
+    Certificates,
+    /// The port for agents.
+    Agents,
+}
+
+impl RefusedAt {
+    /// The name, as the subject of a line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Login => "login",
+            Self::Console => "console",
+            Self::Certificates => "certificates",
+            Self::Agents => "agents",
+        }
+    }
 }
 
 /// A line of the audit that is to be written.

@@ -359,10 +359,11 @@ async fn serve(
         Enrollment::new(folder, inviting.kept().clone(), tls.clone(), times, writes)
     });
     let (inbox, places) = (Inbox::new(driver.clone(), reporting.clone()), PeerPlaces::default());
+    let refusals = accounts::tell_refusals(driver.clone(), Arc::clone(&counters), clock, stop.clone());
+    tokio::spawn(watch.clone().until_done("refusals", refusals));
     let admin = Admin::new(driver.clone(), clock, counters, audit).with_first_admin(first_admin.clone());
     let admin = Arc::new(admin.with_registry(registry.clone(), flags).with_invitations(inviting));
-    let settings = auth_settings(&args, id, &tls, logins);
-    let auth = Auth::new(Arc::clone(&admin) as Arc<dyn Accounts>, settings);
+    let auth = Auth::new(Arc::clone(&admin) as Arc<dyn Accounts>, auth_settings(&args, id, &tls, logins));
     let over = |name, work: BoxFuture<'static, ()>| watch.clone().over(name, work);
     let tasks = [
         tokio::spawn(over(

@@ -390,6 +390,11 @@ async fn a_console_invites_and_withdraws_and_the_audit_tells_of_it() {
     let (status, why) = console.ask("POST /api/invitations", r#"{"role": "agent", "at": "nowhere"}"#).await;
     assert!(status == "400" && why["detail"].as_str().unwrap().contains("HOST:PORT"), "{why}");
 
+    let refused = || async {
+        let (_, lines) = console.ask("GET /api/audit?n=100&action=access.refuse", "").await;
+        lines.as_array()?.iter().any(|line| line["subject"] == "certificates").then_some(())
+    };
+    until("the audit tells of who was refused", refused).await.unwrap();
     let (_, lines) = console.ask("GET /api/audit?n=100", "").await;
     let lines: Vec<_> = lines.as_array().unwrap().iter().collect();
     let told = |action: &str| lines.iter().filter(|line| line["action"] == action).collect::<Vec<_>>();

@@ -1,13 +1,14 @@
 //! The guard that every request passes first.
 
-use super::{Auth, Entry, Role, Who};
+use super::{Auth, Entry, Role, Source, Who};
 use crate::problem::Problem;
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::{Extension, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use common::account::SecretHash;
+use common::audit::{Actor, RefusedAt};
 use common::hosts::HostError;
 use futures::StreamExt as _;
 use std::sync::Arc;
@@ -33,44 +34,56 @@ fn is_own_affair(path: &str) -> bool {
 
 /// Lets a request in with its [`Who`], or says why not.
 pub(crate) async fn guard(State(auth): State<Arc<Auth>>, request: Request, next: Next) -> Response {
-    match admit(&auth, request).await {
+    let from = request.extensions().get().copied().map(Extension);
+    let asked = format!("{} {}", request.method(), request.uri().path());
+    let has_key = request.headers().contains_key(header::AUTHORIZATION);
+    let (who, response) = match admit(&auth, request).await {
         Ok((request, login)) => {
+            let who = request.extensions().get::<Who>().map(|who| who.name.clone());
             let response = next.run(request).await;
-            match login {
-                Some(login) if is_events(response.headers()) => ends_with_login(response, auth, login),
+            let response = match login {
+                Some(login) if is_events(response.headers()) => ends_with_login(response, Arc::clone(&auth), login),
                 _ => response,
-            }
+            };
+            (who, response)
         }
-        Err(refused) => refused,
+        Err((who, refused)) => (who, refused),
+    };
+    // Without a key, who is told to log in has done nothing wrong.
+    if response.status() == StatusCode::FORBIDDEN || (response.status() == StatusCode::UNAUTHORIZED && has_key) {
+        let who = Actor::new(who.as_deref().unwrap_or("somebody"), &Source::address(from).to_string());
+        auth.accounts().refused(RefusedAt::Console, who, format!("{asked}: {}", response.status().as_u16()));
     }
+    response
 }
 
-async fn admit(auth: &Auth, mut request: Request) -> Result<(Request, Option<SecretHash>), Response> {
-    check_host(auth, &request).map_err(IntoResponse::into_response)?;
+/// Lets a request in, with the login that it has; or says who is refused, if that is known, and why.
+async fn admit(auth: &Auth, mut request: Request) -> Result<(Request, Option<SecretHash>), (Option<String>, Response)> {
+    let nobody = |why: Problem| (None, why.into_response());
+    check_host(auth, &request).map_err(nobody)?;
     let path = request.uri().path();
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
     if !reads && !is_own_origin(request.headers()) {
         let why = "this came from another site's page; changes are taken from the console's own pages and from scripts";
-        return Err(Problem::new(StatusCode::FORBIDDEN, "bad_origin", why).into_response());
+        return Err(nobody(Problem::new(StatusCode::FORBIDDEN, "bad_origin", why)));
     }
     if is_open(path) {
         return Ok((request, None));
     }
-    let (who, login) = match auth.recognise(request.headers()).await.map_err(IntoResponse::into_response)? {
+    let (who, login) = match auth.recognise(request.headers()).await.map_err(nobody)? {
         Entry::Key(who) => (who, None),
         Entry::Login(who, hash) => (who, Some(hash)),
-        Entry::Nobody => return Err(to_login(&request, reads)),
+        Entry::Nobody => return Err((None, to_login(&request, reads))),
     };
+    let refused = |why: Problem| (Some(who.name.clone()), why.into_response());
     // A form cannot send the header; the handler of /logout looks into the form.
     if !reads && path != "/logout" && !has_csrf_token(&who, request.headers()) {
         let why = format!("a change by cookie needs the header {CSRF_HEADER} with the page's token");
-        return Err(Problem::new(StatusCode::FORBIDDEN, "bad_csrf", why).into_response());
+        return Err(refused(Problem::new(StatusCode::FORBIDDEN, "bad_csrf", why)));
     }
-    let who = if reads || is_own_affair(path) {
-        who
-    } else {
-        who.at_least(Role::Operator).map_err(IntoResponse::into_response)?
-    };
+    if !reads && !is_own_affair(path) {
+        who.clone().at_least(Role::Operator).map_err(refused)?;
+    }
     request.extensions_mut().insert(who);
     Ok((request, login))
 }

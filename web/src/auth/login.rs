@@ -12,7 +12,7 @@ use axum::extract::{Extension, Query, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use common::account::{Login, SecretHash, User};
-use common::audit::{Action, Actor, Note};
+use common::audit::{Action, Actor, Note, RefusedAt};
 use common::time::SECOND_MS;
 use serde::Deserialize;
 use std::net::IpAddr;
@@ -224,6 +224,9 @@ impl Auth {
     /// Notes a failed login. Others have failed while this one waited for its turn.
     fn failed(&self, user: Option<User>, name: &str, from: IpAddr) {
         tracing::warn!(%from, known = user.is_some(), "a login failed");
+        // Not by what name: somebody may have typed a password there.
+        let who = Actor::new("somebody", &from.to_string());
+        self.accounts.refused(RefusedAt::Login, who, "a wrong name, password or one-time code".to_owned());
         let [name_locked, address_locked] = self.lockout().has_locked(name, from, self.now());
         if let Some(user) = user.filter(|_| name_locked) {
             self.note_lockout(user.name.to_string(), from);

@@ -28,7 +28,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use common::account::{AccountName, Login, SecretHash, User};
 use common::api_key::{ApiKey, KEY_BEGIN};
-use common::audit::Note;
+use common::audit::{Actor, Note, RefusedAt};
 use common::clock::Clock;
 use common::hosts::HostNames;
 use common::time::WallMs;
@@ -85,8 +85,14 @@ impl Who {
     }
 }
 
+/// The notice that is taken of who was refused.
+pub trait Refusals: Send + Sync + 'static {
+    /// Counts a refusal, of which the audit is told now and then.
+    fn refused(&self, at: RefusedAt, who: Actor, why: String);
+}
+
 /// The store of users, keys and logins, and the one who invites and carries out commands.
-pub trait Accounts: Commands + Invitations {
+pub trait Accounts: Commands + Invitations + Refusals {
     /// All users, by name.
     ///
     /// # Errors

@@ -97,7 +97,7 @@ impl TryFrom<AuditViewQuery> for AuditView {
 }
 
 /// All that the audit may say.
-const ACTIONS: [Action; 32] = [
+const ACTIONS: [Action; 33] = [
     Action::Grant,
     Action::Renew,
     Action::Terminate,
@@ -115,6 +115,7 @@ const ACTIONS: [Action; 32] = [
     Action::Invite,
     Action::Withdraw,
     Action::Certify,
+    Action::Refuse,
     Action::Extend,
     Action::Raise,
     Action::Dismiss,
@@ -155,6 +156,7 @@ fn action_name(action: Action, w: &'static Words) -> &'static str {
         Action::Invite => w.act_invite,
         Action::Withdraw => w.act_withdraw,
         Action::Certify => w.act_certify,
+        Action::Refuse => w.act_refuse,
         Action::User => w.act_user,
         Action::Key => w.act_key,
         Action::Vouch => w.act_vouch,
@@ -275,6 +277,7 @@ impl Line {
             | Action::Invite
             | Action::Withdraw
             | Action::Certify
+            | Action::Refuse
             | Action::Vouch
             | Action::Export
             | Action::Import => "warn",

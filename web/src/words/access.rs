@@ -71,6 +71,7 @@ macro_rules! access {
     act_invite: "program invited", "邀请程序";
     act_withdraw: "invitation withdrawn", "撤回邀请";
     act_certify: "certificate issued by an invitation", "凭邀请签发证书";
+    act_refuse: "refused", "拒绝访问";
     act_user: "user changed", "更改用户";
     act_key: "API key changed", "更改 API 密钥";
 

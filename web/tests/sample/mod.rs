@@ -9,7 +9,7 @@ pub(crate) mod sequences;
 use common::about::{About, AboutSource};
 use common::account::{Login, SecretHash, User};
 use common::api_key::{ApiKey, KeyScope};
-use common::audit::{Action, Actor, Note};
+use common::audit::{Action, Actor, Note, RefusedAt};
 use common::clock::TestClock;
 use common::namespace::{Definition, GeneratorName, Namespace, Scope, SegmentSpec, StringSpec, Uniq64Spec};
 use common::parameters::{AgentId, MasterId, SessionId};
@@ -27,8 +27,8 @@ use web::{
     Accounts, AgentRow, AgentState, AllocatorRow, AuditCheck, AuditFilter, AuditPart, AuditRow, Auth, AuthSettings,
     AxisRow, CallsRow, CapacityRow, Commands, Drained, ExtentRow, FlagRow, HeldRow, Invitations, KeyRaised,
     LeaseFields, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters, NameUseRow,
-    NamespaceRow, NetworkRow, NotInvited, OpenInvitation, Page, PoolRow, ReportRow, Role, SectionFilter, SectionMoved,
-    SectionPage, SectionRow, SequenceRow, SettingsRow, Unavailable,
+    NamespaceRow, NetworkRow, NotInvited, OpenInvitation, Page, PoolRow, Refusals, ReportRow, Role, SectionFilter,
+    SectionMoved, SectionPage, SectionRow, SequenceRow, SettingsRow, Unavailable,
 };
 
 /// 2026-11-20T13:05:06Z.
@@ -217,6 +217,7 @@ pub(crate) struct SampleAccounts {
     pub(crate) kept: Mutex<Vec<(SecretHash, Option<Login>)>>,
     /// Lines of the audit that came with them.
     pub(crate) noted: Mutex<Vec<String>>,
+    pub(crate) refused: Mutex<Vec<String>>,
     pub(crate) invited_at: Mutex<&'static str>,
     pub(crate) invited: Mutex<Vec<(Invitation, OpenInvitation)>>,
     /// True if the walk through the audit never ends; `asked` counts those that were begun.
@@ -409,6 +410,12 @@ impl Accounts for SampleAccounts {
         self.noted.lock().unwrap().extend(note);
         self.kept.lock().unwrap().extend(logins);
         Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+impl Refusals for SampleAccounts {
+    fn refused(&self, at: RefusedAt, who: Actor, why: String) {
+        self.refused.lock().unwrap().push(format!("{} at {}: {why}", who.who(), at.name()));
     }
 }
 
