@@ -115,6 +115,9 @@ async fn invited(
     (request, now): (InvitationRequest, WallMs),
     by: Actor,
 ) -> Result<(Invitation, OpenInvitation), NotInvited> {
+    if driver.is_full() {
+        return Err(Unavailable::DiskFull.into());
+    }
     let making = inviting.clone();
     let made = tokio::task::spawn_blocking(move || making.make(request, now));
     let (invitation, made) = made.await.map_err(|_| Unavailable::ShuttingDown)?.map_err(|why| match why {
@@ -182,8 +185,9 @@ async fn kept(
 pub async fn tell_refusals(driver: Driver, counters: Arc<Counters>, clock: Clock, stop: CancellationToken) {
     while stop.run_until_cancelled(tokio::time::sleep(LOOK_FOR_REFUSALS)).await.is_some() {
         for note in counters.refusals.due(clock.link_now().boot) {
+            let (at, untold) = (note.subject.clone(), note.detail.clone());
             if let Err(why) = kept(&driver, Vec::new(), Some(note)).await {
-                tracing::warn!(%why, "refusals could not be written into the audit; the metrics count them");
+                tracing::warn!(at, untold, %why, "refusals could not be written into the audit");
             }
         }
     }

@@ -98,14 +98,9 @@ pub fn invite(args: &Args, invite: &Invite) -> anyhow::Result<()> {
         Inviting::new(folder, settings::reached_at(args.agent_listen)).make(request, args.flags.clock().wall())?;
     let Kept { invited, ends, uses, .. } = kept;
     let how = match invited {
-        Invited::As(Role::Master(MasterId::Two)) => {
-            format!("uniq_master --format --id 2 --data-dir DIR --invitation -\n{REPLACES} --id 2")
-        }
+        Invited::As(Role::Master(MasterId::Two)) => format!("{}\n{REPLACES} --id 2", invited.command()),
         Invited::As(Role::Master(MasterId::One)) => format!("{REPLACES} --id 1"),
-        Invited::As(Role::Agent(_)) | Invited::Agent => {
-            "uniq_generator --format --serial-file FILE --invitation -".to_owned()
-        }
-        Invited::As(Role::Client(_)) | Invited::Client => "uniq_generator --tls-dir FOLDER --invitation -".to_owned(),
+        _ => invited.command().to_owned(),
     };
     end::say(&format!(
         "an invitation for {invited}, for {uses} program{}, until {ends}. Keep it as a password until then, and give it to:\n{how}",

@@ -88,7 +88,8 @@ impl InvitationForm {
         };
         let (uses, most) = (self.uses.unwrap_or(1), invited.uses_max());
         if !(1..=most).contains(&uses) {
-            let why = if most == 1 { "of one name there is one certificate" } else { "1 to 10000" };
+            let why =
+                if most == 1 { "of one name there is one certificate".to_owned() } else { format!("1 to {most}") };
             return Err(Problem::bad_parameter(format!("uses: {why}")));
         }
         if !enroll::are_names(&self.names) {
@@ -153,10 +154,7 @@ pub(crate) async fn invite(
         ),
         _ => None,
     };
-    let command = match request.invited {
-        Invited::Client | Invited::As(tls::Role::Client(_)) => "uniq_generator --tls-dir FOLDER --invitation -",
-        _ => "uniq_generator --format --serial-file FILE --invitation -",
-    };
+    let command = request.invited.command();
     let (invitation, made) = auth.accounts().invite(request, caller.actor()).await?;
     Ok((
         StatusCode::CREATED,

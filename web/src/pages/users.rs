@@ -13,6 +13,7 @@ use common::account::User;
 use common::api_key::{ApiKey, DAYS_MAX, KEEP_HOURS, KEEP_HOURS_MAX, KeyAction, KeyScope, PATTERNS_MAX};
 use common::quota::{IdQuota, LIMITS};
 use common::time::{SpanMs, WallMs};
+use net::enroll::Invited;
 use qrcode::QrCode;
 use qrcode::render::svg;
 
@@ -95,6 +96,9 @@ struct InvitationsShown {
     /// The reason why they are not known; empty if they are.
     problem: String,
     at: String,
+    /// The commands that take an invitation.
+    agent: &'static str,
+    client: &'static str,
     uses_max: u32,
     hours_max: u64,
 }
@@ -221,7 +225,8 @@ impl InvitationsShown {
             open => (open?, String::new()),
         };
         let open = open.into_iter().map(InvitationShown::of).collect();
-        Ok(Some(Self { open, problem, at, uses_max: USES_MAX, hours_max: HOURS_MAX }))
+        let (agent, client) = (Invited::Agent.command(), Invited::Client.command());
+        Ok(Some(Self { open, problem, at, agent, client, uses_max: USES_MAX, hours_max: HOURS_MAX }))
     }
 }
 

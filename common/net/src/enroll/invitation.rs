@@ -76,6 +76,15 @@ impl Invited {
             Self::Agent | Self::Client => *USES.end(),
         }
     }
+
+    /// The command that takes the invitation from its standard input, where the invited program runs.
+    pub const fn command(&self) -> &'static str {
+        match self {
+            Self::As(Role::Master(_)) => "uniq_master --format --id 2 --data-dir DIR --invitation -",
+            Self::As(Role::Agent(_)) | Self::Agent => "uniq_generator --format --serial-file FILE --invitation -",
+            Self::As(Role::Client(_)) | Self::Client => "uniq_generator --tls-dir FOLDER --invitation -",
+        }
+    }
 }
 
 impl fmt::Display for Invited {
