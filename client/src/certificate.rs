@@ -1,22 +1,10 @@
 //! The application's certificate, where it came by an invitation: fetched, and renewed in time.
 
 use crate::settings::SettingsError;
-use net::enroll::{self, EnrollError, Invitation, Invited, TlsFolder};
+use net::enroll::{self, Invited, RedeemError, TlsFolder};
 use net::tls::{Files, Role, Tls};
 use std::path::Path;
 use tokio_util::sync::{CancellationToken, DropGuard};
-
-/// The reason why an invitation brought no certificate.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RedeemError {
-    /// The text is no invitation, or one for another kind of program. Nothing was used up.
-    #[error("{0}")]
-    NotForClients(String),
-    /// The master gave none, or it cannot be kept. An invitation that was sent may be used up even so.
-    #[error("{0}")]
-    Failed(String),
-}
 
 /// Uses up an invitation of a client, the line that `uniq_master --invite client` or the console made, and keeps the certificate in `folder`,
 /// with which a [`Client`](crate::Client) is then made. Only for a folder that has none yet: what is there is replaced.
@@ -24,17 +12,9 @@ pub enum RedeemError {
 /// # Errors
 /// [`RedeemError`]
 pub async fn redeem(invitation: &str, folder: &Path) -> Result<Files, RedeemError> {
-    let invitation: Invitation = invitation
-        .parse()
-        .map_err(|why: enroll::invitation::InvitationError| RedeemError::NotForClients(why.to_string()))?;
-    if !matches!(invitation.invited, Invited::Client | Invited::As(Role::Client(_))) {
-        let why = format!("this invitation is for {}, and this is a client: it is not used up", invitation.invited);
-        return Err(RedeemError::NotForClients(why));
-    }
-    let folder = TlsFolder::new(folder.to_owned());
-    let redeemed = enroll::redeem(&invitation, &folder).await;
-    redeemed.map_err(|why: EnrollError| RedeemError::Failed(why.to_string()))?;
-    Ok(folder.files())
+    let is_for = |invited: &Invited| matches!(invited, Invited::Client | Invited::As(Role::Client(_)));
+    let (_, files) = enroll::redeem_line(invitation, folder, "a client", is_for).await?;
+    Ok(files)
 }
 
 /// The renewal of a certificate by masters, as long as this is held.
@@ -69,7 +49,7 @@ mod tests {
         let digits = "0".repeat(64);
         for line in ["x", &format!("uniq-invitation://127.0.0.1:1/agent/orders-1?ca={digits}&secret={digits}")] {
             let redeemed = redeem(line, Path::new("/nowhere")).await;
-            assert!(matches!(redeemed, Err(RedeemError::NotForClients(_))), "{redeemed:?}");
+            assert!(matches!(redeemed, Err(RedeemError::NotForThis(_))), "{redeemed:?}");
         }
     }
 

@@ -50,13 +50,14 @@ mod rpc;
 mod sequences;
 mod settings;
 
-pub use certificate::{RedeemError, redeem};
+pub use certificate::redeem;
 pub use common::kind::Kind as GeneratorKind;
 pub use common::namespace::{
     Definition, GeneratorName, LayoutSpec, Namespace, Preview, SegmentSpec, SequenceSpec, StringSpec, Uniq64Spec,
 };
 pub use common::sequence::{InvalidKey, Slot};
 pub use error::{Attempt, Cause, Error};
+pub use net::enroll::RedeemError;
 pub use net::rpc::mint::MintCode;
 pub use net::tls::Files as TlsFiles;
 pub use settings::{AGENTS_MAX, Address, ApiKey, Prefetch, Protocol, Settings, SettingsError};

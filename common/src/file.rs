@@ -1,7 +1,7 @@
 //! Files that are put in place whole.
 
 use std::fs::{File, OpenOptions, remove_file, rename};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
@@ -24,6 +24,20 @@ pub fn replace(path: &Path, mode: u32, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()?;
     rename(&new, path)?;
     sync_folder(path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")))
+}
+
+/// Reads a text of at most `len_max` bytes.
+///
+/// # Errors
+/// It cannot be read, is longer, is not UTF-8, or is no regular file: a pipe may keep its reader waiting for ever.
+pub fn read_text(path: &Path, len_max: u64) -> io::Result<String> {
+    let wrong = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(wrong("it is no regular file".to_owned()));
+    }
+    let mut text = String::new();
+    let len = File::open(path)?.take(len_max.saturating_add(1)).read_to_string(&mut text)?;
+    if len as u64 > len_max { Err(wrong(format!("it has more than {len_max} bytes"))) } else { Ok(text) }
 }
 
 /// Makes the names in a folder durable.

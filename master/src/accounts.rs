@@ -16,7 +16,7 @@ use common::setting::{Change, SettingKey, SettingValue};
 use common::time::{Now, WallMs};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use net::enroll::{Invitation, InvitationRequest};
+use net::enroll::{Invitation, InvitationRequest, Terms};
 use net::rpc::lease::{Mode, Refusal};
 use std::io;
 use std::sync::Arc;
@@ -75,7 +75,7 @@ impl<A: Audit> Invitations for Admin<A> {
             let Some(inviting) = self.inviting.clone() else { return Ok(Vec::new()) };
             let now = self.clock.wall();
             let open = on_disk(move || inviting.kept().open(now)).await?;
-            Ok(open.into_iter().map(|(id, kept)| opened(id, kept)).collect())
+            Ok(open.into_iter().map(|(id, Kept { terms, ends })| OpenInvitation { id, terms, ends }).collect())
         }
         .boxed()
     }
@@ -126,10 +126,13 @@ async fn invited(
         InviteError::Unkept(KeepError::Unwritten(why)) => failed(&why),
         InviteError::Unkept(why @ KeepError::TooMany) => NotInvited::TooMany(why.to_string()),
     })?;
-    let open = opened(id_of(&invitation.proof()), made);
-    let programs = if open.uses == 1 { "1 program".to_owned() } else { format!("{} programs", open.uses) };
-    let detail = format!("{} for {programs}, until {}", open.id, open.ends);
-    let note = Note { detail, ..Note::new(by, Action::Invite, open.invited.to_string()) };
+    let open = OpenInvitation { id: id_of(&invitation.proof()), terms: made.terms, ends: made.ends };
+    let Terms { invited, uses, networks, .. } = &open.terms;
+    let programs = if *uses == 1 { "1 program".to_owned() } else { format!("{uses} programs") };
+    let networks: Vec<String> = networks.iter().map(ToString::to_string).collect();
+    let from = if networks.is_empty() { String::new() } else { format!(" of {}", networks.join(" ")) };
+    let detail = format!("{} for {programs}{from}, until {}", open.id, open.ends);
+    let note = Note { detail, ..Note::new(by, Action::Invite, invited.to_string()) };
     if let Err(why) = kept(driver, Vec::new(), Some(note)).await {
         // Nobody has seen it: without its line in the audit it is none.
         let id = open.id.clone();
@@ -148,7 +151,7 @@ async fn withdrawn(
     let looking = inviting.clone();
     let open = on_disk(move || looking.kept().open(now)).await?;
     let (id, open) = open.into_iter().find(|(open, _)| *open == id).ok_or(NotInvited::NotFound)?;
-    let note = Note { detail: id.clone(), ..Note::new(by, Action::Withdraw, open.invited.to_string()) };
+    let note = Note { detail: id.clone(), ..Note::new(by, Action::Withdraw, open.terms.invited.to_string()) };
     kept(driver, Vec::new(), Some(note)).await?;
     // One that was used up meanwhile is gone as well.
     on_disk(move || inviting.kept().withdraw(&id, now)).await
@@ -157,10 +160,6 @@ async fn withdrawn(
 async fn on_disk<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> Result<T, NotInvited> {
     let done = tokio::task::spawn_blocking(work).await.map_err(|_| Unavailable::ShuttingDown)?;
     done.map_err(|why| failed(&why))
-}
-
-fn opened(id: String, Kept { invited, ends, uses, names }: Kept) -> OpenInvitation {
-    OpenInvitation { id, invited, names, uses, ends }
 }
 
 fn failed(why: &io::Error) -> NotInvited {

@@ -2,13 +2,14 @@
 
 use crate::lease::Limits;
 use crate::lease::cursor::SOLO_SPANS;
+use crate::tokens::TokenFlags;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Parser};
 use common::calendar::UtcOffset;
 use common::parameters::{ClusterParameters, MasterId};
 use common::time::SpanMs;
 use ipnet::IpNet;
-use net::enroll::invitation::{USES, VALID};
+use net::enroll::invitation::{NETWORKS_MAX, USES, VALID, token_file};
 use net::enroll::{self, Invited, TlsFolder};
 use net::rpc::peer::JoinToken;
 use net::rpc::ranges::SECTION_LEASE_MAX_S;
@@ -205,6 +206,16 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = invite_span, requires = "invite")]
     pub invite_for: Option<Duration>,
 
+    /// With --invite: the networks of the programs that may use it, comma-separated [default: all]
+    #[arg(long, value_name = "CIDR", value_delimiter = ',', value_parser = settings::item(common::setting::network), requires = "invite")]
+    pub invite_from: Vec<IpNet>,
+
+    /// With --invite agent or client: no secret, but the file in which a Kubernetes pod finds its service account's token (--token-keys).
+    /// Such an invitation may be read by everybody
+    #[arg(long, value_name = "FILE", value_parser = token_file, requires = "invite",
+          conflicts_with_all = ["invite_uses", "invite_for", "invite_from"])]
+    pub invite_token_file: Option<PathBuf>,
+
     /// With --invite: the address under which the invited program reaches this master's --agent-listen
     #[arg(long, value_name = "HOST:PORT", value_parser = settings::host_port, requires = "invite",
           help = "With --invite: the address under which the invited program reaches this master's --agent-listen [default: that address, with this machine's name for 0.0.0.0 and [::]]")]
@@ -220,6 +231,9 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["format", "join", "join_file", "peer_lost", "verify_audit", "check_store", "after_revert",
           "forget_clock"])]
     pub reset_admin: bool,
+
+    #[command(flatten)]
+    pub tokens: TokenFlags,
 
     #[command(flatten)]
     pub flags: Flags,
@@ -263,6 +277,7 @@ impl CommandLine for Args {
             return conflict("--skip-numbers goes with --after-revert");
         }
         self.check_invitations()?;
+        self.tokens.check()?;
         if self.confirm.is_some() && !remedy {
             return conflict("--confirm goes with --after-revert or --forget-clock");
         }
@@ -319,6 +334,16 @@ impl Args {
         if self.invite_uses.unwrap_or(1) > invited.map_or(1, Invited::uses_max) {
             return conflict(
                 "--invite-uses goes with --invite agent or --invite client: of one name there is one certificate",
+            );
+        }
+        if self.invite_from.len() > NETWORKS_MAX {
+            return conflict("--invite-from: at most 16 networks");
+        }
+        let is_drawn = matches!(invited, Some(Invited::Agent | Invited::Client));
+        if self.invite_token_file.is_some() && !(is_drawn && self.invite.as_ref().is_some_and(|it| it.names.is_empty()))
+        {
+            return conflict(
+                "--invite-token-file goes with --invite agent or --invite client, alone: the name is the pod's, and the addresses are those of --token-account",
             );
         }
         Ok(())

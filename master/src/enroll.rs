@@ -3,12 +3,15 @@
 use crate::driver::{Counters, Driver, Refused};
 use crate::invitations::{Invitations, id_of};
 use crate::lease::{Event, Reply};
+use crate::tokens::TokenFlags;
 use common::audit::{Action, Actor, Note, RefusedAt};
 use common::clock::Clock;
 use common::parameters::AgentId;
 use net::enroll::invitation::hex;
 use net::enroll::{self, Ca, CaError, Invited, TlsFolder, next_look};
-use net::rpc::enroll::{CAS_LEN_MAX, EnrollBy, EnrollRefusal, EnrollRequest, Enrolled, NAME_LEN_MAX, NAMES_MAX};
+use net::rpc::enroll::{
+    CAS_LEN_MAX, EnrollBy, EnrollRefusal, EnrollRequest, Enrolled, NAME_LEN_MAX, NAMES_MAX, TOKEN_LEN_MAX,
+};
 use net::tls::{Remote, Role, Tls};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -30,9 +33,13 @@ const NOTE_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Clone)]
 pub struct Enrollment(Arc<Issuing>);
 
+/// The role of a certificate, and for a first one the invitation or the pod that got it.
+type Issued = (Role, Option<String>);
+
 struct Issuing {
     folder: TlsFolder,
     invitations: Invitations,
+    tokens: TokenFlags,
     places: Arc<Semaphore>,
     tls: Tls,
     clock: Clock,
@@ -42,16 +49,16 @@ struct Issuing {
 }
 
 impl Enrollment {
-    /// Certificates of this life, issued by the CA in that folder to who was invited.
+    /// Certificates of this life, issued by the CA in that folder to who was invited or has a token.
     pub fn new(
         folder: TlsFolder,
-        invitations: Invitations,
+        (invitations, tokens): (Invitations, TokenFlags),
         tls: Tls,
         (clock, life): (Clock, Duration),
         (driver, counters): (Driver, Arc<Counters>),
     ) -> Self {
         let places = Arc::new(Semaphore::new(ISSUED_AT_ONCE));
-        Self(Arc::new(Issuing { folder, invitations, places, tls, clock, life, driver, counters }))
+        Self(Arc::new(Issuing { folder, invitations, tokens, places, tls, clock, life, driver, counters }))
     }
 
     /// Answers who came for a certificate.
@@ -60,21 +67,20 @@ impl Enrollment {
     /// The reason why it gets none.
     pub async fn answer(&self, request: EnrollRequest, remote: Remote) -> Result<Enrolled, EnrollRefusal> {
         let from = remote.from;
-        let invitation = match &request {
-            EnrollRequest::Certificate { by: EnrollBy::Invitation(proof), .. } => Some(id_of(proof)),
-            _ => None,
+        // A first certificate is given with its line of the audit alone.
+        let is_first =
+            matches!(&request, EnrollRequest::Certificate { by: EnrollBy::Invitation(_) | EnrollBy::Token(_), .. });
+        let mut issued = match is_first && self.0.driver.is_full() {
+            true => Err(EnrollRefusal::DiskFull),
+            false => self.with(move |issuing| issuing.answer(&request, &remote)).await,
         };
-        let mut issued = match invitation {
-            Some(_) if self.0.driver.is_full() => Err(EnrollRefusal::DiskFull),
-            _ => self.with(move |issuing| issuing.answer(&request, &remote)).await,
-        };
-        if let (Ok((Some(role), _)), Some(id)) = (&issued, invitation)
-            && let Err(why) = self.note(role, &id, from).await
+        if let Ok((Some((role, Some(by))), _)) = &issued
+            && let Err(why) = self.note(role, by, from).await
         {
             issued = Err(why);
         }
         match &issued {
-            Ok((Some(role), _)) => {
+            Ok((Some((role, _)), _)) => {
                 self.0.counters.certificates_issued.fetch_add(1, Relaxed);
                 tracing::info!(%from, %role, "issued a certificate");
             }
@@ -89,14 +95,14 @@ impl Enrollment {
         issued.map(|(_, enrolled)| enrolled)
     }
 
-    /// Writes into the audit who gets a certificate by which invitation, before anybody has it.
-    async fn note(&self, role: &Role, id: &str, from: SocketAddr) -> Result<(), EnrollRefusal> {
-        let actor = Actor::new(&format!("invitation {id}"), &from.ip().to_canonical().to_string());
+    /// Writes into the audit who gets a certificate by which invitation or token, before anybody has it.
+    async fn note(&self, role: &Role, by: &str, from: SocketAddr) -> Result<(), EnrollRefusal> {
+        let actor = Actor::new(by, &from.ip().to_canonical().to_string());
         let mut note = Note::new(actor, Action::Certify, role.path());
         if matches!(role, Role::Master(_)) {
             note.detail = "with the key of the CA".to_owned();
         }
-        // The invitation is used up by now: so it is tried for a while.
+        // An invitation is used up by now: so it is tried for a while.
         for _ in 0..NOTES_TRIED {
             let note = Some(note.clone());
             match self.0.driver.ask(move |id| Event::KeepLogins { id, logins: Vec::new(), note }).await {
@@ -135,12 +141,12 @@ impl Issuing {
         }
     }
 
-    /// The answer, and the role that a certificate was issued to.
-    fn answer(&self, request: &EnrollRequest, remote: &Remote) -> Result<(Option<Role>, Enrolled), EnrollRefusal> {
+    /// The answer, with the role that a certificate was issued to and what it is known by in the audit, if it is a first one.
+    fn answer(&self, request: &EnrollRequest, remote: &Remote) -> Result<(Option<Issued>, Enrolled), EnrollRefusal> {
         match request {
             EnrollRequest::Certificate { by, public_key } => {
-                let (role, enrolled) = self.issue(by, public_key, remote)?;
-                Ok((Some(role), enrolled))
+                let (issued, enrolled) = self.issue(by, public_key, remote)?;
+                Ok((Some(issued), enrolled))
             }
             EnrollRequest::Authorities if remote.role().is_some() => {
                 Ok((None, Enrolled::Authorities(self.ca()?.cas().to_owned())))
@@ -149,28 +155,42 @@ impl Issuing {
         }
     }
 
-    fn issue(&self, by: &EnrollBy, public_key: &[u8], remote: &Remote) -> Result<(Role, Enrolled), EnrollRefusal> {
+    fn issue(&self, by: &EnrollBy, public_key: &[u8], remote: &Remote) -> Result<(Issued, Enrolled), EnrollRefusal> {
         let ca = self.ca()?;
-        let (role, names) = match by {
-            EnrollBy::Certificate(names) => self.renewed(remote, names)?,
+        let address = remote.from.ip();
+        let all = |names: Vec<String>| {
+            let own = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
+            let names: BTreeSet<String> =
+                names.into_iter().chain(own).chain([address.to_canonical().to_string()]).collect();
+            names.into_iter().collect()
+        };
+        let (role, names, by) = match by {
+            EnrollBy::Certificate(names) => {
+                let (role, names) = self.renewed(remote, names)?;
+                (role, names, None)
+            }
             EnrollBy::Invitation(proof) => {
-                let kept = self.invitations.take(proof, self.clock.wall())?;
-                let address = remote.from.ip().to_canonical().to_string();
-                let own = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
-                let names: BTreeSet<String> = kept.names.into_iter().chain(own).chain([address]).collect();
-                (named(kept.invited)?, names.into_iter().collect())
+                let terms = self.invitations.take(proof, address, self.clock.wall())?;
+                (named(terms.invited)?, all(terms.names), Some(format!("invitation {}", id_of(proof))))
+            }
+            EnrollBy::Token(token) if token.len() > TOKEN_LEN_MAX => {
+                return Err(EnrollRefusal::Token(format!("it has more than {TOKEN_LEN_MAX} bytes")));
+            }
+            EnrollBy::Token(token) => {
+                let pod = self.tokens.pod(token).map_err(EnrollRefusal::Token)?;
+                (pod.role, all(pod.names), Some(format!("pod of {}", pod.account)))
             }
         };
         let cas = ca.cas().to_owned();
         if matches!(role, Role::Master(_)) {
-            return Ok((role, Enrolled::Ca { cas, key: ca.key() }));
+            return Ok(((role, by), Enrolled::Ca { cas, key: ca.key() }));
         }
         let issued = ca.issue(&self.folder, (&role, &names), public_key, (self.life, rand::random()));
         let certificate = issued.map_err(|why| match why {
             CaError::PublicKey => EnrollRefusal::Key,
             why => EnrollRefusal::NoCa(why.to_string()),
         })?;
-        Ok((role, Enrolled::Certificate { certificate, cas, names }))
+        Ok(((role, by), Enrolled::Certificate { certificate, cas, names }))
     }
 
     /// The role and the names of a certificate that is to be renewed: those that it has. It may have been revoked since it was shown.

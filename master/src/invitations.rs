@@ -7,12 +7,13 @@
 use common::file;
 use common::time::WallMs;
 use net::enroll::invitation::hex;
-use net::enroll::{Ca, CaError, Invitation, InvitationRequest, Invited, TlsFolder};
+use net::enroll::{Ca, CaError, Invitation, InvitationRequest, Invited, Secret, Terms, TlsFolder};
 use net::rpc::enroll::EnrollRefusal;
 use net::tls::{Role, fingerprint};
 use process::settings;
 use sha2::{Digest as _, Sha256};
 use std::io;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -27,14 +28,10 @@ const ID_LEN: usize = 16;
 /// An invitation as its master keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// The role that it gives.
-    pub invited: Invited,
+    /// The programs that may still use it, and what it gives them.
+    pub terms: Terms,
     /// The moment from which on it is none.
     pub ends: WallMs,
-    /// The number of programs that may still use it.
-    pub uses: u32,
-    /// DNS names and IP addresses that its certificate has, beside the address that is asked from.
-    pub names: Vec<String>,
 }
 
 /// The reason why an invitation is not kept.
@@ -108,7 +105,7 @@ impl Invitations {
             }
         }
         // A master in the place of a lost one does not wait for others' invitations to end.
-        if open.len() >= OPEN_MAX && !matches!(kept.invited, Invited::As(Role::Master(_))) {
+        if open.len() >= OPEN_MAX && !matches!(kept.terms.invited, Invited::As(Role::Master(_))) {
             return Err(KeepError::TooMany);
         }
         Ok(file::replace(&self.file(proof), PRIVATE, kept.text().as_bytes())?)
@@ -132,11 +129,11 @@ impl Invitations {
         std::fs::remove_file(path).and_then(|()| file::sync_folder(&self.folder))
     }
 
-    /// Takes one use of an invitation away, durably, and says what it gives.
+    /// Takes one use of an invitation away for a program at that address, durably, and says what it gives.
     ///
     /// # Errors
-    /// There is none, it has ended, or its use cannot be noted.
-    pub(crate) fn take(&self, proof: &[u8; 32], now: WallMs) -> Result<Kept, EnrollRefusal> {
+    /// There is none, it has ended, it is for others, or its use cannot be noted.
+    pub(crate) fn take(&self, proof: &[u8; 32], from: IpAddr, now: WallMs) -> Result<Terms, EnrollRefusal> {
         let _changing = self.changing();
         let path = self.file(proof);
         let text = std::fs::read_to_string(&path).map_err(|_| EnrollRefusal::Unknown)?;
@@ -144,13 +141,16 @@ impl Invitations {
         if kept.ends <= now {
             return Err(EnrollRefusal::Ended);
         }
-        kept.uses -= 1;
-        let noted = match kept.uses {
+        if !kept.terms.admit(from) {
+            return Err(EnrollRefusal::Network(from.to_canonical()));
+        }
+        kept.terms.uses -= 1;
+        let noted = match kept.terms.uses {
             0 => self.remove(&path),
             _ => file::replace(&path, PRIVATE, kept.text().as_bytes()),
         };
         noted.map_err(|why| EnrollRefusal::NoCa(format!("the use of an invitation cannot be noted: {why}")))?;
-        Ok(kept)
+        Ok(kept.terms)
     }
 }
 
@@ -170,8 +170,9 @@ pub fn id_of(proof: &[u8; 32]) -> String {
 
 impl Kept {
     fn text(&self) -> String {
-        let Self { invited, ends, uses, names } = self;
-        format!("{invited}\n{}\n{uses}\n{}\n", ends.0, names.join(" "))
+        let Self { terms: Terms { invited, names, uses, networks }, ends } = self;
+        let networks: Vec<String> = networks.iter().map(ToString::to_string).collect();
+        format!("{invited}\n{}\n{uses}\n{}\n{}\n", ends.0, names.join(" "), networks.join(" "))
     }
 
     fn read(text: &str) -> Option<Self> {
@@ -179,7 +180,9 @@ impl Kept {
         let (invited, ends) = (lines.next()?.parse().ok()?, WallMs(lines.next()?.parse().ok()?));
         let uses = lines.next()?.parse().ok().filter(|uses| *uses > 0)?;
         let names = lines.next()?.split_whitespace().map(str::to_owned).collect();
-        Some(Self { invited, ends, uses, names })
+        // One that is not understood must not let everybody in.
+        let networks = lines.next()?.split_whitespace().map(|it| it.parse().ok()).collect::<Option<_>>()?;
+        Some(Self { terms: Terms { invited, names, uses, networks }, ends })
     }
 }
 
@@ -224,14 +227,22 @@ impl Inviting {
     /// # Errors
     /// [`InviteError`]
     pub fn make(&self, request: InvitationRequest, now: WallMs) -> Result<(Invitation, Kept), InviteError> {
-        let InvitationRequest { invited, names, uses, valid, at } = request;
-        let at = at.map_or_else(|| Ok(self.at.clone()), |at| settings::host_port(&at)).map_err(InviteError::Address)?;
-        let ca = Ca::load(&self.folder)?;
-        let invitation = Invitation { at, invited: invited.clone(), ca: fingerprint(ca.own()), secret: rand::random() };
+        let InvitationRequest { terms, valid, at } = request;
+        let invitation = self.by(Secret::Drawn(rand::random()), terms.invited.clone(), at)?;
         let ends = WallMs(now.0.saturating_add(i64::try_from(valid.as_millis()).unwrap_or(i64::MAX)));
-        let kept = Kept { invited, ends, uses, names };
+        let kept = Kept { terms, ends };
         self.invitations.keep(&invitation.proof(), &kept, now)?;
         Ok((invitation, kept))
+    }
+
+    /// The invitation by that proof, of which nothing is kept.
+    ///
+    /// # Errors
+    /// [`InviteError`]
+    pub fn by(&self, secret: Secret, invited: Invited, at: Option<String>) -> Result<Invitation, InviteError> {
+        let at = at.map_or_else(|| Ok(self.at.clone()), |at| settings::host_port(&at)).map_err(InviteError::Address)?;
+        let ca = Ca::load(&self.folder)?;
+        Ok(Invitation { at, invited, ca: fingerprint(ca.own()), secret })
     }
 }
 
@@ -241,19 +252,25 @@ mod tests {
 
     fn kept(ends: i64, uses: u32) -> Kept {
         let names = vec!["10.0.0.1".to_owned(), "ids.example.com".to_owned()];
-        Kept { invited: "agent/orders-1".parse().unwrap(), ends: WallMs(ends), uses, names }
+        let networks = vec!["10.0.0.0/8".parse().unwrap()];
+        let terms = Terms { invited: "agent/orders-1".parse().unwrap(), names, uses, networks };
+        Kept { terms, ends: WallMs(ends) }
     }
 
     #[test]
     fn an_invitation_is_used_as_often_as_it_says_and_before_its_end() {
         let dir = tempfile::tempdir().unwrap();
         let invitations = Invitations::new(&TlsFolder::new(dir.path().to_owned()));
-        let take = |proof: u8, now| invitations.take(&[proof; 32], WallMs(now));
+        let take_at = |at: &str, proof: u8, now| invitations.take(&[proof; 32], at.parse().unwrap(), WallMs(now));
+        let take = |proof, now| take_at("::ffff:10.1.2.3", proof, now);
         assert_eq!(take(1, 0), Err(EnrollRefusal::Unknown));
         for (proof, uses) in [(1, 1), (2, 2), (3, 1)] {
             invitations.keep(&[proof; 32], &kept(1_000, uses), WallMs(0)).unwrap();
         }
-        assert_eq!(take(1, 999).unwrap(), Kept { uses: 0, ..kept(1_000, 1) });
+        // Who is elsewhere uses none of it up.
+        let elsewhere = "11.0.0.1".parse().unwrap();
+        assert_eq!(take_at("11.0.0.1", 1, 999), Err(EnrollRefusal::Network(elsewhere)));
+        assert_eq!(take(1, 999).unwrap(), Terms { uses: 0, ..kept(1_000, 1).terms });
         assert_eq!(take(1, 999), Err(EnrollRefusal::Unknown));
         assert_eq!(take(2, 0).unwrap().uses, 1);
         assert_eq!(take(2, 0).unwrap().uses, 0);
@@ -277,7 +294,7 @@ mod tests {
         invitations.withdraw(&id_of(&[6; 32]), WallMs(0)).unwrap();
         assert_eq!(take(6, 0), Err(EnrollRefusal::Unknown));
         // What has ended goes with the next one, and so does what nobody can read.
-        std::fs::write(invitations.file(&[9; 32]), "agent\n").unwrap();
+        std::fs::write(invitations.file(&[9; 32]), "agent\n9999999999999\n1\n\n10.0.0.0/99\n").unwrap();
         assert_eq!(take(9, 0), Err(EnrollRefusal::Unknown));
         invitations.keep(&[4; 32], &kept(5_000, 1), WallMs(2_000)).unwrap();
         assert_eq!(std::fs::read_dir(&invitations.folder).unwrap().count(), 1);
@@ -287,7 +304,8 @@ mod tests {
             std::fs::write(invitations.file(&proof), kept(5_000, 1).text()).unwrap();
         }
         assert!(matches!(invitations.keep(&[7; 32], &kept(5_000, 1), WallMs(0)), Err(KeepError::TooMany)));
-        let master = Kept { invited: "master/2".parse().unwrap(), ..kept(5_000, 1) };
+        let terms = Terms { invited: "master/2".parse().unwrap(), ..kept(5_000, 1).terms };
+        let master = Kept { terms, ends: WallMs(5_000) };
         invitations.keep(&[7; 32], &master, WallMs(0)).unwrap();
     }
 }

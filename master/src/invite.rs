@@ -2,11 +2,11 @@
 
 use crate::config::{Args, Invite};
 use crate::enroll::ensure_own;
-use crate::invitations::{Inviting, Kept};
+use crate::invitations::Inviting;
 use anyhow::Context as _;
 use common::parameters::MasterId;
 use net::enroll::invitation::VALID_DEFAULT;
-use net::enroll::{Ca, InvitationRequest, Invited, redeem_as_master};
+use net::enroll::{Ca, InvitationRequest, Invited, Secret, Terms, redeem_as_master};
 use net::tls::{Role, fingerprint};
 use process::end;
 use process::settings;
@@ -87,24 +87,37 @@ pub fn invite(args: &Args, invite: &Invite) -> anyhow::Result<()> {
             "--agent-listen is on loopback: only a program on this machine can use the invitation; --invite-at says another address",
         );
     }
-    let request = InvitationRequest {
-        invited,
-        names: invite.names.clone(),
-        uses: args.invite_uses.unwrap_or(1),
-        valid: args.invite_for.unwrap_or(VALID_DEFAULT),
-        at: args.invite_at.clone(),
-    };
-    let (invitation, kept) =
-        Inviting::new(folder, settings::reached_at(args.agent_listen)).make(request, args.flags.clock().wall())?;
-    let Kept { invited, ends, uses, .. } = kept;
+    let inviting = Inviting::new(folder, settings::reached_at(args.agent_listen));
+    let at = args.invite_at.clone();
+    if let Some(file) = &args.invite_token_file {
+        let invitation = inviting.by(Secret::TokenFile(file.clone()), invited.clone(), at)?;
+        if args.tokens.token_keys.is_none() {
+            end::say("this master accepts no tokens: set --token-keys and --token-account, at both masters");
+        }
+        end::say(&format!(
+            "an invitation for each {invited} with a token of its service account in {}. It is no secret, and is good until the CA is \
+             exchanged. Give it to:\n{}",
+            file.display(),
+            invited.command()
+        ));
+        return end::print(&invitation.to_string()).map_err(anyhow::Error::msg);
+    }
+    let (names, networks) = (invite.names.clone(), args.invite_from.clone());
+    let terms = Terms { invited, names, uses: args.invite_uses.unwrap_or(1), networks };
+    let request = InvitationRequest { terms, valid: args.invite_for.unwrap_or(VALID_DEFAULT), at };
+    let (invitation, kept) = inviting.make(request, args.flags.clock().wall())?;
+    let Terms { invited, uses, networks, .. } = kept.terms;
     let how = match invited {
         Invited::As(Role::Master(MasterId::Two)) => format!("{}\n{REPLACES} --id 2", invited.command()),
         Invited::As(Role::Master(MasterId::One)) => format!("{REPLACES} --id 1"),
         _ => invited.command().to_owned(),
     };
+    let plural = if uses == 1 { "" } else { "s" };
+    let networks: Vec<String> = networks.iter().map(ToString::to_string).collect();
+    let from = if networks.is_empty() { String::new() } else { format!(" of {}", networks.join(", ")) };
     end::say(&format!(
-        "an invitation for {invited}, for {uses} program{}, until {ends}. Keep it as a password until then, and give it to:\n{how}",
-        if uses == 1 { "" } else { "s" }
+        "an invitation for {invited}, for {uses} program{plural}{from}, until {}. Keep it as a password until then, and give it to:\n{how}",
+        kept.ends
     ));
     end::print(&invitation.to_string()).map_err(anyhow::Error::msg)
 }

@@ -30,5 +30,6 @@ pub mod section_tally;
 mod sequences;
 pub mod store;
 pub mod tally;
+pub mod tokens;
 pub mod watchdog;
 pub mod whitelist;

@@ -23,6 +23,7 @@ pub mod ports;
 pub mod programs;
 pub mod recorder;
 pub mod strangers;
+pub mod tokens;
 pub mod unshare;
 pub mod variables;
 pub mod wire;

@@ -4,7 +4,7 @@ use crate::masters::Unavailable;
 use common::audit::Actor;
 use common::time::WallMs;
 use futures::future::BoxFuture;
-use net::enroll::{Invitation, InvitationRequest, Invited, invitation};
+use net::enroll::{Invitation, InvitationRequest, Terms, invitation};
 
 /// The most hours for which an invitation is valid.
 pub(crate) const HOURS_MAX: u64 = invitation::VALID.end().as_secs() / 3_600;
@@ -47,12 +47,8 @@ pub trait Invitations: Send + Sync + 'static {
 pub struct OpenInvitation {
     /// The first 16 hexadecimal digits of a hash of it.
     pub id: String,
-    /// The role that it gives.
-    pub invited: Invited,
-    /// DNS names and IP addresses that the certificate has, beside the address that is asked from.
-    pub names: Vec<String>,
-    /// The number of programs that may still use it.
-    pub uses: u32,
+    /// The programs that may still use it, and what it gives them.
+    pub terms: Terms,
     /// The instant from which on it is none.
     pub ends: WallMs,
 }

@@ -310,7 +310,7 @@ async fn admins_alone_invite_and_what_cannot_be_given_is_refused() {
     assert!(!ask(&router, &olga, "GET", "/users").await.1.contains("/api/invitations"));
     assert!(accounts.invited.lock().unwrap().is_empty());
 
-    let form = json!({"role": "agent", "name": "orders-1", "names": ["ids.example.com"], "hours": 2});
+    let form = json!({"role": "agent", "name": "orders-1", "names": ["ids.example.com"], "networks": ["10.8.3.4/16"], "hours": 2});
     let (status, made) = invite(&by(&admin), form).await;
     let (invitation, open) = accounts.invited.lock().unwrap()[0].clone();
     assert_eq!((status, made["invitation"].as_str()), (201, Some(invitation.to_string().as_str())));
@@ -319,7 +319,10 @@ async fn admins_alone_invite_and_what_cannot_be_given_is_refused() {
     let all = json_of(&router, &by_key(), "/api/invitations").await;
     assert_eq!(
         all,
-        json!([{"id": open.id, "role": "agent/orders-1", "names": ["ids.example.com"], "uses": 1, "until": made["until"]}])
+        json!([{
+            "id": open.id, "role": "agent/orders-1", "names": ["ids.example.com"], "uses": 1, "networks": ["10.8.0.0/16"],
+            "until": made["until"],
+        }])
     );
     let page = ask(&router, &admin, "GET", "/users").await.1;
     assert!(

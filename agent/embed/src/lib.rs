@@ -15,8 +15,9 @@
 //!
 //! # What it needs
 //! * Two masters in reach, at the start and now and then: to lease, and to renew (every hour if nothing else is said).
-//! * A serial file on a local disk, made once by `uniq_generator --format --serial-file FILE`, for each process its own: it is locked
-//!   while the process runs.
+//! * A serial file on a local disk, made once by [`format()`] or `uniq_generator --format --serial-file FILE`, for each process its own: it
+//!   is locked while the process runs.
+//! * Where masters have certificates, one of its own, which an invitation brings once ([`redeem`]).
 //! * A thread of ours with a small runtime, for the masters. Yours need none; minting blocks only when it has to wait for the disk,
 //!   so an asynchronous program calls it where it may block.
 //!
@@ -63,9 +64,9 @@
 #[doc(inline)]
 pub use agent::embed::{
     AfterReboot, AgentId, Definition, Embedded, EncodingSource, Extensions, GeneratorKind, GeneratorName, LayoutSpec,
-    MintCode, MintError, Namespace, NamespaceError, PerThread, Preview, Refusal, Scope, SegmentSpec, Sequence,
-    SequenceSpec, SerialFileError, Settings, Shared, StartError, StringSpec, TlsFiles, TokenType, Uniq64Spec,
-    UniqGenerator,
+    MintCode, MintError, Namespace, NamespaceError, PerThread, Preview, RedeemError, Refusal, Scope, SegmentSpec,
+    Sequence, SequenceSpec, SerialFileError, Settings, Shared, StartError, StringSpec, TlsFiles, TokenType, Uniq64Spec,
+    UniqGenerator, format, redeem,
 };
 #[doc(inline)]
 pub use agent::embed::{plugin, strategy};

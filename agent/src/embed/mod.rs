@@ -56,6 +56,7 @@ mod keys;
 mod per_thread;
 #[cfg(test)]
 mod plain_tests;
+mod setup;
 mod shared;
 mod start;
 #[cfg(test)]
@@ -63,6 +64,7 @@ mod tests;
 
 pub use keys::Sequence;
 pub use per_thread::PerThread;
+pub use setup::{format, redeem};
 pub use shared::Shared;
 pub use start::{Embedded, Settings, StartError};
 
@@ -79,6 +81,7 @@ pub use common::namespace::{
 pub use common::parameters::AgentId;
 pub use common::strategy;
 pub use common::token::TokenType;
+pub use net::enroll::RedeemError;
 pub use net::rpc::mint::MintCode;
 pub use net::tls::Files as TlsFiles;
 pub use serial_file::{AfterReboot, SerialFileError};

@@ -64,8 +64,8 @@ impl Cause {
     }
 }
 
-/// `text` without control characters, cut to `chars_max` characters.
-fn cleared(text: &str, chars_max: usize) -> String {
+/// `text` without control characters, cut to `chars_max` characters: what comes from outside, for people to read.
+pub fn cleared(text: &str, chars_max: usize) -> String {
     text.chars().filter(|c| !c.is_control()).take(chars_max).collect()
 }
 

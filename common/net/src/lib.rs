@@ -7,6 +7,8 @@ pub mod enroll;
 #[cfg(feature = "http")]
 pub mod http;
 pub mod io;
+#[cfg(feature = "jwt")]
+pub mod jwt;
 pub mod listener;
 pub mod pipeline;
 pub mod places;

@@ -1,5 +1,6 @@
 //! Messages by which a program gets its certificate from a master.
 
+use core::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 /// Bytes of a public key: a point of P-256, uncompressed (SEC 1, section 2.3.3).
@@ -10,6 +11,9 @@ pub const NAMES_MAX: usize = 32;
 pub const NAME_LEN_MAX: usize = 253;
 /// The most bytes of CAs and lists of revoked certificates that are passed on.
 pub const CAS_LEN_MAX: usize = 256 << 10;
+
+/// The most bytes of a token of a service account.
+pub const TOKEN_LEN_MAX: usize = 8 << 10;
 
 /// A request of who came for a certificate.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -25,13 +29,26 @@ pub enum EnrollRequest {
 }
 
 /// The reason to issue a certificate.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum EnrollBy {
     /// An invitation, of which this is the SHA-256.
     Invitation([u8; 32]),
+    /// A token of the program's service account (a JSON Web Token, RFC 7519), of at most [`TOKEN_LEN_MAX`] bytes.
+    Token(String),
     /// The certificate that the caller shows, of which the new one has the role, and these DNS names and IP addresses, which the present
     /// one has too.
     Certificate(Vec<String>),
+}
+
+/// Shows nothing that somebody else could use.
+impl core::fmt::Debug for EnrollBy {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Invitation(_) => f.write_str("Invitation(..)"),
+            Self::Token(_) => f.write_str("Token(..)"),
+            Self::Certificate(names) => f.debug_tuple("Certificate").field(names).finish(),
+        }
+    }
 }
 
 /// The answer to a request for a certificate.
@@ -80,6 +97,12 @@ pub enum EnrollRefusal {
     /// Its time is over.
     #[error("this invitation has ended; ask for a new one (uniq_master --invite, or the console)")]
     Ended,
+    /// The caller is at an address from which it may not be used. No use of it is gone.
+    #[error("this invitation may not be used from {0}: it is for programs of other networks")]
+    Network(IpAddr),
+    /// The token is not accepted.
+    #[error("the token of the service account is not accepted: {0}")]
+    Token(String),
     /// The caller shows no certificate, or one without these names.
     #[error("the certificate that was shown cannot be renewed: {0}")]
     Certificate(String),
@@ -93,7 +116,9 @@ pub enum EnrollRefusal {
     #[error("this master's disk is full, and it issues nothing until there is room: make room there, and ask again")]
     DiskFull,
     /// The audit could not be written, and nothing is given without its line.
-    #[error("this use of the invitation is gone, and no certificate was given: the audit cannot be written: {0}")]
+    #[error(
+        "no certificate was given, because the audit cannot be written ({0}); a use of an invitation is gone, a token may be shown again"
+    )]
     NotAudited(String),
     /// Too many ask at once.
     #[error("this master issues other certificates just now; ask again")]

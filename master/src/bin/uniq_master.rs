@@ -356,7 +356,7 @@ async fn serve(
     let inviting = folder.clone().map(|folder| Inviting::new(folder, settings::reached_at(args.agent_listen)));
     let enrollment = folder.zip(inviting.as_ref()).map(|(folder, inviting)| {
         let (times, writes) = ((clock, args.certificate_life), (driver.clone(), Arc::clone(&counters)));
-        Enrollment::new(folder, inviting.kept().clone(), tls.clone(), times, writes)
+        Enrollment::new(folder, (inviting.kept().clone(), args.tokens.clone()), tls.clone(), times, writes)
     });
     let (inbox, places) = (Inbox::new(driver.clone(), reporting.clone()), PeerPlaces::default());
     let refusals = accounts::tell_refusals(driver.clone(), Arc::clone(&counters), clock, stop.clone());

@@ -1,6 +1,6 @@
 //! A cluster that gets all its certificates by invitations, and everybody who should get none by one.
 
-use net::enroll::{self, Ca, EnrollError, Invitation, TlsFolder};
+use net::enroll::{self, Ca, EnrollError, Invitation, Secret, TlsFolder};
 use net::rpc::enroll::{EnrollBy, EnrollRefusal, EnrollRequest};
 use net::rpc::lease::{LeaseServiceClient, NamespacesRequest, Refusal};
 use net::rpc::transport::{connect_to_enroll, deadline_in};
@@ -27,12 +27,12 @@ use uniq_client::{Client, RedeemError, Settings, TlsFiles};
 const SHORT_LIFE: &str = "15s";
 
 /// A cluster whose master 1 has made a CA, and runs.
-struct Invited {
-    cluster: Cluster,
+pub(crate) struct Invited {
+    pub(crate) cluster: Cluster,
 }
 
 impl Invited {
-    async fn begin(flags: &[(&str, &str)]) -> Self {
+    pub(crate) async fn begin(flags: &[(&str, &str)]) -> Self {
         let mut cluster = Cluster::new().unwrap();
         for master in &mut cluster.masters {
             let folder = master.data_dir.join("tls");
@@ -49,14 +49,14 @@ impl Invited {
     }
 
     /// Runs `uniq_master --invite` beside a master, as it runs.
-    fn try_invite(&self, master: usize, args: &[&str]) -> Ended {
+    pub(crate) fn try_invite(&self, master: usize, args: &[&str]) -> Ended {
         let daemon = &self.cluster.masters[master].daemon;
         let args: Vec<&str> =
             daemon.args.iter().map(String::as_str).chain(["--invite"]).chain(args.iter().copied()).collect();
         programs::run(&programs::master().unwrap(), &args, self.cluster.dir()).unwrap()
     }
 
-    fn invite(&self, master: usize, args: &[&str]) -> Invitation {
+    pub(crate) fn invite(&self, master: usize, args: &[&str]) -> Invitation {
         let ended = self.try_invite(master, args);
         assert_eq!(ended.status, Some(0), "{ended:?}");
         ended.out.parse().unwrap()
@@ -74,7 +74,7 @@ impl Invited {
     }
 
     /// Formats master 2 with that invitation, in the place of its store.
-    fn format_second(&self, invitation: &Invitation) -> Ended {
+    pub(crate) fn format_second(&self, invitation: &Invitation) -> Ended {
         let dir = &self.cluster.masters[1].data_dir;
         let _ = std::fs::remove_dir_all(dir);
         let file = self.file(invitation);
@@ -87,7 +87,7 @@ impl Invited {
     }
 
     /// Adds an agent whose serial file is made with that invitation, and starts it. Its name is that of its certificate.
-    fn add_agent(&mut self, invitation: &Invitation, flags: &[&str]) -> usize {
+    pub(crate) fn add_agent(&mut self, invitation: &Invitation, flags: &[&str]) -> usize {
         let dir = self.cluster.dir().join(format!("invited-{}", self.cluster.agents.len() + 1));
         std::fs::create_dir(&dir).unwrap();
         let nth = self.cluster.add_agent_in(dir, "unused", flags).unwrap();
@@ -101,15 +101,22 @@ impl Invited {
         nth
     }
 
-    async fn redeem(&self, invitation: &Invitation) -> Result<Role, EnrollError> {
+    pub(crate) async fn redeem(&self, invitation: &Invitation) -> Result<Role, EnrollError> {
         enroll::redeem(invitation, &self.folder("redeemed")).await
     }
 
-    fn folder(&self, name: &str) -> TlsFolder {
+    pub(crate) fn folder(&self, name: &str) -> TlsFolder {
         TlsFolder::new(self.cluster.dir().join(name))
     }
 
-    async fn counted(&self, tls: &Tls, name: &str) -> u64 {
+    /// Waits until an agent is ready, as it says to whoever has this certificate.
+    pub(crate) async fn becomes_ready(&self, agent: usize, tls: &Tls) {
+        let http = self.cluster.agents[agent].daemon.http;
+        let ready = || async { get(tls, Admits::Agents, http, "/readyz").await.ok()?.contains(" 200 ").then_some(()) };
+        until("an invited agent is ready", ready).await.unwrap();
+    }
+
+    pub(crate) async fn counted(&self, tls: &Tls, name: &str) -> u64 {
         let page = get(tls, Admits::Masters, self.cluster.masters[0].daemon.http, "/metrics").await.unwrap();
         metric(&page, name)
     }
@@ -133,9 +140,7 @@ async fn a_cluster_gets_its_certificates_by_invitations_and_renews_them_without_
     assert!(client.status == Some(0) && client.err.contains("uniq://client/billing"), "{client:?}");
     let tls = Tls::load(folder.files()).unwrap();
     for nth in [drawn, named] {
-        let http = invited.cluster.agents[nth].daemon.http;
-        let ready = || async { get(&tls, Admits::Agents, http, "/readyz").await.ok()?.contains(" 200 ").then_some(()) };
-        until("an invited agent is ready", ready).await.unwrap();
+        invited.becomes_ready(nth, &tls).await;
     }
     let own = TlsFolder::new(PathBuf::from(format!("{}.tls", invited.cluster.agents[named].serial_file().display())));
     assert_eq!(own.role(), Role::of_path("agent/orders-1"));
@@ -239,6 +244,31 @@ async fn exchange_the_ca(invited: &Invited, [one, other, client]: [&TlsFolder; 3
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_application_gets_all_that_it_mints_with_by_the_crate() {
+    let mut invited = Invited::begin(&[]).await;
+    let second = invited.format_second(&invited.invite(0, &["master"]));
+    assert_eq!(second.status, Some(0), "{second:?}");
+    invited.cluster.masters[1].daemon.start().unwrap();
+    let masters: Vec<_> = invited.cluster.masters.iter().map(|it| it.agent_listen.to_string()).collect();
+    let [agent, client] = ["agent/orders-1", "client/billing"].map(|role| invited.invite(0, &[role]).to_string());
+    let [serial_file, folder] = ["application.serial", "application.tls"].map(|name| invited.cluster.dir().join(name));
+    let id = tokio::task::spawn_blocking(move || {
+        use uniq_embed::{Embedded, RedeemError, SerialFileError, Settings, UniqGenerator as _, format, redeem};
+        format(&serial_file).unwrap();
+        assert!(matches!(format(&serial_file), Err(SerialFileError::Exists(_))), "a file that is there stays");
+        assert!(matches!(redeem(&client, &folder), Err(RedeemError::NotForThis(_))));
+        let (agent_id, files) = redeem(&agent, &folder).unwrap();
+        assert_eq!(agent_id.as_str(), "orders-1");
+        let mut settings = Settings::new(serial_file, masters, agent_id);
+        settings.tls = Some(files);
+        let agent = Embedded::start(settings).unwrap();
+        agent.wait_ready(Duration::from_secs(60)).unwrap();
+        agent.get_uniq_generator("default").unwrap().get_uniq64().unwrap()
+    });
+    assert!(id.await.unwrap() > 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_gets_a_certificate_who_was_not_invited() {
     let invited = Invited::begin(&[]).await;
     let refused = |ended: Result<Role, EnrollError>| match ended {
@@ -263,7 +293,7 @@ async fn nobody_gets_a_certificate_who_was_not_invited() {
     other.invited = "client/payments".parse().unwrap();
     assert_eq!(refused(invited.redeem(&other).await), EnrollRefusal::Unknown);
     let mut other = invited.invite(0, &["agent/orders-1"]);
-    other.secret[31] ^= 1;
+    other.secret = Secret::Drawn([1; 32]);
     assert_eq!(refused(invited.redeem(&other).await), EnrollRefusal::Unknown);
     let late = invited.invite(0, &["agent/orders-1"]);
     for entry in std::fs::read_dir(invited.cluster.masters[0].data_dir.join("tls/invitations")).unwrap() {

@@ -10,3 +10,4 @@ mod places;
 mod quotas;
 mod scarce;
 mod strangers;
+mod tokens;

@@ -8,8 +8,9 @@ use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use net::enroll::invitation::VALID_DEFAULT;
-use net::enroll::{self, InvitationRequest, Invited};
+use common::setting;
+use net::enroll::invitation::{NETWORKS_MAX, VALID_DEFAULT};
+use net::enroll::{self, InvitationRequest, Invited, Terms};
 use net::tls;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -28,14 +29,17 @@ pub(crate) struct InvitationRow {
     names: Vec<String>,
     /// The number of programs that may still use it.
     uses: u32,
+    /// The networks from which it may be used; all if there are none.
+    networks: Vec<String>,
     /// The instant from which on it is none.
     until: String,
 }
 
 impl core::convert::From<OpenInvitation> for InvitationRow {
     fn from(open: OpenInvitation) -> Self {
-        let OpenInvitation { id, invited, names, uses, ends } = open;
-        Self { id, role: invited.to_string(), names, uses, until: ends.to_string() }
+        let OpenInvitation { id, terms: Terms { invited, names, uses, networks }, ends } = open;
+        let networks = networks.iter().map(ToString::to_string).collect();
+        Self { id, role: invited.to_string(), names, uses, networks, until: ends.to_string() }
     }
 }
 
@@ -65,6 +69,9 @@ pub(crate) struct InvitationForm {
     names: Vec<String>,
     /// Programs that may use it, 1..=10000; more than one only without a name. 1 unless it is said.
     uses: Option<u32>,
+    /// At most 16 networks from which it may be used, such as 10.0.0.0/8; all unless they are said.
+    #[serde(default)]
+    networks: Vec<String>,
     /// Hours for which it is valid, 1..=720; 1 unless it is said.
     hours: Option<u64>,
     /// The address under which the program reaches this master's `--agent-listen`, as HOST:PORT; as this master knows it unless it is said.
@@ -95,12 +102,18 @@ impl InvitationForm {
         if !enroll::are_names(&self.names) {
             return Err(Problem::bad_parameter("names: at most 16 DNS names and IP addresses"));
         }
+        if self.networks.len() > NETWORKS_MAX {
+            return Err(Problem::bad_parameter(format!("networks: at most {NETWORKS_MAX}")));
+        }
+        let networks = self.networks.iter().map(|it| setting::network(it)).collect::<Result<_, _>>();
+        let networks = networks.map_err(|why| Problem::bad_parameter(format!("networks: {why}")))?;
         let valid = match self.hours {
             None => VALID_DEFAULT,
             Some(hours) if (1..=HOURS_MAX).contains(&hours) => Duration::from_secs(hours * 3_600),
             Some(_) => return Err(Problem::bad_parameter(format!("hours: 1 to {HOURS_MAX}"))),
         };
-        Ok(InvitationRequest { invited, names: self.names, uses, valid, at: self.at })
+        let terms = Terms { invited, names: self.names, uses, networks };
+        Ok(InvitationRequest { terms, valid, at: self.at })
     }
 }
 
@@ -154,7 +167,7 @@ pub(crate) async fn invite(
         ),
         _ => None,
     };
-    let command = request.invited.command();
+    let command = request.terms.invited.command();
     let (invitation, made) = auth.accounts().invite(request, caller.actor()).await?;
     Ok((
         StatusCode::CREATED,

@@ -13,7 +13,7 @@ use common::account::User;
 use common::api_key::{ApiKey, DAYS_MAX, KEEP_HOURS, KEEP_HOURS_MAX, KeyAction, KeyScope, PATTERNS_MAX};
 use common::quota::{IdQuota, LIMITS};
 use common::time::{SpanMs, WallMs};
-use net::enroll::Invited;
+use net::enroll::{Invited, Terms};
 use qrcode::QrCode;
 use qrcode::render::svg;
 
@@ -107,6 +107,7 @@ struct InvitationShown {
     id: String,
     role: String,
     names: String,
+    networks: String,
     uses: u32,
     until: When,
 }
@@ -232,8 +233,10 @@ impl InvitationsShown {
 
 impl InvitationShown {
     fn of(open: OpenInvitation) -> Self {
-        let OpenInvitation { id, invited, names, uses, ends } = open;
-        Self { id, role: invited.to_string(), names: names.join(" "), uses, until: When::date(ends) }
+        let OpenInvitation { id, terms: Terms { invited, names, uses, networks }, ends } = open;
+        let networks: Vec<String> = networks.iter().map(ToString::to_string).collect();
+        let (names, networks) = (names.join(" "), networks.join(" "));
+        Self { id, role: invited.to_string(), names, networks, uses, until: When::date(ends) }
     }
 }
 

@@ -70,7 +70,7 @@ macro_rules! access {
     act_lockout: "locked out", "被锁定";
     act_invite: "program invited", "邀请程序";
     act_withdraw: "invitation withdrawn", "撤回邀请";
-    act_certify: "certificate issued by an invitation", "凭邀请签发证书";
+    act_certify: "certificate issued by an invitation or a token", "凭邀请或令牌签发证书";
     act_refuse: "refused", "拒绝访问";
     act_user: "user changed", "更改用户";
     act_key: "API key changed", "更改 API 密钥";
@@ -191,6 +191,8 @@ macro_rules! access {
     invite_hours: "Hours", "有效小时数";
     invite_names: "Further addresses in the certificate", "证书中的其他地址";
     invite_names_hint: "DNS names and IP addresses under which others reach it, separated by spaces; the one that it asks from is added", "其他程序访问它所用的域名和 IP 地址，以空格分隔；其请求来源地址会自动加入";
+    invite_networks: "Only from these networks", "仅限这些网段";
+    invite_networks_hint: "those of the programs that may use it, separated by spaces; from everywhere if left empty", "可以使用它的程序所在的网段，以空格分隔；留空则不限来源";
     invite_at: "This master’s address", "本主控地址";
     invite_at_hint: "under which the program reaches this master’s --agent-listen", "该程序访问本主控 --agent-listen 所用的地址";
     invite_command_agent: "On an agent’s machine, paste it into:", "在代理的机器上，粘贴到：";

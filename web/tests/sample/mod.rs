@@ -18,7 +18,7 @@ use common::setting::{Change, Outcome, SettingKey, SettingValue};
 use common::time::{DAY_MS, HOUR_MS, WallMs};
 use common::token::{TokenKey, TokenType, TokenValue};
 use futures::future::BoxFuture;
-use net::enroll::{Invitation, InvitationRequest};
+use net::enroll::{Invitation, InvitationRequest, Secret};
 use net::rpc::lease::{Changed, Mode, Refusal};
 use sequences::Sequences;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -434,12 +434,13 @@ impl Invitations for SampleAccounts {
         request: InvitationRequest,
         by: Actor,
     ) -> BoxFuture<'_, Result<(Invitation, OpenInvitation), NotInvited>> {
-        let InvitationRequest { invited, names, uses, valid, at } = request;
+        let InvitationRequest { terms, valid, at } = request;
         let at = at.unwrap_or_else(|| (*self.invited_at.lock().unwrap()).to_owned());
-        let invitation = Invitation { at, invited: invited.clone(), ca: [7; 32], secret: [8; 32] };
+        let secret = Secret::Drawn([8; 32]);
+        let invitation = Invitation { at, invited: terms.invited.clone(), ca: [7; 32], secret };
         let ends = WallMs(NOW.0 + i64::try_from(valid.as_millis()).unwrap());
-        let open = OpenInvitation { id: "0123456789abcdef".to_owned(), invited, names, uses, ends };
-        self.noted.lock().unwrap().push(format!("{} invites {}", by.who(), open.invited));
+        let open = OpenInvitation { id: "0123456789abcdef".to_owned(), terms, ends };
+        self.noted.lock().unwrap().push(format!("{} invites {}", by.who(), open.terms.invited));
         self.invited.lock().unwrap().push((invitation.clone(), open.clone()));
         Box::pin(std::future::ready(Ok((invitation, open))))
     }

@@ -9,18 +9,18 @@ pub mod invitation;
 
 pub use ca::{Ca, CaError, Serial};
 pub use folder::{SaveError, TlsFolder};
-pub use invitation::{Invitation, InvitationRequest, Invited};
+pub use invitation::{Invitation, InvitationRequest, Invited, Secret, Terms};
 pub use rcgen::KeyPair;
 
 use crate::rpc::lease::LeaseServiceClient;
 use crate::rpc::transport::{CONNECT_TIMEOUT, connect_to_enroll, deadline_in};
-use crate::tls::{Role, Tls};
+use crate::tls::{Files, Role, Tls};
 use rustls::pki_types::{CertificateDer, ServerName};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use tokio_util::sync::CancellationToken;
-use wire::enroll::{EnrollBy, EnrollRefusal, EnrollRequest, Enrolled, NAMES_MAX};
+use wire::enroll::{EnrollBy, EnrollRefusal, EnrollRequest, Enrolled, NAMES_MAX, TOKEN_LEN_MAX};
 
 /// The longest time between two looks at the CAs, and at how long the own certificate still lasts.
 const LOOK_INTERVAL: Duration = Duration::from_secs(3_600);
@@ -48,6 +48,14 @@ pub enum EnrollError {
     /// The master refuses.
     #[error(transparent)]
     Refused(#[from] EnrollRefusal),
+    /// The file with the token of the program's service account cannot be read.
+    #[error("cannot read the token in {file}, which the invitation names: {why}; nothing was used up")]
+    Token {
+        /// The file.
+        file: String,
+        /// The reason.
+        why: String,
+    },
     /// No key can be drawn.
     #[error("cannot draw a key: {0}")]
     Key(#[from] rcgen::Error),
@@ -68,13 +76,52 @@ pub enum EnrollError {
     },
 }
 
+/// The reason why an invitation brought an application no certificate.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RedeemError {
+    /// The text is no invitation, or one for another kind of program. Nothing was used up.
+    #[error("{0}")]
+    NotForThis(String),
+    /// The master gave none, or it cannot be kept. An invitation that was sent may be used up even so.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Uses up an invitation of a program of this kind, given as its line, and keeps the certificate in that folder. Says whose it is.
+///
+/// # Errors
+/// [`RedeemError`]
+pub async fn redeem_line(
+    line: &str,
+    folder: &Path,
+    kind: &str,
+    is_for: impl FnOnce(&Invited) -> bool,
+) -> Result<(Role, Files), RedeemError> {
+    let invitation = line.parse::<Invitation>().map_err(|why| RedeemError::NotForThis(why.to_string()))?;
+    if !is_for(&invitation.invited) {
+        let why = format!("this invitation is for {}, and this is {kind}: it is not used up", invitation.invited);
+        return Err(RedeemError::NotForThis(why));
+    }
+    let folder = TlsFolder::new(folder.to_owned());
+    let role = redeem(&invitation, &folder).await.map_err(|why| RedeemError::Failed(why.to_string()))?;
+    Ok((role, folder.files()))
+}
+
 /// Uses an invitation of an agent or a client up, and keeps the certificate in that folder. Says the role that it has.
 ///
 /// # Errors
 /// The reason why there is none. An invitation that was sent may be used up even so.
 pub async fn redeem(invitation: &Invitation, folder: &TlsFolder) -> Result<Role, EnrollError> {
     let key = KeyPair::generate()?;
-    let by = EnrollBy::Invitation(invitation.proof());
+    let by = match &invitation.secret {
+        Secret::Drawn(_) => EnrollBy::Invitation(invitation.proof()),
+        Secret::TokenFile(file) => {
+            let file = file.clone();
+            let read = tokio::task::spawn_blocking(move || token_in(&file)).await;
+            EnrollBy::Token(read.map_err(|why| unusable(&invitation.at, &why.to_string()))??)
+        }
+    };
     let at = &invitation.at;
     let enrolled = ask(at, &Tls::PLAIN, Some(invitation.ca), request(by, &key)).await?;
     save(enrolled, at, &key, folder, |role| match &invitation.invited {
@@ -82,6 +129,19 @@ pub async fn redeem(invitation: &Invitation, folder: &TlsFolder) -> Result<Role,
         Invited::Agent => matches!(role, Role::Agent(_)),
         Invited::Client => matches!(role, Role::Client(_)),
     })
+}
+
+/// Reads a token. What is none is sent to nobody: an invitation may name any file.
+fn token_in(file: &Path) -> Result<String, EnrollError> {
+    let wrong = |why: String| EnrollError::Token { file: file.display().to_string(), why };
+    let len_max = u64::try_from(TOKEN_LEN_MAX).unwrap_or(u64::MAX);
+    let text = common::file::read_text(file, len_max).map_err(|why| wrong(why.to_string()))?;
+    let is_base64 =
+        |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b));
+    match text.trim() {
+        token if token.split('.').count() == 3 && token.split('.').all(is_base64) => Ok(token.to_owned()),
+        _ => Err(wrong("it is no JSON Web Token".to_owned())),
+    }
 }
 
 /// Uses an invitation of the other master up: the CA's certificate and those believed beside it, and its private key, in PEM form.
