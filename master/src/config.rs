@@ -2,6 +2,7 @@
 
 use crate::lease::Limits;
 use crate::lease::cursor::SOLO_SPANS;
+use crate::sso::SsoFlags;
 use crate::tokens::TokenFlags;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Parser};
@@ -236,6 +237,9 @@ pub struct Args {
     pub tokens: TokenFlags,
 
     #[command(flatten)]
+    pub sso: SsoFlags,
+
+    #[command(flatten)]
     pub flags: Flags,
 }
 
@@ -277,6 +281,7 @@ impl CommandLine for Args {
             return conflict("--skip-numbers goes with --after-revert");
         }
         self.check_invitations()?;
+        self.sso.check()?;
         self.tokens.check()?;
         if self.confirm.is_some() && !remedy {
             return conflict("--confirm goes with --after-revert or --forget-clock");

@@ -28,6 +28,7 @@ pub mod replication;
 pub mod rpc;
 pub mod section_tally;
 mod sequences;
+pub mod sso;
 pub mod store;
 pub mod tally;
 pub mod tokens;

@@ -60,6 +60,8 @@ impl Driver {
             &format!("--user-data-dir={}", profile.display()),
         ];
         let wanted = json!({
+            // An identity provider of a test has a certificate of a CA that no browser knows.
+            "acceptInsecureCerts": true,
             "goog:chromeOptions": { "args": args, "prefs": { "intl.accept_languages": "en-US,en" } },
             "goog:loggingPrefs": { "browser": "ALL", "performance": "ALL" },
         });

@@ -34,7 +34,8 @@ pub use agents::{
     SettingsRow,
 };
 pub use auth::{
-    Accounts, Auth, AuthSettings, PASSWORD_CHARS_MIN, PASSWORD_LEN_MAX, Refusals, Role, Who, acceptable, hash, verify,
+    Accounts, Auth, AuthSettings, PASSWORD_CHARS_MIN, PASSWORD_LEN_MAX, Refusals, Role, SsoSettings, Who, acceptable,
+    hash, verify,
 };
 pub use axes::{AxisRow, ExtentRow};
 pub use commands::{AuditCheck, AuditFilter, AuditPart, Commands};

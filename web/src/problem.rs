@@ -25,6 +25,11 @@ impl Problem {
         Self { status, code, detail: detail.into() }
     }
 
+    /// The reason, for people.
+    pub(crate) fn detail(&self) -> &str {
+        &self.detail
+    }
+
     pub(crate) fn bad_parameter(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "bad_parameter", detail)
     }

@@ -13,6 +13,8 @@ use std::str::FromStr;
 pub const ACCOUNTS_MAX: usize = 256;
 /// The longest name, in bytes.
 pub const NAME_LEN_MAX: usize = 32;
+/// The most characters of a name or a subject that an identity provider gives somebody.
+pub const EXTERNAL_CHARS_MAX: usize = 255;
 /// The longest password hash in PHC's form, in bytes.
 pub const PHC_LEN_MAX: usize = 192;
 /// The beginning of every password hash.
@@ -160,13 +162,51 @@ impl fmt::Debug for SecretHash {
     }
 }
 
+/// A person who uses the console.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Person {
+    /// A user with a password, whose role both masters hold.
+    User(AccountName),
+    /// Somebody whom an identity provider let in.
+    External {
+        /// The claim `sub`, by which alone the provider tells people apart: 1..=[`EXTERNAL_CHARS_MAX`] characters.
+        subject: String,
+        /// The name, for people to read: of as many.
+        name: String,
+        /// The role that the provider gave at the login.
+        role: Role,
+    },
+}
+
+impl Person {
+    /// Tells whether it is the same person, whatever name and role a provider gave at another login.
+    pub fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::User(one), Self::User(other)) => one == other,
+            (Self::External { subject, .. }, Self::External { subject: other, .. }) => subject == other,
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Person {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::User(name) => name.fmt(f),
+            // No user has a space in the name.
+            Self::External { name, .. } => write!(f, "sso {name}"),
+        }
+    }
+}
+
 /// Somebody who is logged in at one master's console. It is kept by that master alone, under the SHA-256 of what the
 /// browser holds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Login {
-    /// The user.
-    pub user: AccountName,
-    /// The SHA-256 of the user's record as it was: another password or role, or another user of that name, ends it.
+    /// The person.
+    pub person: Person,
+    /// The SHA-256 of the user's record as it was: another password or role, or another user of that name, ends it. Of somebody external,
+    /// of the settings by which the role was given.
     pub proof: SecretHash,
     /// The token that a page must show to change anything.
     pub csrf: SecretHash,
@@ -198,6 +238,20 @@ mod tests {
             assert_eq!(role.name().parse(), Ok(role));
         }
         assert!("root".parse::<Role>().is_err());
+    }
+
+    #[test]
+    fn people_are_told_apart_by_what_nobody_can_change() {
+        let user = |name: &str| Person::User(name.parse().unwrap());
+        let external = |subject: &str, name: &str, role| {
+            let [subject, name] = [subject, name].map(str::to_owned);
+            Person::External { subject, name, role }
+        };
+        let one = external("1", "jane", Role::Viewer);
+        assert!(one.is(&external("1", "jane.doe", Role::Admin)) && !one.is(&external("2", "jane", Role::Viewer)));
+        assert!(user("jane").is(&user("jane")) && !user("jane").is(&user("olga")));
+        assert!(!user("jane").is(&external("jane", "jane", Role::Admin)));
+        assert_eq!([user("jane").to_string(), one.to_string()], ["jane", "sso jane"]);
     }
 
     #[test]

@@ -6,6 +6,8 @@ pub mod budget;
 pub mod enroll;
 #[cfg(feature = "http")]
 pub mod http;
+#[cfg(feature = "https")]
+pub mod https;
 pub mod io;
 #[cfg(feature = "jwt")]
 pub mod jwt;

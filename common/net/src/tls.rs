@@ -357,7 +357,7 @@ pub const SERIES: &[Series<()>] = &[
 
 /// The cipher suites, those first that cost least where the processor has AES. Those of TLS 1.2 encrypt and authenticate at once, under keys
 /// that no later theft of a certificate's key gives away.
-fn provider() -> CryptoProvider {
+pub(crate) fn provider() -> CryptoProvider {
     use CipherSuite::{
         TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, TLS13_AES_128_GCM_SHA256,
     };

@@ -406,8 +406,9 @@ fn auth_settings(args: &Args, id: MasterId, tls: &Tls, logins: Vec<(SecretHash, 
         cookie: format!("uniq_master_{id}"),
         tls: !tls.is_plain(),
         loopback: args.web_listen.ip().is_loopback(),
-        hosts: settings::host_names(&args.flags.host_names),
+        hosts: settings::host_names(&[args.flags.host_names.clone(), args.sso.host().into_iter().collect()].concat()),
         logins,
+        sso: args.sso.settings(),
     }
 }
 

@@ -17,7 +17,7 @@
 //! | `q` name, 0, first section (u32, big-endian) | `SECT` 2: a [`SectionRecord`] and what the other master holds of its `max_seq` |
 //! | `r` name, 0, first section (u32, big-endian) | `SPRP` 2: a proposal of a [`SectionRecord`] |
 //! | `e` | `SCUT` 1: whether the sections were cut for the replacement that is awaited; absent: no |
-//! | `k` hash (32 bytes) | `LOGN` 1: a [`Login`] at this master's console; not counted |
+//! | `k` hash (32 bytes) | `LOGN` 2: a [`Login`] at this master's console; not counted |
 //! | `a` number (u64, big-endian) | `AUDT` 1: a line of the audit ([`super::audit`]) |
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -51,7 +51,7 @@ const CURSOR: Kind = Kind { name: *b"CURS", version: 1 };
 const SECTION: Kind = Kind { name: *b"SECT", version: 2 };
 const SECTION_PREP: Kind = Kind { name: *b"SPRP", version: 2 };
 const SECTIONS_CUT: Kind = Kind { name: *b"SCUT", version: 1 };
-const LOGIN: Kind = Kind { name: *b"LOGN", version: 1 };
+const LOGIN: Kind = Kind { name: *b"LOGN", version: 2 };
 
 pub const IDENTITY_KEY: &[u8] = b"i";
 pub const META_KEY: &[u8] = b"m";

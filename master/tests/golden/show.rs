@@ -52,7 +52,7 @@ pub(crate) fn show_write(write: &Write) -> String {
             let spans: Vec<String> = spans.iter().map(|span| format!("{}..{}", span.from, span.to)).collect();
             format!("{name} has {}", spans.join(" "))
         }
-        Write::Login(_, login) => format!("login {:?}", login.as_ref().map(|login| login.user.as_str())),
+        Write::Login(_, login) => format!("login {:?}", login.as_ref().map(|login| login.person.to_string())),
         Write::Sections { gone, rows } => {
             let rows = rows.iter().map(|(record, held)| format!("{}, held to {held}", show_section(record)));
             gone.iter().map(|key| format!("{key} no record")).chain(rows).collect::<Vec<_>>().join(" and ")

@@ -41,7 +41,7 @@ impl AccountRow {
 /// The user or key that asks.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct MeRow {
-    /// The user's name, or `key NAME`.
+    /// The user's name, `sso NAME` or `key NAME`.
     name: String,
     /// The role.
     #[schema(value_type = String)]
@@ -191,7 +191,7 @@ pub(crate) struct RoleForm {
     security(("login" = ["viewer"]), ("key" = ["viewer"]))
 )]
 pub(crate) async fn me(who: Who) -> Json<MeRow> {
-    let Who { name, role, csrf } = who;
+    let Who { name, role, csrf, .. } = who;
     Json(MeRow { name, role, csrf })
 }
 

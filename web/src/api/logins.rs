@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 pub(crate) struct LoginRow {
     /// The name by which it can be ended: the first 16 hexadecimal digits of the SHA-256 of its cookie.
     id: String,
-    /// The user.
+    /// The user; `sso NAME` of somebody whom the identity provider let in.
     user: String,
     /// The instant of the login.
     began: String,
@@ -33,7 +33,7 @@ pub(crate) struct LoginRow {
 impl core::convert::From<LoginSeen> for LoginRow {
     fn from(seen: LoginSeen) -> Self {
         let [began, used, ends] = [seen.began, seen.used, seen.ends].map(|at| at.to_string());
-        Self { id: seen.id, user: seen.user.to_string(), began, used, ends, own: seen.own, current: seen.current }
+        Self { id: seen.id, user: seen.person.to_string(), began, used, ends, own: seen.own, current: seen.current }
     }
 }
 

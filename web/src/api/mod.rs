@@ -12,7 +12,7 @@ mod second_factor;
 mod sequences;
 mod setting;
 
-use crate::auth::{Role, Source, Who, login};
+use crate::auth::{Role, Source, Who, login, sso};
 use crate::problem::{Problem, ProblemBody};
 use crate::shared::Shared;
 use axum::body::{Bytes, HttpBody as _};
@@ -129,6 +129,8 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(backup::import))
         .routes(routes!(setting::whitelist, setting::allow, setting::disallow))
         .routes(routes!(login::form, login::log_in))
+        .routes(routes!(sso::routes::begin))
+        .routes(routes!(sso::routes::finish))
         .route_layer(from_fn(no_body_to_read))
 }
 

@@ -1,6 +1,6 @@
 //! The guard that every request passes first.
 
-use super::{Auth, Entry, Role, Source, Who};
+use super::{Auth, Entry, Role, Source, Who, sso};
 use crate::problem::Problem;
 use axum::body::Body;
 use axum::extract::{Extension, Request, State};
@@ -22,7 +22,8 @@ const WATCH_AGAIN: Duration = Duration::from_secs(5);
 
 /// Tells whether a path needs no login: the way in, what machines watch, and what says how to speak to this program.
 fn is_open(path: &str) -> bool {
-    matches!(path, "/login" | "/healthz" | "/readyz" | "/metrics" | "/openapi.json") || path.starts_with("/assets/")
+    matches!(path, "/login" | "/login/sso" | sso::CALLBACK | "/healthz" | "/readyz" | "/metrics" | "/openapi.json")
+        || path.starts_with("/assets/")
 }
 
 /// Tells whether everybody who is logged in may ask for a change; the handler knows the rest.
@@ -114,7 +115,7 @@ fn to_login(request: &Request, reads: bool) -> Response {
 }
 
 /// A text as the value of a query.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"/-._~".contains(&b);
     text.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
 }

@@ -11,7 +11,7 @@ use axum::extract::rejection::{FormRejection, QueryRejection};
 use axum::extract::{Extension, Query, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
-use common::account::{Login, SecretHash, User};
+use common::account::{Login, Person, SecretHash, User};
 use common::audit::{Action, Actor, Note, RefusedAt};
 use common::time::SECOND_MS;
 use serde::Deserialize;
@@ -22,7 +22,7 @@ use utoipa::{IntoParams, ToSchema};
 /// The longest address that somebody is led back to.
 const NEXT_LEN_MAX: usize = 512;
 /// Seconds for which the browser keeps the cookie; the server ends the login earlier if it is not used.
-const COOKIE_S: i64 = super::logins::AGE_MAX.0 / SECOND_MS;
+pub(super) const COOKIE_S: i64 = super::logins::AGE_MAX.0 / SECOND_MS;
 
 /// The query of `GET /login`.
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -30,7 +30,7 @@ const COOKIE_S: i64 = super::logins::AGE_MAX.0 / SECOND_MS;
 pub(crate) struct Next {
     /// Address of this console to go to afterwards.
     #[serde(default)]
-    next: String,
+    pub(super) next: String,
 }
 
 /// The form of `POST /login`.
@@ -65,6 +65,8 @@ struct LoginPage<'a> {
     user: &'a str,
     /// Empty if nothing is wrong.
     problem: &'a str,
+    /// There is an identity provider, too.
+    sso: bool,
 }
 
 /// The form to log in with, as a page.
@@ -81,7 +83,7 @@ pub(crate) async fn form(
     let (next, preferences) = (own_path(&next), Preferences::of(&headers));
     match auth.recognise(&headers).await {
         Ok(super::Entry::Login(..)) => Redirect::to(next).into_response(),
-        _ => page(StatusCode::OK, next, "", "", preferences),
+        _ => page(&auth, StatusCode::OK, (next, "", ""), preferences),
     }
 }
 
@@ -113,7 +115,7 @@ pub(crate) async fn log_in(
             let set = auth.set_cookie(&headers, &cookie, COOKIE_S);
             ([(header::SET_COOKIE, set)], Redirect::to(next)).into_response()
         }
-        Err(refused) => refused.answer(next, &form.user, Preferences::of(&headers)),
+        Err(refused) => refused.answer(&auth, next, &form.user, Preferences::of(&headers)),
     }
 }
 
@@ -155,14 +157,14 @@ enum LoginError {
 }
 
 impl LoginError {
-    fn answer(self, next: &str, user: &str, preferences: Preferences) -> Response {
+    fn answer(self, auth: &Auth, next: &str, user: &str, preferences: Preferences) -> Response {
         let w = preferences.lang.words();
         match self {
-            Self::Wrong => page(StatusCode::UNAUTHORIZED, next, user, w.wrong_login, preferences),
+            Self::Wrong => page(auth, StatusCode::UNAUTHORIZED, (next, user, w.wrong_login), preferences),
             Self::LockedOut { minutes } => {
                 let why = fill(w.locked_out, &[&minutes.to_string()]);
                 let retry_after = HeaderValue::from(minutes.saturating_mul(60));
-                let page = page(StatusCode::TOO_MANY_REQUESTS, next, user, &why, preferences);
+                let page = page(auth, StatusCode::TOO_MANY_REQUESTS, (next, user, &why), preferences);
                 ([(header::RETRY_AFTER, retry_after)], page).into_response()
             }
             Self::Unavailable(problem) => problem.into_page(preferences),
@@ -174,7 +176,8 @@ impl Auth {
     /// A cookie for the right name and password, with the one-time code where one is needed.
     async fn log_in(&self, name: &str, password: String, code: &str, from: IpAddr) -> Result<String, LoginError> {
         let user = self.check(name, password, Some(code), from).await?;
-        self.begin(user, from).await.map_err(LoginError::Unavailable)
+        let proof = proof(&user);
+        self.begin(Person::User(user.name), proof, from).await.map_err(LoginError::Unavailable)
     }
 
     /// Somebody who is logged in shows the password once more.
@@ -247,12 +250,17 @@ impl Auth {
         });
     }
 
-    async fn begin(&self, user: User, from: IpAddr) -> Result<String, Problem> {
+    /// The cookie of a new login.
+    pub(super) async fn begin(&self, person: Person, proof: SecretHash, from: IpAddr) -> Result<String, Problem> {
         let (cookie, now) = (secret().to_string(), self.now());
-        let login = Login { user: user.name.clone(), proof: proof(&user), csrf: secret(), began: now, used: now };
+        let who = person.to_string();
+        let mut note = Note::new(Actor::new(&who, &from.to_string()), Action::LogIn, who);
+        if let Person::External { subject, role, .. } = &person {
+            note.detail = format!("as {role}; {subject} of the identity provider");
+        }
+        let login = Login { person, proof, csrf: secret(), began: now, used: now };
         let kept = self.logins().open(SecretHash::of(cookie.as_bytes()), login, now);
-        let actor = Actor::new(user.name.as_str(), &from.to_string());
-        self.accounts.keep(kept, Some(Note::new(actor, Action::LogIn, user.name.as_str()))).await?;
+        self.accounts.keep(kept, Some(note)).await?;
         Ok(cookie)
     }
 
@@ -267,11 +275,27 @@ impl Auth {
     }
 }
 
-fn page(status: StatusCode, next: &str, user: &str, problem: &str, preferences: Preferences) -> Response {
+/// The form, with an address to go on to, a user, and what is wrong.
+pub(super) fn page(
+    auth: &Auth,
+    status: StatusCode,
+    (next, user, problem): (&str, &str, &str),
+    preferences: Preferences,
+) -> Response {
     let Preferences { lang, theme } = preferences;
     let w = lang.words();
     let (langs, themes) = (preferences::langs(lang), preferences::themes(theme, w));
-    let page = LoginPage { w, lang: lang.tag(), theme: theme.name(), langs, themes, next, user, problem };
+    let page = LoginPage {
+        w,
+        lang: lang.tag(),
+        theme: theme.name(),
+        langs,
+        themes,
+        next,
+        user,
+        problem,
+        sso: auth.sso().is_some(),
+    };
     match page.render() {
         Ok(html) => (status, Html(html)).into_response(),
         Err(e) => Problem::from(e).into_response(),
@@ -279,7 +303,7 @@ fn page(status: StatusCode, next: &str, user: &str, problem: &str, preferences: 
 }
 
 /// The address to go on to, if it is one of ours.
-fn own_path(next: &str) -> &str {
+pub(super) fn own_path(next: &str) -> &str {
     let own = next.starts_with('/') && !next.starts_with("//") && next.len() <= NEXT_LEN_MAX;
     let plain = next.bytes().all(|b| b.is_ascii_graphic() && b != b'\\');
     if own && plain { next } else { "/" }

@@ -1,7 +1,7 @@
 //! Logins at one master. Pure: the time, and what is random, come in.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use common::account::{AccountName, Login, SecretHash};
+use common::account::{Login, Person, SecretHash};
 use common::time::{DAY_MS, HOUR_MS, SpanMs, WallMs};
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ impl Logins {
     /// Takes in a new login. Returns what has to be written down.
     pub(crate) fn open(&mut self, hash: SecretHash, login: Login, now: WallMs) -> Vec<Kept> {
         let mut kept = self.purge(now);
-        let own = |one: &Login| one.user == login.user;
+        let own = |one: &Login| one.person.is(&login.person);
         while self.0.values().filter(|one| own(one)).count() >= LOGINS_OF_ONE_MAX {
             kept.extend(self.drop_stalest(own));
         }
@@ -64,9 +64,9 @@ impl Logins {
         self.0.remove(&hash).map(|_| (hash, None))
     }
 
-    /// Ends all logins of a user.
-    pub(crate) fn close_all_of(&mut self, user: &AccountName) -> Vec<Kept> {
-        self.drop_those(|login| login.user == *user)
+    /// Ends all logins of a person.
+    pub(crate) fn close_all_of(&mut self, person: &Person) -> Vec<Kept> {
+        self.drop_those(|login| login.person.is(person))
     }
 
     fn purge(&mut self, now: WallMs) -> Vec<Kept> {
@@ -109,7 +109,7 @@ mod tests {
     }
 
     fn login(user: &str, at: WallMs) -> Login {
-        Login { user: user.parse().unwrap(), proof: hash(1), csrf: hash(2), began: at, used: at }
+        Login { person: Person::User(user.parse().unwrap()), proof: hash(1), csrf: hash(2), began: at, used: at }
     }
 
     #[test]
@@ -164,7 +164,7 @@ mod tests {
         for (n, user) in ["a", "b", "a"].into_iter().enumerate() {
             logins.open(hash(n), login(user, NOW), NOW);
         }
-        assert_eq!(logins.close_all_of(&"a".parse().unwrap()), [(hash(0), None), (hash(2), None)]);
+        assert_eq!(logins.close_all_of(&Person::User("a".parse().unwrap())), [(hash(0), None), (hash(2), None)]);
         assert!(logins.use_it(hash(1), NOW).is_some());
         assert!(logins.close(hash(7)).is_none());
     }

@@ -12,11 +12,13 @@ pub(crate) mod login;
 mod logins;
 mod passwords;
 mod seen;
+pub(crate) mod sso;
 pub(crate) mod totp;
 
 pub use common::account::Role;
 pub use passwords::{PASSWORD_CHARS_MIN, PASSWORD_LEN_MAX, acceptable, hash, verify};
 pub(crate) use seen::LoginSeen;
+pub use sso::SsoSettings;
 
 use crate::commands::Commands;
 use crate::invitations::Invitations;
@@ -26,7 +28,7 @@ use axum::extract::{Extension, FromRequestParts};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use common::account::{AccountName, Login, SecretHash, User};
+use common::account::{AccountName, Login, Person, SecretHash, User};
 use common::api_key::{ApiKey, KEY_BEGIN};
 use common::audit::{Actor, Note, RefusedAt};
 use common::clock::Clock;
@@ -36,6 +38,7 @@ use futures::future::BoxFuture;
 use lockout::Lockout;
 use logins::Logins;
 use passwords::Passwords;
+use sso::Sso;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use totp::UsedCodes;
@@ -43,8 +46,10 @@ use totp::UsedCodes;
 /// Somebody who was let in. Every handler behind the guard can take it from the request's extensions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Who {
-    /// The user's name, or `key NAME`.
+    /// The user's name, `sso NAME` or `key NAME`.
     pub name: String,
+    /// The person; `None` for API keys.
+    pub person: Option<Person>,
     /// The role.
     pub role: Role,
     /// The token that its pages must show to change anything; `None` for API keys.
@@ -72,7 +77,7 @@ impl Source {
 impl Who {
     /// Tells whether it is that user, by a login.
     pub(crate) fn is_user(&self, name: &AccountName) -> bool {
-        self.csrf.is_some() && self.name == name.as_str()
+        self.person == Some(Person::User(name.clone()))
     }
 
     /// Lets it go on, as somebody who may do at least this.
@@ -129,6 +134,8 @@ pub struct AuthSettings {
     pub hosts: HostNames,
     /// The logins that were written down.
     pub logins: Vec<(SecretHash, Login)>,
+    /// The identity provider, if there is one.
+    pub sso: Option<SsoSettings>,
 }
 
 /// The authentication of one master's console.
@@ -140,6 +147,7 @@ pub struct Auth {
     lockout: Mutex<Lockout>,
     passwords: Passwords,
     used_codes: Mutex<UsedCodes>,
+    sso: Option<Sso>,
 }
 
 /// The identity that a caller was recognised by.
@@ -151,6 +159,7 @@ pub(crate) enum Entry {
 
 impl Auth {
     pub fn new(accounts: Arc<dyn Accounts>, mut settings: AuthSettings) -> Arc<Self> {
+        let sso = settings.sso.take().map(Sso::new);
         let logins = Mutex::new(Logins::new(std::mem::take(&mut settings.logins)));
         // A login's hours are real ones, whatever clock the leases run by.
         let (clock, passwords) = (Clock::system(), Passwords::new());
@@ -162,12 +171,28 @@ impl Auth {
             lockout: Mutex::default(),
             passwords,
             used_codes: Mutex::default(),
+            sso,
         })
     }
 
     /// Host names by which the console may be asked.
     pub(crate) fn hosts(&self) -> &HostNames {
         &self.settings.hosts
+    }
+
+    pub(crate) fn sso(&self) -> Option<&Sso> {
+        self.sso.as_ref()
+    }
+
+    /// The name of the cookie of a login.
+    pub(crate) fn login_cookie(&self) -> &str {
+        &self.settings.cookie
+    }
+
+    /// The name of the cookie of a login that has begun at the identity provider.
+    pub(crate) fn begun_cookie(&self) -> String {
+        let prefix = if self.sso().is_some_and(Sso::is_by_tls) { "__Host-" } else { "" };
+        format!("{prefix}{}_sso", self.settings.cookie)
     }
 
     pub(crate) fn commands(&self) -> &dyn Commands {
@@ -208,7 +233,7 @@ impl Auth {
             let keys = self.accounts.keys().await?;
             let key = keys.into_iter().find(|key| key.opens(hash, now)).ok_or_else(none)?;
             let role = key.role().ok_or_else(|| wrong("this API key is for agents: it opens nothing at masters"))?;
-            return Ok(Entry::Key(Who { name: format!("key {}", key.name), role, csrf: None }));
+            return Ok(Entry::Key(Who { name: format!("key {}", key.name), person: None, role, csrf: None }));
         }
         match self.cookie(headers) {
             Some(cookie) => self.recognise_login(SecretHash::of(cookie.as_bytes())).await,
@@ -220,8 +245,7 @@ impl Auth {
     pub(crate) async fn recognise_login(&self, hash: SecretHash) -> Result<Entry, Problem> {
         let now = self.now();
         let Some((login, news)) = self.logins().use_it(hash, now) else { return Ok(Entry::Nobody) };
-        let user = self.user(login.user.as_str()).await?.filter(|user| proof(user) == login.proof);
-        let Some(user) = user else {
+        let Some(role) = self.role_of(&login).await? else {
             let over = self.logins().close(hash);
             self.accounts.keep(over.into_iter().collect(), None).await?;
             return Ok(Entry::Nobody);
@@ -237,7 +261,21 @@ impl Auth {
                 return Ok(Entry::Nobody);
             }
         }
-        Ok(Entry::Login(Who { name: user.name.to_string(), role: user.role, csrf: Some(login.csrf.to_string()) }, hash))
+        let (name, csrf) = (login.person.to_string(), Some(login.csrf.to_string()));
+        Ok(Entry::Login(Who { name, person: Some(login.person), role, csrf }, hash))
+    }
+
+    /// The role of a login, if its person is still who logged in.
+    async fn role_of(&self, login: &Login) -> Result<Option<Role>, Problem> {
+        Ok(match &login.person {
+            Person::User(name) => {
+                let user = self.user(name.as_str()).await?.filter(|user| proof(user) == login.proof);
+                user.map(|user| user.role)
+            }
+            Person::External { role, .. } => {
+                Some(*role).filter(|_| self.sso().is_some_and(|sso| sso.proof() == login.proof))
+            }
+        })
     }
 
     async fn user(&self, name: &str) -> Result<Option<User>, Problem> {
@@ -246,17 +284,22 @@ impl Auth {
     }
 
     fn cookie<'a>(&self, headers: &'a HeaderMap) -> Option<&'a str> {
+        self.cookie_of(headers, &self.settings.cookie)
+    }
+
+    /// The value of that cookie.
+    pub(crate) fn cookie_of<'a>(&self, headers: &'a HeaderMap, wanted: &str) -> Option<&'a str> {
         let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
         cookies
             .flat_map(|all| all.split(';'))
             .filter_map(|one| one.trim().split_once('='))
-            .find(|(name, _)| *name == self.settings.cookie)
+            .find(|(name, _)| *name == wanted)
             .map(|(_, value)| value)
     }
 
     /// Ends all logins of somebody at this master. They would end at their next use anyway.
     pub(crate) async fn end_logins_of(&self, user: &AccountName) -> Result<(), Unavailable> {
-        let over = self.logins().close_all_of(user);
+        let over = self.logins().close_all_of(&Person::User(user.clone()));
         if over.is_empty() { Ok(()) } else { self.accounts.keep(over, None).await }
     }
 }

@@ -9,7 +9,7 @@ use crate::problem::Problem;
 use crate::text::When;
 use crate::words::{Words, fill};
 use askama::Template;
-use common::account::User;
+use common::account::{Person, User};
 use common::api_key::{ApiKey, DAYS_MAX, KEEP_HOURS, KEEP_HOURS_MAX, KeyAction, KeyScope, PATTERNS_MAX};
 use common::quota::{IdQuota, LIMITS};
 use common::time::{SpanMs, WallMs};
@@ -126,7 +126,11 @@ struct ActionShown {
 pub(crate) async fn users(context: &Context<'_>, auth: &Auth, visitor: &Visitor) -> Result<String, Problem> {
     let frame = still_frame(context, visitor, Static::Users).await?;
     let w = frame.w;
-    let own = if visitor.who.csrf.is_some() { visitor.who.name.clone() } else { String::new() };
+    // Whom an identity provider let in has neither a password nor a second factor here.
+    let own = match &visitor.who.person {
+        Some(Person::User(name)) => name.to_string(),
+        _ => String::new(),
+    };
     let everybody = rows(auth.accounts().users()).await?;
     let factor = Factor::of(everybody.iter().find(|user| user.name.as_str() == own))?;
     let logins = auth.logins_seen_by(&visitor.who, &everybody).into_iter().map(LoginShown::of).collect();
@@ -210,7 +214,7 @@ impl LoginShown {
     fn of(seen: LoginSeen) -> Self {
         let LoginSeen { id, own, current, .. } = seen;
         let [began, used, ends] = [seen.began, seen.used, seen.ends].map(When::date);
-        Self { id, user: seen.user.to_string(), own, current, began, used, ends }
+        Self { id, user: seen.person.to_string(), own, current, began, used, ends }
     }
 }
 

@@ -227,6 +227,11 @@ macro_rules! access {
     log_in: "Log in", "登录";
     wrong_login: "There is no such user with this password. With a second factor, the one-time code may also be missing, wrong or used already.", "用户名、密码或一次性验证码不正确，或验证码已使用过。";
     locked_out: "Too many failed logins. Try again in {0} min.", "登录失败次数过多，请在 {0} 分钟后重试。";
+    sso_login: "Log in by single sign-on", "通过单点登录";
+    sso_unavailable: "Single sign-on does not work just now. The log of this master says why.", "单点登录暂不可用，原因见本主控的日志。";
+    sso_wrong: "Single sign-on did not let you in. Try again from here.", "单点登录未通过，请从此处重试。";
+    sso_no_role: "The identity provider knows you, but you have no role here. Ask an admin for one.", "身份提供方已认证您，但您在此没有角色，请联系管理员。";
+    sso_go_on: "You are logged in. Go on", "您已登录，继续";
     first_login: "First start? The user is admin, and the password is in the file admin-password of master 1’s data folder.", "首次启动？用户名为 admin，密码在 1 号主控数据目录的 admin-password 文件中。";
     error_400: "The request cannot be understood", "无法理解该请求";
     error_403: "You may not do this", "没有权限";

@@ -266,6 +266,7 @@ impl SampleAccounts {
             loopback: true,
             hosts: common::hosts::HostNames::default(),
             logins: Vec::new(),
+            sso: None,
         };
         Auth::new(self, settings)
     }

@@ -4,6 +4,7 @@ mod caller;
 mod fuzz;
 mod hostile;
 mod matrix;
+mod sso;
 
 use caller::{Caller, form};
 use serde_json::{Value, json};

@@ -7,6 +7,7 @@ mod designer;
 mod leases;
 mod names;
 mod sequences;
+mod sso;
 
 use anyhow::{Context as _, Result, ensure};
 use fantoccini::key::Key;
