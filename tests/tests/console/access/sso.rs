@@ -265,13 +265,15 @@ async fn tokens_that_are_not_right_and_people_without_a_role_open_nothing() {
         }
     }
     // Anybody can say that an address is theirs.
-    {
-        let mut it = provider.lock();
-        it.claims = json!({"email_verified": false});
-        it.user_info = json!({"sub": "7"});
+    for unverified in [json!(false), json!("false")] {
+        {
+            let mut it = provider.lock();
+            it.claims = json!({"email_verified": unverified});
+            it.user_info = json!({"sub": "7"});
+        }
+        let answer = come_in(&provider, &nobody).await;
+        assert_eq!(let_in(&nobody, &answer).get("/api/me").await.json()["name"], "sso 7");
     }
-    let answer = come_in(&provider, &nobody).await;
-    assert_eq!(let_in(&nobody, &answer).get("/api/me").await.json()["name"], "sso 7");
     // The first refusal is in the audit at once, and no token of those who failed.
     let admin = super::admin(&cluster, 0).await;
     let refused = || async {

@@ -353,8 +353,9 @@ impl Sso {
                 claims.entry(name).or_insert(value);
             });
         }
-        // Anybody can say that an address is theirs.
-        if claims.get("email_verified") == Some(&Value::Bool(false)) {
+        // Anybody can say that an address is theirs. Some providers write truths as texts.
+        let is_unverified = |it: &Value| it == &Value::Bool(false) || it.as_str() == Some("false");
+        if claims.get("email_verified").is_some_and(is_unverified) {
             claims.remove("email");
             found = found.filter(|_| role_claim != "email");
         }
