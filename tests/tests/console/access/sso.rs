@@ -27,7 +27,7 @@ struct Answers {
     header: Value,
     claims: Value,
     user_info: Value,
-    /// How often it was asked what it is.
+    /// The number of requests for its configuration.
     described: u32,
     /// The nonce of the login that is under way.
     nonce: String,

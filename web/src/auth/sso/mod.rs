@@ -65,7 +65,7 @@ pub(crate) enum SsoError {
     /// The provider cannot be asked, or is not set up as this console is.
     #[error("{0}")]
     Provider(String),
-    /// What the browser brought is not of a login that it began here, or was used before.
+    /// The browser brought nothing that is of a login it began here, or something that was used before.
     #[error("{0}")]
     Wrong(String),
     /// The provider lets somebody in who has no role here.
@@ -79,7 +79,7 @@ impl SsoError {
     }
 }
 
-/// What a provider says of itself (OpenID Connect Discovery 1.0, section 3).
+/// The configuration that a provider publishes (OpenID Connect Discovery 1.0, section 3).
 #[derive(Clone, Debug, Deserialize)]
 struct Provider {
     issuer: String,
@@ -243,7 +243,7 @@ impl Sso {
         self.person(&asked, claims, tokens.access_token).await
     }
 
-    /// What the provider says of itself, and its keys, no older than this. One call asks for all: nobody makes this master ask more often.
+    /// The provider, asked no longer ago than this. One call asks for all: nobody makes this master ask more often.
     async fn provider(&self, age_max: Duration) -> Result<Asked, SsoError> {
         let mut known = self.known.lock().await;
         match &*known {

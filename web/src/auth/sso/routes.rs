@@ -111,7 +111,7 @@ fn is_secret(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-/// What was escaped as the value of a query.
+/// The text that was escaped as the value of a query.
 fn unescaped(text: &str) -> String {
     form_urlencoded::parse(text.as_bytes()).next().map(|(text, _)| text.into_owned()).unwrap_or_default()
 }
