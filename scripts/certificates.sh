@@ -18,8 +18,9 @@ makes tls/ca.pem, tls/master-1.pem, tls/master-1.key and so on. A certificate th
 is renewed: put it in the place of the old one, and the program reads it within 10 s.
 
   --days N  how long they are valid (90); a CA is valid for ten years
-  --revoke  revoke every certificate that was made for a ROLE until now: the list of revoked ones in DIR/ca.pem is made anew; put that
-            file in the place of each program's and application's, and then make a new certificate for the ROLE if it goes on
+  --revoke  revoke every certificate that a ROLE has by now, whoever made it, by a line in DIR/ca.pem; put that file in the place of each
+            program's and application's, and then make a new certificate for the ROLE if it goes on. Where masters issue the
+            certificates, revoke them at a master's console instead
   --help    this text
 EOF
 }
@@ -72,43 +73,31 @@ if [ ! -e "$dir/ca.pem" ]; then
     -addext basicConstraints=critical,CA:TRUE -addext keyUsage=critical,keyCertSign,cRLSign
   printf 'made the CA %s\n' "$dir/ca.pem"
 fi
-[ -e "$dir/ca.key" ] || fail "$dir/ca.key is missing: the CA's key is needed to issue a certificate"
+$revoke || [ -e "$dir/ca.key" ] || fail "$dir/ca.key is missing: the CA's key is needed to issue a certificate"
 
-# What openssl knows of a CA: the certificates that it has revoked, one a line.
-by_ca() {
-  printf '[ca]\ndefault_ca=c\n[c]\ndatabase=%s\ndefault_md=sha256\ndefault_crl_days=3650\ncrl_extensions=e\n[e]\nauthorityKeyIdentifier=keyid\n' \
-    "$dir/revoked" | openssl ca -config /dev/stdin -cert "$dir/ca.pem" -keyfile "$dir/ca.key" "$@" 2>&1
-}
-
-# revoke_all NAME: the certificates that were made for it.
+# revoke_all ROLE: its certificates, by a line before those of the CAs; the former line of the ROLE goes.
 revoke_all() {
-  local certificate said
-  [ -e "$dir/issued/$1" ] || fail "no certificate of $1 was made in $dir"
-  [ "$(grep -c 'BEGIN CERTIFICATE' "$dir/ca.pem")" = 1 ] || fail "$dir/ca.pem has the certificates of several CAs: leave in it the one of $dir/ca.key"
-  touch "$dir/revoked"
-  # What was revoked elsewhere stays so: openssl makes the list anew of what it knows.
-  local serial
-  while read -r serial; do
-    grep -q $'\t'"$serial"$'\t' "$dir/revoked" || printf 'R\t491231235959Z\t%s\t%s\tunknown\t/CN=revoked elsewhere\n' "$(date -u +%y%m%d%H%M%SZ)" "$serial" >>"$dir/revoked"
-  done < <(sed -n '/BEGIN X509 CRL/,/END X509 CRL/p' "$dir/ca.pem" | openssl crl -noout -text 2>/dev/null | sed -n 's/^ *Serial Number: //p')
-  for certificate in "$dir/issued/$1"/*.pem; do
-    said=$(by_ca -revoke "$certificate") || [[ $said == *'Already revoked'* ]] || fail "openssl ca: $said"
-  done
   made=$(mktemp -d "$dir/.new.XXXXXX")
-  said=$(by_ca -gencrl -out "$made/list") || fail "openssl ca: $said"
-  sed -n '/BEGIN CERTIFICATE/,/END CERTIFICATE/p' "$dir/ca.pem" | cat - "$made/list" >"$made/ca"
+  {
+    printf 'Revoked: %s %s\n' "$1" "$(date -u +%Y-%m-%dT%H:%M:%SZ)"
+    awk -v role="$1" '!(tolower($1) == "revoked:" && $2 == role)' "$dir/ca.pem"
+  } >"$made/ca"
   # Whoever reads it goes on to.
   chmod --reference="$dir/ca.pem" "$made/ca"
   chown --reference="$dir/ca.pem" "$made/ca"
   mv "$made/ca" "$dir/ca.pem"
   rm -r "$made"
-  printf 'revoked what was made for %s: put %s in the place of every ca.pem\n' "$1" "$dir/ca.pem"
+  printf 'revoked what %s has by now: put %s in the place of every ca.pem\n' "$1" "$dir/ca.pem"
 }
 
 for whom in "$@"; do
   role=${whom%%@*}
   [[ $role =~ ^(master/[12]|(agent|client)/[A-Za-z0-9._:-]{1,64})$ ]] ||
     fail "'$role' is no role: master/1, master/2, agent/NAME or client/NAME"
+  if $revoke; then
+    revoke_all "$role"
+    continue
+  fi
   names="URI:uniq://$role"
   if [[ $whom == *@* ]]; then
     IFS=, read -ra addresses <<<"${whom#*@}"
@@ -122,10 +111,6 @@ for whom in "$@"; do
   # Agents and clients have no + in their names.
   name=${role//\//-}
   name=${name//:/+}
-  if $revoke; then
-    revoke_all "$name"
-    continue
-  fi
   file=$dir/$name
   made=$(mktemp -d "$dir/.new.XXXXXX")
   quietly req -new "${new_key[@]}" -keyout "$made/key" -out "$made/request" -subj "/CN=${name:0:60}"
@@ -133,9 +118,6 @@ for whom in "$@"; do
   quietly x509 -req -in "$made/request" -CA "$dir/ca.pem" -CAkey "$dir/ca.key" -days "$days" -extfile "$made/extensions" \
     -out "$made/pem"
   mv "$made/key" "$file.key"
-  # What is made may have to be revoked, also when there is a newer one.
-  mkdir -p "$dir/issued/$name"
-  cp "$made/pem" "$dir/issued/$name/$(openssl x509 -in "$made/pem" -noout -serial | cut -d= -f2).pem"
   mv "$made/pem" "$file.pem"
   rm -r "$made"
   printf 'made %s.pem for uniq://%s, valid for %s days\n' "$file" "$role" "$days"

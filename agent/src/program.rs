@@ -9,7 +9,7 @@
 //! }
 //! ```
 
-use crate::access::{Access, KeyList};
+use crate::access::{Access, CredentialList};
 use crate::bootstrap::{Identity, Parts};
 use crate::config::{Args, Mode};
 use crate::dev::Base;
@@ -259,7 +259,7 @@ async fn serve(
     configure(&minter, args)?;
     names.recall().await;
     let access = Arc::new(Access::new(args.open_mint));
-    let keys = KeyList::recalled(Arc::clone(&access), Arc::clone(&masters), &serial_file);
+    let keys = CredentialList::recalled(Arc::clone(&access), Arc::clone(&masters), &serial_file);
     let sequences = parts.sequences(args.sets.clone(), args.sequence_memory, served_at(args, http_at, rpc_at));
     let sequences = sequences.with_bounds(bounds, &sections_start);
     let sequences = Arc::new(sequences.with_connections(http::connections_of(http_max)));
@@ -346,7 +346,7 @@ fn with_history(args: &Args, extensions: Extensions) -> anyhow::Result<(Extensio
 /// The tasks that run beside the workers for as long as the program does, with the names by which their end is told.
 fn tasks(
     parts: Parts,
-    keys: KeyList,
+    keys: CredentialList,
     sequences: &Arc<Sequences>,
     stop: &CancellationToken,
 ) -> [(&'static str, BoxFuture<'static, ()>); 5] {

@@ -2,8 +2,8 @@
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 
 pub use ids::{
-    about, account, api_key, audit, calendar, encoding, envelope, json, kind, layout, lease, namespace, panics,
-    parameters, plugin, quota, segment, sequence, setting, strategy, template, time, token,
+    about, account, api_key, audit, calendar, certificate, encoding, envelope, json, kind, layout, lease, namespace,
+    panics, parameters, plugin, quota, segment, sequence, setting, strategy, template, time, token,
 };
 
 pub mod attachment;

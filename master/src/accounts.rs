@@ -11,6 +11,7 @@ use anyhow::{Context as _, bail};
 use common::account::{Login, SecretHash, User};
 use common::api_key::ApiKey;
 use common::audit::{Action, Actor, Note, RefusedAt};
+use common::certificate::Revocation;
 use common::clock::Clock;
 use common::setting::{Change, SettingKey, SettingValue};
 use common::time::{Now, WallMs};
@@ -42,6 +43,10 @@ impl<A: Audit> Accounts for Admin<A> {
 
     fn keys(&self) -> BoxFuture<'_, Result<Vec<ApiKey>, Unavailable>> {
         self.look(|ledger, _| ledger.settings_table().keys().to_vec())
+    }
+
+    fn revoked(&self) -> BoxFuture<'_, Result<Vec<Revocation>, Unavailable>> {
+        self.look(|ledger, _| ledger.settings_table().revoked().to_vec())
     }
 
     fn keep(

@@ -14,10 +14,10 @@ use crate::lease::{Alarm, Effects, Event, Reply, RequestId, Write};
 use crate::ledger::{Ledger, Snapshot};
 use crate::refusal_tally::RefusalTally;
 use crate::section_tally::SectionTally;
+use crate::setting::SettingsTable;
 use crate::store::{Room, Store};
 use crate::tally::{AxisTally, OpenCalls, RenewalTally};
 use crate::watchdog::{self, EndOnPanic, Pulse};
-use crate::whitelist::Whitelist;
 use common::clock::Clock;
 use net::rpc::peer::PeerFrame;
 use process::{end, strike};
@@ -100,7 +100,8 @@ pub struct Counters {
     pub refusals: RefusalTally,
 }
 
-/// Starts the loop. Messages to the other master come out of the receiver; `whitelist` follows the ledger's.
+/// Starts the loop. Messages to the other master come out of the receiver; `follow` is told of the
+/// ledger's settings, at once and whenever they change.
 ///
 /// # Errors
 /// An error of the operating system, if it cannot start a thread.
@@ -109,12 +110,12 @@ pub fn start(
     store: impl Store,
     clock: Clock,
     counters: Arc<Counters>,
-    whitelist: Whitelist,
+    follow: impl Fn(&SettingsTable) + Send + 'static,
 ) -> std::io::Result<(Driver, Running, mpsc::Receiver<PeerFrame>)> {
     let (queue, inbox) = sync_channel(QUEUE_MAX);
     let (messages, outbox) = mpsc::channel(OUTBOX_MAX);
     let stopping = Arc::new(AtomicBool::new(false));
-    whitelist.set(ledger.settings_table().whitelist());
+    follow(ledger.settings_table());
     let snapshot = Arc::new(RwLock::new(Snapshot::of(&ledger)));
     let followed = Arc::clone(&snapshot);
     let (waiting, next_request) = (HashMap::new(), 0);
@@ -129,7 +130,7 @@ pub fn start(
         next_request,
         open_calls: OpenCalls::default(),
         counters,
-        whitelist,
+        follow,
         snapshot: followed,
         full: Arc::clone(&full),
         pulse,
@@ -211,7 +212,7 @@ impl Running {
     }
 }
 
-struct Loop<S> {
+struct Loop<S, F> {
     ledger: Ledger,
     store: S,
     clock: Clock,
@@ -222,13 +223,13 @@ struct Loop<S> {
     /// Calls for segments that are not answered, for the metrics.
     open_calls: OpenCalls,
     counters: Arc<Counters>,
-    whitelist: Whitelist,
+    follow: F,
     snapshot: Arc<RwLock<Snapshot>>,
     full: Arc<AtomicBool>,
     pulse: Arc<Pulse>,
 }
 
-impl<S: Store> Loop<S> {
+impl<S: Store, F: Fn(&SettingsTable)> Loop<S, F> {
     fn run(&mut self, inbox: &Receiver<Input>) {
         loop {
             if strike::here("ledger") {
@@ -350,8 +351,8 @@ impl<S: Store> Loop<S> {
             self.counters.commits.fetch_add(1, Ordering::Relaxed);
             let lines = fx.writes.iter().filter(|write| matches!(write, Write::Audit(_))).count();
             self.counters.audited.fetch_add(lines as u64, Ordering::Relaxed);
-            if fx.writes.iter().any(|write| matches!(write, Write::Setting(_))) {
-                self.whitelist.set(self.ledger.settings_table().whitelist());
+            if fx.writes.iter().any(|write| matches!(write, Write::Setting(_) | Write::SettingPrep(_))) {
+                (self.follow)(self.ledger.settings_table());
             }
         }
         self.snapshot.write().unwrap_or_else(PoisonError::into_inner).follow(&self.ledger, &fx.writes);

@@ -12,7 +12,7 @@ use net::enroll::{self, Ca, CaError, Invited, TlsFolder, next_look};
 use net::rpc::enroll::{
     CAS_LEN_MAX, EnrollBy, EnrollRefusal, EnrollRequest, Enrolled, NAME_LEN_MAX, NAMES_MAX, TOKEN_LEN_MAX,
 };
-use net::tls::{Remote, Role, Tls};
+use net::tls::{Remote, Role, Tls, with_revoked};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -149,7 +149,7 @@ impl Issuing {
                 Ok((Some(issued), enrolled))
             }
             EnrollRequest::Authorities if remote.role().is_some() => {
-                Ok((None, Enrolled::Authorities(self.ca()?.cas().to_owned())))
+                Ok((None, Enrolled::Authorities(with_revoked(self.ca()?.cas(), &self.tls.revoked()))))
             }
             EnrollRequest::Authorities => Err(EnrollRefusal::Certificate("there is none".to_owned())),
         }
@@ -181,11 +181,13 @@ impl Issuing {
                 (pod.role, all(pod.names), Some(format!("pod of {}", pod.account)))
             }
         };
-        let cas = ca.cas().to_owned();
         if matches!(role, Role::Master(_)) {
-            return Ok(((role, by), Enrolled::Ca { cas, key: ca.key() }));
+            // What both masters hold to be revoked it learns when it joins.
+            return Ok(((role, by), Enrolled::Ca { cas: ca.cas().to_owned(), key: ca.key() }));
         }
-        let issued = ca.issue(&self.folder, (&role, &names), public_key, (self.life, rand::random()));
+        let revoked = self.tls.revoked();
+        let cas = with_revoked(ca.cas(), &revoked);
+        let issued = ca.issue((&role, &names), public_key, (self.life, rand::random()), &revoked);
         let certificate = issued.map_err(|why| match why {
             CaError::PublicKey => EnrollRefusal::Key,
             why => EnrollRefusal::NoCa(why.to_string()),

@@ -8,6 +8,7 @@ use crate::registry::AgentRegistry;
 use crate::whitelist::Whitelist;
 use common::account::ACCOUNTS_MAX;
 use common::audit::{Actor, RefusedAt};
+use common::certificate::REVOCATIONS_MAX;
 use common::clock::Clock;
 use common::lease::Grant;
 use common::namespace::{GeneratorName, Namespace};
@@ -19,10 +20,10 @@ use net::places::{Place, Places};
 use net::rpc::connection::{Bounds, CALL_LEN_MAX};
 use net::rpc::enroll::{CAS_LEN_MAX, EnrollRefusal, EnrollRequest, Enrolled};
 use net::rpc::lease::{
-    AgentKeys, AgentReport, Changed, DefineReply, DefineRequest, FindRequest, Found, HeartbeatReply, HeartbeatRequest,
-    KeysRequest, LeaseService, LeaseServiceRequest, ListRequest, ListedLease, Mode, NAMESPACES_PAGE_MAX, NameState,
-    NamespacesRequest, Refusal, Registered, Rent, RentRequest, RestoreRequest, TerminateRequest, TokenRequest,
-    report_interval_ms,
+    AgentCredentials, AgentReport, Changed, CredentialsRequest, DefineReply, DefineRequest, FindRequest, Found,
+    HeartbeatReply, HeartbeatRequest, LeaseService, LeaseServiceRequest, ListRequest, ListedLease, Mode,
+    NAMESPACES_PAGE_MAX, NameState, NamespacesRequest, Refusal, Registered, Rent, RentRequest, RestoreRequest,
+    TerminateRequest, TokenRequest, report_interval_ms,
 };
 use net::rpc::ranges::{
     ADDRESS_LEN_MAX, KEEP_RANGES_MAX, KeepReply, KeepRequest, RAISED_MAX, RAISES_MAX, ROUTES_ASKED_MAX, ROUTES_MAX,
@@ -54,8 +55,8 @@ const KEEP_WEIGHT: usize = KEEP_RANGES_MAX * 192;
 const RAISES_WEIGHT: usize = (RAISED_MAX + RAISES_MAX) * 72;
 /// Bytes that a route takes at most, with addresses of full length.
 const ROUTE_WEIGHT: usize = 2 * ADDRESS_LEN_MAX + 96;
-/// Bytes that all API keys take at most, in memory and in the frame, with patterns of full length.
-const KEYS_WEIGHT: usize = ACCOUNTS_MAX * (3 << 10);
+/// Bytes that all API keys and revocations take at most, in memory and in the frame, with patterns and names of full length.
+const CREDENTIALS_WEIGHT: usize = ACCOUNTS_MAX * (3 << 10) + REVOCATIONS_MAX * 128;
 /// Bytes that the whitelist takes at most.
 const NETWORKS_WEIGHT: usize = NETWORKS_MAX * 48;
 
@@ -135,7 +136,7 @@ pub async fn serve(
 /// Bytes that the answer to a request takes at most until it is sent; 0 if that is little.
 fn weight(request: &LeaseServiceRequest) -> usize {
     match request {
-        LeaseServiceRequest::AgentKeys { .. } => KEYS_WEIGHT,
+        LeaseServiceRequest::AgentCredentials { .. } => CREDENTIALS_WEIGHT,
         LeaseServiceRequest::ListTokens { .. }
         | LeaseServiceRequest::ListNamespaces { .. }
         | LeaseServiceRequest::FindNamespaces { .. } => PAGE_WEIGHT,
@@ -422,12 +423,17 @@ impl LeaseService for LeaseServer {
         ask!(self.driver, move |id| Event::Routes { id, request, address }, Reply::Routes)
     }
 
-    async fn agent_keys(self, _: Context, request: KeysRequest) -> Result<Option<AgentKeys>, Refusal> {
+    async fn agent_credentials(
+        self,
+        _: Context,
+        request: CredentialsRequest,
+    ) -> Result<Option<AgentCredentials>, Refusal> {
         self.allowed_for(&request.agent_id)?;
-        let KeysRequest { cluster, known, .. } = request;
+        let CredentialsRequest { cluster, known, .. } = request;
         self.driver.snapshot().serves_cluster(cluster)?;
-        let listed =
-            self.driver.look(move |ledger, _| ledger.settings_table().agent_keys(known, ledger.mode() == Mode::Ready));
+        let listed = self
+            .driver
+            .look(move |ledger, _| ledger.settings_table().agent_credentials(known, ledger.mode() == Mode::Ready));
         listed.await.map_err(refusal)
     }
 

@@ -148,7 +148,7 @@ async fn a_form_that_is_no_key_is_refused_and_makes_none() {
         assert_eq!(found.as_u16(), status, "{form}: {answer}");
         assert!(answer["detail"].as_str().unwrap().contains(told), "{form}: {answer}");
     }
-    assert_eq!(accounts.keys.lock().unwrap().len(), 1);
+    assert_eq!(accounts.credentials.lock().unwrap().keys.len(), 1);
     assert_eq!(let_in(&router, KEY).await.0, 200, "it was not replaced");
 }
 
@@ -160,7 +160,8 @@ async fn a_key_that_is_replaced_goes_on_for_its_hours() {
         let (status, answer) = ask(&router, "POST", "/api/keys/ops/rotate", form).await;
         assert_eq!(status, StatusCode::OK, "{answer}");
         assert_eq!((&answer["role"], &answer["until"]), (&row["role"], &row["until"]), "it opens the same");
-        let kept = accounts.keys.lock().unwrap().iter().find(|key| key.name.as_str() == "ops").unwrap().clone();
+        let kept =
+            accounts.credentials.lock().unwrap().keys.iter().find(|key| key.name.as_str() == "ops").unwrap().clone();
         assert_eq!(answer["former_until"], kept.former.unwrap().until.to_string());
         answer["key"].as_str().unwrap().to_owned()
     };
@@ -169,7 +170,7 @@ async fn a_key_that_is_replaced_goes_on_for_its_hours() {
         assert_eq!(let_in(&router, key).await.0, 200);
     }
     // Its hours are over.
-    for key in accounts.keys.lock().unwrap().iter_mut() {
+    for key in accounts.credentials.lock().unwrap().keys.iter_mut() {
         key.former = key.former.map(|former| FormerKey { until: now(), ..former });
     }
     let ended = (401, "this is not an API key of this cluster, or one that has ended".to_owned());
@@ -183,7 +184,7 @@ async fn a_key_that_is_replaced_goes_on_for_its_hours() {
     let statuses = [let_in(&router, &third).await.0, let_in(&router, &fourth).await.0, let_in(&router, &fifth).await.0];
     assert_eq!(statuses, [401, 200, 200]);
     // The end of the key is that of both.
-    for key in accounts.keys.lock().unwrap().iter_mut().filter(|key| key.name.as_str() == "ops") {
+    for key in accounts.credentials.lock().unwrap().keys.iter_mut().filter(|key| key.name.as_str() == "ops") {
         key.until = Some(now());
     }
     assert_eq!((let_in(&router, &fourth).await, let_in(&router, &fifth).await), (ended.clone(), ended.clone()));
@@ -198,8 +199,8 @@ async fn a_key_that_is_replaced_goes_on_for_its_hours() {
 async fn keys_are_an_admins_affair() {
     for role in [Role::Viewer, Role::Operator] {
         let (accounts, router) = console(role);
-        accounts.keys.lock().unwrap().push(agents_key("shop"));
-        let before = accounts.keys.lock().unwrap().clone();
+        accounts.credentials.lock().unwrap().keys.push(agents_key("shop"));
+        let before = accounts.credentials.lock().unwrap().keys.clone();
         for (method, address, body) in [
             ("GET", "/api/keys", Value::Null),
             ("POST", "/api/keys", json!({"name": "x", "role": "viewer"})),
@@ -210,7 +211,7 @@ async fn keys_are_an_admins_affair() {
             let (status, answer) = ask(&router, method, address, body).await;
             assert_eq!((status, &answer["code"]), (StatusCode::FORBIDDEN, &json!("forbidden")), "{role}: {address}");
         }
-        assert_eq!(*accounts.keys.lock().unwrap(), before, "{role}");
+        assert_eq!(*accounts.credentials.lock().unwrap().keys, before, "{role}");
         let html = get(&router, "/users").await.2;
         assert!(!html.contains("shop") && !html.contains("/api/keys"), "{role}: {html}");
     }
@@ -221,7 +222,7 @@ async fn the_page_says_what_a_key_opens_and_when_it_ends() {
     let (accounts, router) = console(Role::Admin);
     let (now, days) = (now(), |days| SpanMs::days(days));
     let former = |until| Some(FormerKey { hash: SecretHash([1; 32]), until });
-    accounts.keys.lock().unwrap().extend([
+    accounts.credentials.lock().unwrap().keys.extend([
         ApiKey { until: Some(now), ..agents_key("over") },
         ApiKey { until: Some(now + days(6)), former: former(now), ..agents_key("soon") },
         ApiKey { until: Some(now + days(8)), former: former(now + days(1)), ..agents_key("later") },

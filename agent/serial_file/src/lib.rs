@@ -3,7 +3,7 @@
 //!
 //! [`format()`] makes it, [`open`] locks it and finds out whether its session goes on, [`SerialFile::write`] changes it,
 //! [`inspect`] shows it. Pure: `layout` (the bytes) and `lineage` (the proof). All system calls go through `disk`.
-//! Files beside it are each a `companion`: its lineage, the bounds of sections of sequences ([`SectionFile`]), names ([`KeptNames`]), API keys ([`KeptKeys`]).
+//! Files beside it are each a `companion`: its lineage, the bounds of sections of sequences ([`SectionFile`]), names ([`KeptNames`]), API keys ([`KeptCredentials`]).
 //! The promises, and the outcomes of a copy, a restore, a reboot or a kill, are in `docs/understand/serial-file-starts.md`.
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 
@@ -32,7 +32,7 @@ pub use file::SerialFile;
 pub use forget::{Forgotten, forget_clock, forget_clock_on};
 pub use format::{format, format_on};
 pub use inspect::{BlockView, HeaderView, Inspection, LineageView, inspect};
-pub use keys::KeptKeys;
+pub use keys::KeptCredentials;
 pub use layout::{
     BLOCK_LEN, Block, BlockName, Contents, FILE_LEN_MAX, HEADER_LEN, Header, LayoutError, MAGIC, NUM_BLOCKS,
     NUM_BLOCKS_DEFAULT, VERSION, decode, encode,

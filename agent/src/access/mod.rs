@@ -15,7 +15,7 @@ mod metered;
 mod refreshing;
 mod visitor;
 
-pub(crate) use refreshing::KeyList;
+pub(crate) use refreshing::CredentialList;
 pub(crate) use visitor::Visitor;
 
 use crate::refusal::Refusal;
@@ -24,7 +24,7 @@ use common::account::SecretHash;
 use common::api_key::{KEY_BEGIN, KEY_LEN};
 use common::time::WallMs;
 use metered::KnownKey;
-use net::rpc::lease::{AgentKeys, KeysVersion};
+use net::rpc::lease::{AgentCredentials, CredentialsVersion};
 use net::tls::Remote;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -46,7 +46,7 @@ pub(crate) struct Access {
 /// The keys, as they were last heard of.
 #[derive(Debug, Default)]
 struct Known {
-    version: KeysVersion,
+    version: CredentialsVersion,
     keys: Vec<Arc<KnownKey>>,
 }
 
@@ -80,7 +80,7 @@ impl Access {
     }
 
     /// Takes these keys over.
-    pub(crate) fn learn(&self, AgentKeys { version, keys }: AgentKeys, now: WallMs) {
+    pub(crate) fn learn(&self, AgentCredentials { version, keys, .. }: AgentCredentials, now: WallMs) {
         let before = self.known.load();
         let keys = keys.into_iter().map(|key| Arc::new(KnownKey::after(&before.keys, key))).collect();
         self.known.store(Arc::new(Known { version, keys }));
@@ -94,7 +94,7 @@ impl Access {
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
 
-    fn version(&self) -> KeysVersion {
+    fn version(&self) -> CredentialsVersion {
         self.known.load().version
     }
 

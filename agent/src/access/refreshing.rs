@@ -1,8 +1,9 @@
-//! The keys, asked for now and then, and kept beside the serial file.
+//! The keys, and what is revoked of certificates, asked for now and then, and kept beside the serial file.
 
 use super::Access;
 use crate::masters::{Ask, First, Lane, Masters, Preferred};
-use serial_file::KeptKeys;
+use net::rpc::lease::AgentCredentials;
+use serial_file::KeptCredentials;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,8 +21,8 @@ const CONNECTED_LOOK: Duration = Duration::from_millis(20);
 /// The longest time between two looks for keys that have ended.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The list of keys, as this agent learns it.
-pub(crate) struct KeyList {
+/// The list of keys and revocations, as this agent learns it.
+pub(crate) struct CredentialList {
     access: Arc<Access>,
     masters: Arc<Masters>,
     serial_file: PathBuf,
@@ -29,11 +30,11 @@ pub(crate) struct KeyList {
     asks: AtomicUsize,
     /// The master that is asked first the next time that both are asked in turn.
     turn: AtomicUsize,
-    /// Keys that are not kept beside the serial file yet.
-    unkept: Mutex<Option<KeptKeys>>,
+    /// The list that is not kept beside the serial file yet.
+    unkept: Mutex<Option<KeptCredentials>>,
 }
 
-impl KeyList {
+impl CredentialList {
     fn new(access: Arc<Access>, masters: Arc<Masters>, serial_file: &Path) -> Self {
         let (asks, turn) = (AtomicUsize::new(1), AtomicUsize::new(0));
         Self { access, masters, serial_file: serial_file.to_owned(), asks, turn, unkept: Mutex::default() }
@@ -48,15 +49,20 @@ impl KeyList {
 
     fn recall(&self) {
         let here = self.masters.minter.grants().membership().cluster;
-        match KeptKeys::read(&self.serial_file) {
+        match KeptCredentials::read(&self.serial_file) {
             Ok(Some(kept)) if here == Some(kept.cluster) => {
-                let (version, count) = (kept.keys.version.version, kept.keys.keys.len());
+                let (version, count) = (kept.credentials.version.version, kept.credentials.keys.len());
                 tracing::info!(keys = count, version, "the API keys of the last run are known");
-                self.access.learn(kept.keys, self.masters.minter.time().wall());
+                self.learn(kept.credentials);
             }
             Ok(_) => {}
             Err(why) => tracing::warn!(%why, "the masters are asked for the API keys instead"),
         }
+    }
+
+    fn learn(&self, credentials: AgentCredentials) {
+        self.masters.tls.revoke(&credentials.revoked);
+        self.access.learn(credentials, self.masters.minter.time().wall());
     }
 
     /// Asks the masters now and then, and ends keys in time, until `stop`.
@@ -105,7 +111,7 @@ impl KeyList {
         }
     }
 
-    /// Fetches the keys from one of the masters that answers, if it has others, and keeps what is not kept yet.
+    /// Fetches the list from one of the masters that answers, if it has another, and keeps what is not kept yet.
     async fn refresh(&self) -> Result<(), String> {
         let known = self.access.version();
         // By the connection that is there in any case: a change of the keys is known to both masters. But for one whose disk was put back
@@ -115,17 +121,22 @@ impl KeyList {
             0 => Ask::new(Lane::Lists, First::Turn(&self.turn)),
             _ => Ask::new(Lane::Calls, First::Last(&in_use)),
         };
-        let asked = self.masters.ask(ask, |line| async move { line.agent_keys(known).await.map(Some) }).await;
-        if let Ok(Some((cluster, keys))) = &asked {
-            let (version, count) = (keys.version.version, keys.keys.len());
-            tracing::info!(keys = count, version, "the API keys for agents have changed");
-            self.access.learn(keys.clone(), self.masters.minter.time().wall());
-            *self.unkept() = Some(KeptKeys { cluster: *cluster, keys: keys.clone() });
+        let asked = self.masters.ask(ask, |line| async move { line.agent_credentials(known).await.map(Some) }).await;
+        if let Ok(Some((cluster, credentials))) = &asked {
+            let AgentCredentials { version, keys, revoked } = credentials;
+            tracing::info!(
+                keys = keys.len(),
+                revoked = revoked.len(),
+                version = version.version,
+                "the API keys for agents, or what is revoked of certificates, have changed"
+            );
+            self.learn(credentials.clone());
+            *self.unkept() = Some(KeptCredentials { cluster: *cluster, credentials: credentials.clone() });
         }
         let unkept = self.unkept().clone();
-        if let Some(keys) = unkept {
+        if let Some(credentials) = unkept {
             let path = self.serial_file.clone();
-            let kept = tokio::task::spawn_blocking(move || keys.write(&path)).await;
+            let kept = tokio::task::spawn_blocking(move || credentials.write(&path)).await;
             match kept.unwrap_or(Ok(())) {
                 Ok(()) => *self.unkept() = None,
                 // They are used nevertheless; a start without masters goes by those that were kept before.
@@ -137,7 +148,7 @@ impl KeyList {
         asked.map(drop).map_err(|none| none.why())
     }
 
-    fn unkept(&self) -> MutexGuard<'_, Option<KeptKeys>> {
+    fn unkept(&self) -> MutexGuard<'_, Option<KeptCredentials>> {
         self.unkept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -152,18 +163,22 @@ mod tests {
     use common::api_key::{AgentScope, ApiKey, KeyAction, KeyScope};
     use common::parameters::ClusterId;
     use common::time::WallMs;
-    use net::rpc::lease::{AgentKeys, KeysVersion};
+    use net::rpc::lease::CredentialsVersion;
     use net::tls::Remote;
 
     const SHOP: SecretHash = SecretHash([1; 32]);
 
-    fn keys(version: u64, hashes: &[SecretHash]) -> AgentKeys {
+    fn keys(version: u64, hashes: &[SecretHash]) -> AgentCredentials {
         let scope = AgentScope { actions: [KeyAction::Mint].into(), names: ["*".parse().unwrap()].into(), quota: None };
         let key = |hash: &SecretHash| ApiKey::new("shop".parse().unwrap(), KeyScope::Agents(scope.clone()), *hash);
-        AgentKeys { version: KeysVersion { version, at: WallMs(0) }, keys: hashes.iter().map(key).collect() }
+        AgentCredentials {
+            version: CredentialsVersion { version, at: WallMs(0) },
+            keys: hashes.iter().map(key).collect(),
+            revoked: Vec::new(),
+        }
     }
 
-    fn knows(list: &KeyList, hash: SecretHash) -> bool {
+    fn knows(list: &CredentialList, hash: SecretHash) -> bool {
         list.access.visitor(&Remote::here(), Some(hash), WallMs(0)).is_ok()
     }
 
@@ -171,7 +186,7 @@ mod tests {
     async fn a_key_that_ends_while_no_master_answers_ends_for_open_connections() {
         let (kit, master) = (Kit::new(), Master::new(Ok(7)));
         let masters = masters_at(&[master.listen().await], &kit.start());
-        let list = KeyList::new(Arc::default(), Arc::clone(&masters), &kit.path());
+        let list = CredentialList::new(Arc::default(), Arc::clone(&masters), &kit.path());
         let (access, now) = (Arc::clone(&list.access), masters.minter.time().wall());
         let mut ends = keys(1, &[SHOP]);
         ends.keys[0].until = Some(now + common::time::SpanMs(200));
@@ -194,16 +209,16 @@ mod tests {
     async fn keys_are_heard_of_and_known_after_a_restart_of_the_same_cluster() {
         let (kit, master) = (Kit::new(), Master::new(Ok(7)));
         let masters = masters_at(&[master.listen().await], &kit.start());
-        let list = |masters: &Arc<Masters>| KeyList::new(Arc::default(), Arc::clone(masters), &kit.path());
+        let list = |masters: &Arc<Masters>| CredentialList::new(Arc::default(), Arc::clone(masters), &kit.path());
         let first = list(&masters);
         first.recall();
         first.refresh().await.unwrap();
-        assert!(!knows(&first, SHOP) && KeptKeys::read(&kit.path()) == Ok(None), "there are none");
+        assert!(!knows(&first, SHOP) && KeptCredentials::read(&kit.path()) == Ok(None), "there are none");
         master.with(|records| records.keys = Some(keys(1, &[SHOP])));
         first.refresh().await.unwrap();
         assert!(knows(&first, SHOP) && first.access.any_keys().load(std::sync::atomic::Ordering::Relaxed));
-        let kept = KeptKeys::read(&kit.path()).unwrap().unwrap();
-        assert_eq!((kept.cluster, &kept.keys), (ClusterId(1), &keys(1, &[SHOP])));
+        let kept = KeptCredentials::read(&kit.path()).unwrap().unwrap();
+        assert_eq!((kept.cluster, &kept.credentials), (ClusterId(1), &keys(1, &[SHOP])));
         // Another run, without a master.
         let again = list(&masters);
         again.recall();
@@ -212,16 +227,16 @@ mod tests {
         master.with(|records| records.keys = Some(keys(2, &[])));
         again.refresh().await.unwrap();
         assert!(!knows(&again, SHOP) && knows(&first, SHOP));
-        KeptKeys { cluster: ClusterId(9), keys: keys(3, &[SHOP]) }.write(&kit.path()).unwrap();
+        KeptCredentials { cluster: ClusterId(9), credentials: keys(3, &[SHOP]) }.write(&kit.path()).unwrap();
         let elsewhere = list(&masters);
         elsewhere.recall();
         assert!(!knows(&elsewhere, SHOP), "another cluster's");
         let mut damaged = kit.path().into_os_string();
         damaged.push(".keys");
         std::fs::write(damaged, b"no keys").unwrap();
-        assert!(KeptKeys::read(&kit.path()).unwrap_err().contains("API keys"));
+        assert!(KeptCredentials::read(&kit.path()).unwrap_err().contains("API keys"));
         elsewhere.recall();
         elsewhere.refresh().await.unwrap();
-        assert_eq!(KeptKeys::read(&kit.path()).unwrap().unwrap().keys, keys(2, &[]));
+        assert_eq!(KeptCredentials::read(&kit.path()).unwrap().unwrap().credentials, keys(2, &[]));
     }
 }

@@ -12,10 +12,10 @@ use futures::StreamExt as _;
 use net::rpc::PROTOCOL;
 use net::rpc::enroll::{EnrollRefusal, EnrollRequest, Enrolled};
 use net::rpc::lease::{
-    AgentKeys, AgentReport, Changed, DefineReply, DefineRequest, FindRequest, Found, HeartbeatReply, HeartbeatRequest,
-    KeysRequest, LeaseService, LeaseServiceRequest, LeaseServiceResponse, ListRequest, ListedLease, Mode,
-    NAMESPACES_PAGE_MAX, NamespacesRequest, REPORT_INTERVAL_MAX_MS, Refusal, Registered, Rent, RentRequest,
-    RestoreRequest, TerminateRequest, TokenRequest,
+    AgentCredentials, AgentReport, Changed, CredentialsRequest, DefineReply, DefineRequest, FindRequest, Found,
+    HeartbeatReply, HeartbeatRequest, LeaseService, LeaseServiceRequest, LeaseServiceResponse, ListRequest,
+    ListedLease, Mode, NAMESPACES_PAGE_MAX, NamespacesRequest, REPORT_INTERVAL_MAX_MS, Refusal, Registered, Rent,
+    RentRequest, RestoreRequest, TerminateRequest, TokenRequest,
 };
 use net::rpc::ranges::{
     KeepReply, KeepRequest, RAISES_MAX, RaiseRequest, RaisedAll, RoutesReply, RoutesRequest, SegmentGrant,
@@ -273,7 +273,7 @@ impl LeaseService for Masters {
         self.look(|ledger| ledger.names(&request)).await
     }
 
-    async fn agent_keys(self, _: Context, _: KeysRequest) -> Result<Option<AgentKeys>, Refusal> {
+    async fn agent_credentials(self, _: Context, _: CredentialsRequest) -> Result<Option<AgentCredentials>, Refusal> {
         // Nobody can make one here.
         Ok(None)
     }

@@ -9,7 +9,7 @@ use common::namespace::{Definition, Namespace};
 use common::quota::IdQuota;
 use common::sequence::{Section, Slot};
 use common::time::{SpanMs, WallMs};
-use net::rpc::lease::{AgentKeys, KeysVersion};
+use net::rpc::lease::{AgentCredentials, CredentialsVersion};
 use net::rpc::mint::{KeyAsked, MintCode, MintFailure, MintServiceClient, Passing, SequenceCall};
 use net::rpc::transport::{connect, deadline_in};
 use tarpc::client::RpcError;
@@ -28,7 +28,10 @@ fn key(nth: u8, actions: &[KeyAction], names: &[&str]) -> ApiKey {
 }
 
 fn learn(access: &Access, version: u64, keys: Vec<ApiKey>) {
-    access.learn(AgentKeys { version: KeysVersion { version, at: WallMs(0) }, keys }, WallMs(0));
+    access.learn(
+        AgentCredentials { version: CredentialsVersion { version, at: WallMs(0) }, keys, revoked: Vec::new() },
+        WallMs(0),
+    );
 }
 
 /// An agent whose access is `access`.

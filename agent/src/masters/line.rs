@@ -12,7 +12,7 @@ use common::parameters::{AgentId, ClusterParameters, SessionId};
 use common::segment::Shown;
 use common::token::{TokenKey, TokenType};
 #[cfg(feature = "server")]
-use net::rpc::lease::{AgentKeys, KeysRequest, KeysVersion};
+use net::rpc::lease::{AgentCredentials, CredentialsRequest, CredentialsVersion};
 use net::rpc::lease::{
     AgentReport, Changed, DefineReply, DefineRequest, FindRequest, Found, NamespacesRequest, Refusal, Registered, Rent,
     RentRequest, RestoreRequest, TokenRequest,
@@ -170,10 +170,13 @@ impl Line {
 
     /// The API keys for agents, if they are others than those of that version, and the cluster whose keys they are.
     #[cfg(feature = "server")]
-    pub(crate) async fn agent_keys(&self, known: KeysVersion) -> Result<Option<(ClusterId, AgentKeys)>, CallError> {
+    pub(crate) async fn agent_credentials(
+        &self,
+        known: CredentialsVersion,
+    ) -> Result<Option<(ClusterId, AgentCredentials)>, CallError> {
         let cluster = self.link.cluster;
-        let request = KeysRequest { agent_id: self.caller().0, cluster: Some(cluster), known };
-        let keys = self.within(self.link.client.agent_keys(self.context(), request)).await?;
+        let request = CredentialsRequest { agent_id: self.caller().0, cluster: Some(cluster), known };
+        let keys = self.within(self.link.client.agent_credentials(self.context(), request)).await?;
         Ok(keys.map(|keys| (cluster, keys)))
     }
 

@@ -137,6 +137,8 @@ pub enum Action {
     Withdraw,
     /// `certificate.issue`: a program got a certificate from this master by an invitation; a master got the CA.
     Certify,
+    /// `certificate.revoke`: an admin revoked a program's certificates, or took that back.
+    Revoke,
     /// `access.refuse`: somebody was refused; the first time at once, then together every ten minutes, by [`RefusedAt`].
     Refuse,
 }
@@ -183,6 +185,7 @@ impl Action {
             Self::Invite => "invitation.make",
             Self::Withdraw => "invitation.withdraw",
             Self::Certify => "certificate.issue",
+            Self::Revoke => "certificate.revoke",
             Self::Refuse => "access.refuse",
         }
     }

@@ -10,6 +10,7 @@ pub mod account;
 pub mod api_key;
 pub mod audit;
 pub mod calendar;
+pub mod certificate;
 mod digits;
 pub mod encoding;
 pub mod envelope;

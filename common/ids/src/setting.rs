@@ -2,18 +2,21 @@
 //! may use the console.
 //! Each is a record that both masters confirm, like a lease.
 
+mod credentials;
 mod names;
 mod networks;
 mod retired;
 
+pub use credentials::Credentials;
 pub use names::{collision, predefined};
 pub use networks::{NetworkError, canonical, host_network, network};
 pub use retired::{RETIRED_KEPT, RETIRED_NAMES_MAX, RetiredName, RetiredNames, is_known_by_name};
 
 use crate::about::About;
 use crate::account::{ACCOUNTS_MAX, AccountName, Role, SecretHash, TotpSecret, User};
-use crate::api_key::{ApiKey, FormerKey};
+use crate::api_key::ApiKey;
 use crate::audit::Actor;
+use crate::certificate::{REVOCATIONS_MAX, Revocation, Role as Holder};
 use crate::namespace::{GeneratorName, Namespace};
 use crate::parameters::MasterId;
 use crate::segment::{Axis, MasterRun};
@@ -54,8 +57,8 @@ pub enum SettingKey {
     Namespace(GeneratorName),
     /// The users of the console.
     Users,
-    /// The API keys.
-    Keys,
+    /// The API keys, and what is revoked of certificates.
+    Credentials,
     /// The note about a generator's name.
     About(GeneratorName),
     /// The state of a segment's axis.
@@ -68,7 +71,7 @@ impl SettingKey {
     /// The one master that proposes changes of it, so that two never propose different ones.
     pub fn home(&self) -> MasterId {
         match self {
-            Self::Whitelist | Self::Keys => MasterId::Two,
+            Self::Whitelist | Self::Credentials => MasterId::Two,
             // At home with the master that draws the first admin's password.
             Self::Users => MasterId::One,
             // All with one: whether two names can give equal IDs is decided where all of them are known.
@@ -92,7 +95,7 @@ impl fmt::Display for SettingKey {
         match self {
             Self::Whitelist => f.write_str("whitelist"),
             Self::Users => f.write_str("users"),
-            Self::Keys => f.write_str("keys"),
+            Self::Credentials => f.write_str("credentials"),
             Self::Namespace(name) => name.fmt(f),
             Self::About(name) => write!(f, "about {name}"),
             Self::Axis(name) => write!(f, "axis of {name}"),
@@ -110,8 +113,8 @@ pub enum SettingValue {
     Namespace(Box<Namespace>),
     /// All users, ascending by name, each once; one of them is an admin.
     Users(Vec<User>),
-    /// All API keys, ascending by name, each once.
-    Keys(Vec<ApiKey>),
+    /// The API keys, and what is revoked of certificates.
+    Credentials(Credentials),
     /// The definition that a name had until it was retired: it gives no more IDs, and stands for nothing else, ever.
     Retired(Box<Namespace>),
     /// The note about a name; empty if it is again as if nothing ever was.
@@ -188,11 +191,7 @@ impl Setting {
                     && users.iter().all(User::plausible)
                     && has_admin(users)
             }
-            (SettingKey::Keys, SettingValue::Keys(keys)) => {
-                keys.len() <= ACCOUNTS_MAX
-                    && keys.is_sorted_by(|a, b| a.name < b.name)
-                    && keys.iter().all(ApiKey::plausible)
-            }
+            (SettingKey::Credentials, SettingValue::Credentials(credentials)) => credentials.plausible(),
             _ => false,
         }
     }
@@ -249,6 +248,10 @@ pub enum Change {
     },
     /// A key is removed.
     RemoveKey(AccountName),
+    /// A holder's certificates are revoked.
+    Revoke(Revocation),
+    /// Nothing is revoked of that holder any more.
+    Reinstate(Holder),
     /// A name gives no more IDs, and is never used again if any were given.
     Retire(GeneratorName),
     /// A retired name is reduced to a digest.
@@ -359,7 +362,9 @@ impl Change {
             | Self::SetTotp { .. }
             | Self::SetRole { .. }
             | Self::RemoveUser(_) => SettingKey::Users,
-            Self::AddKey(_) | Self::RotateKey { .. } | Self::RemoveKey(_) => SettingKey::Keys,
+            Self::AddKey(_) | Self::RotateKey { .. } | Self::RemoveKey(_) | Self::Revoke(_) | Self::Reinstate(_) => {
+                SettingKey::Credentials
+            }
         }
     }
 
@@ -387,7 +392,8 @@ impl Change {
             SettingKey::Namespace(_) | SettingKey::Axis(_) => NAMESPACES_MAX,
             SettingKey::RetiredNames(_) => RETIRED_NAMES_MAX,
             SettingKey::About(_) => ABOUTS_LEN_MAX,
-            SettingKey::Users | SettingKey::Keys => ACCOUNTS_MAX,
+            SettingKey::Credentials if matches!(self, Self::Revoke(_)) => REVOCATIONS_MAX,
+            SettingKey::Users | SettingKey::Credentials => ACCOUNTS_MAX,
         }
     }
 
@@ -437,41 +443,13 @@ impl Change {
                 networks.retain(|known| known.trunc() != network.trunc());
                 whitelist(known, networks)
             }
-            Self::AddKey(_) | Self::RotateKey { .. } | Self::RemoveKey(_) => match known {
-                Some(SettingValue::Keys(keys)) => self.keys_outcome(keys),
-                _ => self.keys_outcome(&[]),
-            },
             _ => match known {
                 Some(SettingValue::Users(users)) => self.users_outcome(users),
+                Some(SettingValue::Credentials(credentials)) => credentials.after(self),
+                _ if self.key() == SettingKey::Credentials => Credentials::default().after(self),
                 _ => self.users_outcome(&[]),
             },
         }
-    }
-
-    fn keys_outcome(&self, known: &[ApiKey]) -> Outcome {
-        let mut keys = known.to_vec();
-        match self {
-            Self::AddKey(key) => match known.iter().find(|one| one.name == key.name) {
-                Some(same) if same == key => return Outcome::AlreadySo,
-                Some(_) => return Outcome::Taken,
-                None if known.len() >= ACCOUNTS_MAX => return Outcome::TooMany,
-                None => keys.push(key.clone()),
-            },
-            Self::RotateKey { name, former, hash, former_until } => match keys.iter_mut().find(|key| key.name == *name)
-            {
-                Some(key) if key.hash == *hash => return Outcome::AlreadySo,
-                Some(key) if key.hash == *former => {
-                    key.former = Some(FormerKey { hash: *former, until: *former_until });
-                    key.hash = *hash;
-                }
-                Some(_) => return Outcome::Taken,
-                None => return Outcome::NoSuch,
-            },
-            Self::RemoveKey(name) => keys.retain(|key| key.name != *name),
-            _ => {}
-        }
-        keys.sort_unstable();
-        if keys == known { Outcome::AlreadySo } else { Outcome::Becomes(SettingValue::Keys(keys)) }
     }
 
     fn users_outcome(&self, known: &[User]) -> Outcome {
@@ -529,7 +507,6 @@ fn whitelist(known: Option<&SettingValue>, networks: Vec<IpNet>) -> Outcome {
 mod tests {
     use super::*;
     use crate::about::AboutSource;
-    use crate::api_key::KeyScope;
     use crate::namespace::{Definition, Scope, Uniq64Spec};
 
     fn net(text: &str) -> IpNet {
@@ -565,10 +542,6 @@ mod tests {
         User { name: name.parse().unwrap(), role, phc: "$argon2id$v=19$x".to_owned(), totp: None }
     }
 
-    fn key(name: &str, byte: u8) -> ApiKey {
-        ApiKey::new(name.parse().unwrap(), KeyScope::Console(Role::Viewer), SecretHash([byte; 32]))
-    }
-
     #[test]
     fn there_is_always_an_admin_and_the_first_one_comes_once() {
         let (admin, other) = (user("admin", Role::Admin), user("other", Role::Admin));
@@ -596,27 +569,6 @@ mod tests {
     }
 
     #[test]
-    fn keys_come_and_go() {
-        let Outcome::Becomes(one) = Change::AddKey(key("a", 1)).outcome(None, &[]) else { panic!() };
-        assert_eq!(Change::AddKey(key("a", 1)).outcome(Some(&one), &[]), Outcome::AlreadySo);
-        assert_eq!(Change::AddKey(key("a", 2)).outcome(Some(&one), &[]), Outcome::Taken);
-        let rotate = |name: &str, byte: u8| {
-            let (name, [former, hash]) = (name.parse().unwrap(), [1, byte].map(|byte| SecretHash([byte; 32])));
-            Change::RotateKey { name, former, hash, former_until: WallMs(9) }
-        };
-        let Outcome::Becomes(rotated) = rotate("a", 3).outcome(Some(&one), &[]) else { panic!() };
-        let SettingValue::Keys(keys) = &rotated else { panic!() };
-        let opens = |byte: u8, at: i64| keys.iter().any(|key| key.opens(SecretHash([byte; 32]), WallMs(at)));
-        assert!(opens(3, 9) && opens(1, 8) && !opens(1, 9) && !opens(2, 0));
-        assert_eq!(rotate("a", 3).outcome(Some(&rotated), &[]), Outcome::AlreadySo);
-        assert_eq!(rotate("a", 4).outcome(Some(&rotated), &[]), Outcome::Taken, "somebody else did");
-        assert_eq!(rotate("b", 3).outcome(Some(&rotated), &[]), Outcome::NoSuch);
-        let remove = Change::RemoveKey("a".parse().unwrap());
-        assert_eq!(remove.outcome(Some(&one), &[]), Outcome::Becomes(SettingValue::Keys(Vec::new())));
-        assert_eq!(remove.outcome(None, &[]), Outcome::AlreadySo);
-    }
-
-    #[test]
     fn a_record_that_no_master_writes_is_noticed() {
         let setting = |key, value| Setting { key, version: 1, value, actor: Actor::new("a", ""), at: WallMs(0) };
         let (a, b) = (net("10.0.0.0/8"), net("11.0.0.0/8"));
@@ -629,7 +581,6 @@ mod tests {
         let (a, b) = (user("a", Role::Admin), user("b", Role::Viewer));
         assert!(users(&[a.clone(), b.clone()]));
         assert!(!users(&[b.clone(), a.clone()]) && !users(&[a.clone(), a]) && !users(&[b]));
-        assert!(!setting(SettingKey::Keys, SettingValue::Keys(vec![key("a", 1), key("a", 2)])).plausible());
     }
 
     #[test]

@@ -13,11 +13,14 @@ mod role;
 mod stream;
 mod verify;
 
-pub use files::{Files, TlsError};
-pub use role::{Admits, Role};
+pub(crate) use files::revocations;
+pub use files::{Files, TlsError, with_revoked};
+pub use role::{Admits, Role, role_of};
 pub use stream::{ClientStream, Listener, Remote, Stream};
 
+use common::certificate::Revocation;
 use common::metrics::{Series, counter, gauges};
+use common::time::{SECOND_MS, WallMs};
 use files::Material;
 use rustls::client::Resumption;
 use rustls::crypto::{CryptoProvider, ring};
@@ -67,6 +70,10 @@ struct Current {
     /// The versions that ports speak.
     versions: &'static [&'static SupportedProtocolVersion],
     material: RwLock<Arc<Material>>,
+    /// Revocations that the program was told of, beside those in the file of the CAs.
+    told: RwLock<Arc<[Revocation]>>,
+    /// Grows when a certificate that was believed may be revoked: open connections are judged anew then.
+    revision: AtomicU64,
     /// The moment of the first look at the files,
     looked: Instant,
     /// and of the last one of [`Tls::look_now_and_then`], in milliseconds since then.
@@ -76,6 +83,22 @@ struct Current {
 impl Current {
     fn material(&self) -> Arc<Material> {
         Arc::clone(&self.material.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn told(&self) -> Arc<[Revocation]> {
+        Arc::clone(&self.told.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Judges a certificate by the CAs and all that is revoked at this moment.
+    fn judge(
+        &self,
+        chain: (&CertificateDer<'_>, &[CertificateDer<'_>]),
+        usage: KeyUsage,
+        now: UnixTime,
+    ) -> Result<(), rustls::Error> {
+        let material = self.material();
+        material.judge(&self.provider, chain, usage, now)?;
+        material.is_not_revoked(&self.told(), &self.provider, chain.0)
     }
 }
 
@@ -90,9 +113,16 @@ impl Tls {
     pub fn load(files: Files) -> Result<Self, TlsError> {
         let provider = Arc::new(provider());
         let material = RwLock::new(Arc::new(files.read(&provider)?));
-        let (looked, looked_ms) = (Instant::now(), AtomicU64::new(0));
-        let versions = TLS13_ALONE;
-        Ok(Self(Some(Arc::new(Current { files, provider, versions, material, looked, looked_ms }))))
+        Ok(Self(Some(Arc::new(Current {
+            files,
+            provider,
+            versions: TLS13_ALONE,
+            material,
+            told: RwLock::new(Arc::from([])),
+            revision: AtomicU64::new(0),
+            looked: Instant::now(),
+            looked_ms: AtomicU64::new(0),
+        }))))
     }
 
     /// The same, whose ports speak TLS 1.2, too.
@@ -135,7 +165,22 @@ impl Tls {
     /// The reason why it is not believed.
     pub fn believes(&self, certificate: &CertificateDer<'_>) -> Result<(), rustls::Error> {
         let Some(current) = &self.0 else { return Err(rustls::Error::NoCertificatesPresented) };
-        current.material().judge(&current.provider, (certificate, &[]), KeyUsage::client_auth(), UnixTime::now())
+        current.judge((certificate, &[]), KeyUsage::client_auth(), UnixTime::now())
+    }
+
+    /// Believes none of these any more, beside what the file of the CAs revokes; connections of their holders end at the next byte that comes
+    /// or goes.
+    pub fn revoke(&self, revoked: &[Revocation]) {
+        let Some(current) = &self.0 else { return };
+        if *current.told() != *revoked {
+            *current.told.write().unwrap_or_else(PoisonError::into_inner) = Arc::from(revoked);
+            current.revision.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// The revocations that it was [told](Self::revoke) of.
+    pub fn revoked(&self) -> Arc<[Revocation]> {
+        self.0.as_ref().map_or_else(|| Arc::from([]), |current| current.told())
     }
 
     /// Time until the program's own certificate ends.
@@ -155,7 +200,7 @@ impl Tls {
     /// `InvalidInput` if the certificates cannot be used for it.
     pub fn port(&self, tcp: TcpListener, admits: Admits) -> io::Result<Listener> {
         match &self.0 {
-            Some(current) => Ok(Listener::secured(tcp, current.server_config(admits)?)),
+            Some(current) => Ok(Listener::secured(tcp, (current.server_config(admits)?, current))),
             None => Ok(Listener::from(tcp)),
         }
     }
@@ -167,7 +212,7 @@ impl Tls {
     pub fn port_open_while(&self, tcp: TcpListener, admits: Admits, open: Arc<AtomicBool>) -> io::Result<Listener> {
         let Some(current) = &self.0 else { return Ok(Listener::from(tcp)) };
         let anybody = current.server_config(Admits::Open)?;
-        Ok(Listener::secured(tcp, current.server_config(admits)?).admitting_anybody(anybody, open))
+        Ok(Listener::secured(tcp, (current.server_config(admits)?, current)).admitting_anybody(anybody, open))
     }
 
     /// The same, where others may come for a certificate, too: who says so in its greeting.
@@ -178,7 +223,7 @@ impl Tls {
         let Some(current) = &self.0 else { return Ok(Listener::from(tcp)) };
         let mut newcomers = current.server_config(Admits::Newcomers)?;
         newcomers.alpn_protocols = vec![ENROLL.to_vec()];
-        Ok(Listener::secured(tcp, current.server_config(admits)?).admitting_newcomers(newcomers))
+        Ok(Listener::secured(tcp, (current.server_config(admits)?, current)).admitting_newcomers(newcomers))
     }
 
     /// The handshake of who comes to a master for a certificate: it knows the master by that CA's SHA-256, or by the certificates it has.
@@ -282,8 +327,8 @@ impl Tls {
                 Ok(false) => unusable = None,
                 Ok(true) => {
                     unusable = None;
-                    let (cas, lists_of_revoked) = current.material().counts();
-                    tracing::info!(cas, lists_of_revoked, "the certificates were read again, and are used from now on");
+                    let (cas, revocations) = current.material().counts();
+                    tracing::info!(cas, revocations, "the certificates were read again, and are used from now on");
                 }
                 Err(why) => {
                     let why = why.to_string();
@@ -321,17 +366,24 @@ impl Current {
         if let Some(own) = former.role.as_ref().filter(|own| material.role.as_ref() != Some(own)) {
             return Err(self.files.of_another(material.role, own));
         }
-        if material.counts().1 < former.counts().1 {
+        if material.revokes_less_than(&former) {
             tracing::warn!(
-                "a list of revoked certificates is gone from the file of the CAs: if an older file was put back, what it revoked is believed again"
+                "something that was revoked is not revoked any more by the file of the CAs: was an older file put back?"
             );
         }
         if matches!(material.role, Some(Role::Master(_) | Role::Agent(_))) {
             OWN_ENDS_S.store(material.ends_s.unwrap_or(0), Relaxed);
         }
         *self.material.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(material);
+        self.revision.fetch_add(1, Relaxed);
         fault.map_or(Ok(true), Err)
     }
+}
+
+/// The revocation of all that was issued to that holder until now, by the machine's calendar, as certificates are dated.
+pub fn revoked_now(holder: Role) -> Revocation {
+    let now_s = i64::try_from(UnixTime::now().as_secs()).unwrap_or(i64::MAX / SECOND_MS);
+    Revocation::at(holder, WallMs(now_s * SECOND_MS))
 }
 
 /// Counts of handshakes and reloads that failed, and the end of this program's certificate.

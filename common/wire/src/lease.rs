@@ -6,6 +6,7 @@ pub use super::names::{
 };
 use super::ranges::NotMoved;
 use ids::api_key::ApiKey;
+use ids::certificate::Revocation;
 use ids::kind::Kind;
 use ids::lease::{Generation, Grant, Receipt};
 use ids::namespace::GeneratorName;
@@ -79,33 +80,35 @@ pub struct RentRequest {
     pub receipt: Option<Receipt>,
 }
 
-/// A call for the API keys that are for agents.
+/// A call for the API keys that are for agents, and for what is revoked of certificates.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct KeysRequest {
+pub struct CredentialsRequest {
     pub agent_id: AgentId,
     /// The cluster it belongs to; `None` if it never met one.
     pub cluster: Option<ClusterId>,
     /// The list that it has.
-    pub known: KeysVersion,
+    pub known: CredentialsVersion,
 }
 
-/// The version of the list of API keys, 0 before anybody made one, and the time of its last change, by which two lists of one version differ
+/// The version of the list of API keys and revocations, 0 before anybody made one, and the time of its last change, by which two lists of one version differ
 /// after a master's disk was put back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct KeysVersion {
+pub struct CredentialsVersion {
     /// Grows by one with each change.
     pub version: u64,
     /// Time of the last change.
     pub at: WallMs,
 }
 
-/// The API keys that are for agents.
+/// The API keys that are for agents, and what is revoked of certificates.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct AgentKeys {
+pub struct AgentCredentials {
     /// The version of the whole list.
-    pub version: KeysVersion,
-    /// Those of it that are for agents.
+    pub version: CredentialsVersion,
+    /// The keys of it that are for agents.
     pub keys: Vec<ApiKey>,
+    /// The certificates that are not believed any more.
+    pub revoked: Vec<Revocation>,
 }
 
 /// The answer to a renewal, with the seed's numbers.

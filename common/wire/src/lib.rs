@@ -14,7 +14,7 @@ pub mod peer;
 pub mod ranges;
 
 /// Grows with every change of the wire that older programs cannot read.
-pub const PROTOCOL: u32 = 16;
+pub const PROTOCOL: u32 = 17;
 /// The longest frame, in bytes: 100,000 Uniq96 in one answer, or 256 records of full length in one page.
 pub const FRAME_LEN_MAX: usize = 4 << 20;
 /// The longest frame of a call, in bytes. The longest honest one has the names of 200 generators, or a report with texts, and

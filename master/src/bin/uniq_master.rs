@@ -30,6 +30,7 @@ use master::replication::link::Inbox;
 use master::replication::places::PeerPlaces;
 use master::replication::{joining, link};
 use master::rpc::{self, ReportContext};
+use master::setting::SettingsTable;
 use master::store::{self, Audit, Draft as _, Store, check};
 use master::whitelist::Whitelist;
 use net::enroll::TlsFolder;
@@ -347,10 +348,10 @@ async fn serve(
     let peer = args.peer.clone().context("--peer HOST:PORT is missing")?;
 
     let counters = Arc::new(Counters::default());
-    let whitelist = Whitelist::new([]);
     let audit = store.audit();
     let writer = audit_writer(args.audit_dir.as_deref(), &audit, &counters, &watch)?;
-    let (driver, running, messages) = driver::start(ledger, store, clock, Arc::clone(&counters), whitelist.clone())?;
+    let (whitelist, follow) = following(tls.clone());
+    let (driver, running, messages) = driver::start(ledger, store, clock, Arc::clone(&counters), follow)?;
     let registry = AgentRegistry::default();
     let reporting = ReportContext { registry: registry.clone(), clock, master: id, counters: Arc::clone(&counters) };
     let inviting = folder.clone().map(|folder| Inviting::new(folder, settings::reached_at(args.agent_listen)));
@@ -401,6 +402,17 @@ async fn serve(
 }
 
 /// Settings of the console's logins.
+/// The whitelist, and the way in which it and what is believed of certificates follow the ledger's settings.
+fn following(tls: Tls) -> (Whitelist, impl Fn(&SettingsTable) + Send + 'static) {
+    let whitelist = Whitelist::new([]);
+    let allowed = whitelist.clone();
+    let follow = move |settings: &SettingsTable| {
+        allowed.set(settings.whitelist());
+        tls.revoke(settings.revoked());
+    };
+    (whitelist, follow)
+}
+
 fn auth_settings(args: &Args, id: MasterId, tls: &Tls, logins: Vec<(SecretHash, Login)>) -> AuthSettings {
     AuthSettings {
         cookie: format!("uniq_master_{id}"),

@@ -45,7 +45,7 @@ const LIVES: Kind = Kind { name: *b"LIVE", version: 2 };
 const CAUTION: Kind = Kind { name: *b"CAUT", version: 1 };
 const LEASE: Kind = Kind { name: *b"LEAS", version: 1 };
 const PREP: Kind = Kind { name: *b"PREP", version: 1 };
-const SETTING: Kind = Kind { name: *b"SETT", version: 8 };
+const SETTING: Kind = Kind { name: *b"SETT", version: 9 };
 const RUN: Kind = Kind { name: *b"RUNS", version: 1 };
 const CURSOR: Kind = Kind { name: *b"CURS", version: 1 };
 const SECTION: Kind = Kind { name: *b"SECT", version: 2 };
@@ -373,7 +373,7 @@ fn setting_key(tag: u8, key: &SettingKey) -> Vec<u8> {
     match key {
         SettingKey::Whitelist => bytes.push(b'w'),
         SettingKey::Users => bytes.push(b'u'),
-        SettingKey::Keys => bytes.push(b'k'),
+        SettingKey::Credentials => bytes.push(b'k'),
         SettingKey::RetiredNames(part) => {
             bytes.push(b'z');
             bytes.extend_from_slice(&part.to_be_bytes());

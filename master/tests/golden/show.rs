@@ -5,7 +5,7 @@ use common::lease::{Caution, Floor};
 use common::namespace::Scope;
 use common::segment::Axis;
 use common::sequence::{Route, SectionBound, SectionRecord};
-use common::setting::{Setting, SettingValue};
+use common::setting::{Credentials, Setting, SettingValue};
 use common::time::{DAY_MS, SECOND_MS, WallMs};
 use master::lease::{Reply, Write};
 use net::rpc::lease::Rent;
@@ -122,9 +122,9 @@ pub(crate) fn show_setting(setting: &Setting) -> String {
         SettingValue::About(about) if about.is_empty() => "nothing".to_owned(),
         SettingValue::About(about) => about.description().to_owned(),
         SettingValue::Users(users) => format!("{users:?}"),
-        SettingValue::Keys(keys) => {
+        SettingValue::Credentials(Credentials { keys, revoked }) => {
             let keys = keys.iter().map(|key| format!("{} {}", key.name, key.scope));
-            keys.collect::<Vec<_>>().join(", ")
+            keys.chain(revoked.iter().map(|one| format!("revoked {one}"))).collect::<Vec<_>>().join(", ")
         }
     };
     format!("{} v{} {value} by {}", setting.key, setting.version, setting.actor.who())

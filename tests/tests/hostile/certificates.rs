@@ -364,7 +364,7 @@ async fn certificates_and_cas_are_exchanged_without_a_failed_request() {
             let taken = || async { (reread(daemon) >= round).then_some(()) };
             until("the files are read again", taken).await.unwrap();
             // With the list that was there at the start.
-            assert!(daemon.log_text().contains("a list of revoked certificates is gone"));
+            assert!(daemon.log_text().contains("is not revoked any more by the file of the CAs"));
         }
     }
     assert!(!load.is_finished(), "{:?}", load.await);
@@ -608,6 +608,8 @@ fn the_script_makes_certificates_that_programs_take() {
         std::fs::copy(made.join(format!("client-billing.{end}")), made.join(format!("stolen.{end}"))).unwrap();
     }
     assert_eq!(run(&[folder, "client/billing"]).0, Some(0));
+    // Certificates are dated in whole seconds, and what is made in the second of its revocation is believed.
+    std::thread::sleep(Duration::from_millis(1_100));
     for (role, name, left) in [
         ("client/billing", "client-billing", vec!["master-1", "agent-orders-1"]),
         ("agent/orders-1", "agent-orders-1", vec!["master-1"]),
@@ -623,9 +625,15 @@ fn the_script_makes_certificates_that_programs_take() {
     }
     assert_eq!(run(&[folder, "client/billing"]).0, Some(0));
     load("client-billing").unwrap();
+    assert!(load("stolen").unwrap_err().to_string().contains("it was revoked"));
+    let cas = std::fs::read_to_string(made.join("ca.pem")).unwrap();
+    assert_eq!(cas.lines().filter(|line| line.starts_with("Revoked: ")).count(), 2, "{cas}");
+    std::fs::write(made.join("ca.pem"), format!("revoked: client/billing yesterday\n{cas}")).unwrap();
+    assert!(load("client-billing").unwrap_err().to_string().contains("ROLE TIME"));
+    std::fs::write(made.join("ca.pem"), cas).unwrap();
     let nowhere = dir.path().join("nowhere");
     for (args, remedy) in [
-        (&["--revoke", folder, "client/nobody"][..], "no certificate of client-nobody was made"),
+        (&["--revoke", folder, "nobody"][..], "is no role"),
         (&["--revoke", nowhere.to_str().unwrap(), "client/billing"], "there is no CA"),
         (&["--revoke", folder], "for whom"),
         (&[folder, "operator/x"], "is no role"),

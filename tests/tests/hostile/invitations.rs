@@ -359,14 +359,14 @@ async fn nobody_gets_a_certificate_who_was_not_invited() {
 }
 
 /// An admin at master 1's console, by a login.
-struct Console {
+pub(crate) struct Console {
     tls: Tls,
     at: SocketAddr,
     headers: String,
 }
 
 impl Console {
-    async fn log_in(invited: &Invited, tls: &Tls) -> Self {
+    pub(crate) async fn log_in(invited: &Invited, tls: &Tls) -> Self {
         let at = invited.cluster.masters[0].daemon.http;
         let header = "Content-Type: application/x-www-form-urlencoded\r\n";
         let login = format!("user=admin&password={ADMIN_PASSWORD}");
@@ -379,7 +379,7 @@ impl Console {
         console
     }
 
-    async fn ask(&self, what: &str, body: &str) -> (String, Value) {
+    pub(crate) async fn ask(&self, what: &str, body: &str) -> (String, Value) {
         let kind = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
         let headers = format!("{}{kind}", self.headers);
         let answer = ask_with(&self.tls, Admits::Masters, self.at, (what, &headers), body).await.unwrap();

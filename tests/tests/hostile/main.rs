@@ -8,6 +8,7 @@ mod hostile_input;
 mod invitations;
 mod places;
 mod quotas;
+mod revocations;
 mod scarce;
 mod strangers;
 mod tokens;

@@ -175,7 +175,7 @@ pub(crate) async fn invite(
     ))
 }
 
-/// Withdraws an invitation. Certificates that were issued by it go on: they are revoked by the file `revoked`.
+/// Withdraws an invitation. Certificates that were issued by it go on until they are revoked.
 #[utoipa::path(
     delete, path = "/api/invitations/{id}", tag = "people",
     params(("id" = String, Path, description = "The invitation")),

@@ -8,6 +8,7 @@ mod layout;
 mod lease;
 mod logins;
 pub(crate) mod read;
+mod revocations;
 mod second_factor;
 mod sequences;
 mod setting;
@@ -84,6 +85,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(accounts::remove_key))
         .routes(routes!(logins::end_login))
         .routes(routes!(invitations::withdraw))
+        .routes(routes!(revocations::reinstate))
         .route_layer(from_fn(no_body));
     let without_parameters = bare
         .routes(routes!(lease::terminate))
@@ -111,6 +113,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(accounts::rotate_key))
         .routes(routes!(logins::logins))
         .routes(routes!(invitations::invitations, invitations::invite))
+        .routes(routes!(revocations::revocations, revocations::revoke))
         .routes(routes!(login::log_out))
         .routes(routes!(read::healthz))
         .routes(routes!(read::readyz))

@@ -31,6 +31,7 @@ use axum::response::{IntoResponse as _, Response};
 use common::account::{AccountName, Login, Person, SecretHash, User};
 use common::api_key::{ApiKey, KEY_BEGIN};
 use common::audit::{Actor, Note, RefusedAt};
+use common::certificate::Revocation;
 use common::clock::Clock;
 use common::hosts::HostNames;
 use common::time::WallMs;
@@ -109,6 +110,12 @@ pub trait Accounts: Commands + Invitations + Refusals {
     /// # Errors
     /// [`Unavailable`] if this master cannot answer now.
     fn keys(&self) -> BoxFuture<'_, Result<Vec<ApiKey>, Unavailable>>;
+
+    /// Revocations of certificates, by their holders.
+    ///
+    /// # Errors
+    /// [`Unavailable`] if this master cannot answer now.
+    fn revoked(&self) -> BoxFuture<'_, Result<Vec<Revocation>, Unavailable>>;
 
     /// Makes logins durable (`None`: forgets them), and a line of the audit with them.
     ///

@@ -97,7 +97,7 @@ impl TryFrom<AuditViewQuery> for AuditView {
 }
 
 /// All that the audit may say.
-const ACTIONS: [Action; 33] = [
+const ACTIONS: [Action; 34] = [
     Action::Grant,
     Action::Renew,
     Action::Terminate,
@@ -115,6 +115,7 @@ const ACTIONS: [Action; 33] = [
     Action::Invite,
     Action::Withdraw,
     Action::Certify,
+    Action::Revoke,
     Action::Refuse,
     Action::Extend,
     Action::Raise,
@@ -156,6 +157,7 @@ fn action_name(action: Action, w: &'static Words) -> &'static str {
         Action::Invite => w.act_invite,
         Action::Withdraw => w.act_withdraw,
         Action::Certify => w.act_certify,
+        Action::Revoke => w.act_revoke,
         Action::Refuse => w.act_refuse,
         Action::User => w.act_user,
         Action::Key => w.act_key,
@@ -277,6 +279,7 @@ impl Line {
             | Action::Invite
             | Action::Withdraw
             | Action::Certify
+            | Action::Revoke
             | Action::Refuse
             | Action::Vouch
             | Action::Export

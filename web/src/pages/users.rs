@@ -11,6 +11,7 @@ use crate::words::{Words, fill};
 use askama::Template;
 use common::account::{Person, User};
 use common::api_key::{ApiKey, DAYS_MAX, KEEP_HOURS, KEEP_HOURS_MAX, KeyAction, KeyScope, PATTERNS_MAX};
+use common::certificate::{Revocation, Role as Holder};
 use common::quota::{IdQuota, LIMITS};
 use common::time::{SpanMs, WallMs};
 use net::enroll::{Invited, Terms};
@@ -32,6 +33,7 @@ struct Page {
     logins: Vec<LoginShown>,
     /// `None`: this master issues no certificates.
     invitations: Option<InvitationsShown>,
+    revoked: Vec<RevokedShown>,
     roles: Vec<RoleShown>,
     actions: Vec<ActionShown>,
     names_hint: String,
@@ -112,6 +114,13 @@ struct InvitationShown {
     until: When,
 }
 
+/// The revocation of a holder's certificates.
+struct RevokedShown {
+    role: &'static str,
+    holder: String,
+    before: When,
+}
+
 struct RoleShown {
     value: &'static str,
     name: &'static str,
@@ -134,10 +143,11 @@ pub(crate) async fn users(context: &Context<'_>, auth: &Auth, visitor: &Visitor)
     let everybody = rows(auth.accounts().users()).await?;
     let factor = Factor::of(everybody.iter().find(|user| user.name.as_str() == own))?;
     let logins = auth.logins_seen_by(&visitor.who, &everybody).into_iter().map(LoginShown::of).collect();
-    let (mut users, mut keys, mut invitations) = (Vec::new(), Vec::new(), None);
+    let (mut users, mut keys, mut invitations, mut revoked) = (Vec::new(), Vec::new(), None, Vec::new());
     if frame.admin {
         invitations = InvitationsShown::of(auth).await?;
         users = everybody.iter().map(|it| Account::of(it, &own, w)).collect();
+        revoked = rows(auth.accounts().revoked()).await?.iter().filter_map(RevokedShown::of).collect();
         keys = rows(auth.accounts().keys()).await?.iter().map(|it| Key::of(it, auth.now(), w)).collect();
     }
     let page = Page {
@@ -148,6 +158,7 @@ pub(crate) async fn users(context: &Context<'_>, auth: &Auth, visitor: &Visitor)
         keys,
         logins,
         invitations,
+        revoked,
         roles: roles(w),
         actions: actions(w),
         names_hint: fill(w.key_names_hint, &[&PATTERNS_MAX.to_string()]),
@@ -161,6 +172,18 @@ pub(crate) async fn users(context: &Context<'_>, auth: &Auth, visitor: &Visitor)
         password_max: PASSWORD_LEN_MAX,
     };
     Ok(page.render()?)
+}
+
+impl RevokedShown {
+    fn of(revocation: &Revocation) -> Option<Self> {
+        let (role, holder) = match &revocation.role {
+            Holder::Agent(name) => ("agent", name.to_string()),
+            Holder::Client(name) => ("client", name.to_string()),
+            // Neither master revokes the other one.
+            Holder::Master(_) => return None,
+        };
+        Some(Self { role, holder, before: When::date(revocation.before) })
+    }
 }
 
 impl Account {

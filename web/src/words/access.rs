@@ -70,6 +70,7 @@ macro_rules! access {
     act_lockout: "locked out", "被锁定";
     act_invite: "program invited", "邀请程序";
     act_withdraw: "invitation withdrawn", "撤回邀请";
+    act_revoke: "certificates revoked", "吊销证书";
     act_certify: "certificate issued by an invitation or a token", "凭邀请或令牌签发证书";
     act_refuse: "refused", "拒绝访问";
     act_user: "user changed", "更改用户";
@@ -196,6 +197,17 @@ macro_rules! access {
     invite_at: "This master’s address", "本主控地址";
     invite_at_hint: "under which the program reaches this master’s --agent-listen", "该程序访问本主控 --agent-listen 所用的地址";
     invite_command_agent: "On an agent’s machine, paste it into:", "在代理的机器上，粘贴到：";
+    revocations: "Revoked certificates", "已吊销的证书";
+    revocations_hint: "Neither master believes them, whoever issued them, and agents refuse them within some 20 seconds. One that a holder is invited to later is believed.", "无论由谁签发，两个主控都不再信任它们，各代理约 20 秒内拒绝它们。之后凭新邀请签发的证书有效。";
+    no_revocations: "No certificate is revoked.", "没有已吊销的证书。";
+    revoked_of: "Of", "持有者";
+    revoked_before: "Valid from before", "生效时间早于";
+    revoke: "Revoke", "吊销";
+    revoke_done: "Certificates of {role} {name} that are valid from before {before} are revoked.", "{role} {name} 在 {before} 之前生效的证书已吊销。";
+    reinstate: "Reinstate", "恢复";
+    reinstate_title: "Believe the certificates of {name} again?", "重新信任 {name} 的证书？";
+    reinstate_text: "Whoever has their keys can use them again until they end.", "持有其私钥的任何人在证书到期前都能再次使用它们。";
+    reinstate_done: "Nothing is revoked of {name} any more.", "{name} 的证书不再被吊销。";
     invite_command_client: "On a client’s machine:", "在客户端的机器上：";
 
     // Settings

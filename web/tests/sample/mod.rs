@@ -10,11 +10,12 @@ use common::about::{About, AboutSource};
 use common::account::{Login, SecretHash, User};
 use common::api_key::{ApiKey, KeyScope};
 use common::audit::{Action, Actor, Note, RefusedAt};
+use common::certificate::Revocation;
 use common::clock::TestClock;
 use common::namespace::{Definition, GeneratorName, Namespace, Scope, SegmentSpec, StringSpec, Uniq64Spec};
 use common::parameters::{AgentId, MasterId, SessionId};
 use common::sequence::{SectionKey, Slot};
-use common::setting::{Change, Outcome, SettingKey, SettingValue};
+use common::setting::{Change, Credentials, Outcome, SettingKey, SettingValue};
 use common::time::{DAY_MS, HOUR_MS, WallMs};
 use common::token::{TokenKey, TokenType, TokenValue};
 use futures::future::BoxFuture;
@@ -204,7 +205,7 @@ pub(crate) const KEY: &str = "uniq_000000000000000000000000000000000000000000000
 #[derive(Default)]
 pub(crate) struct SampleAccounts {
     pub(crate) users: Mutex<Vec<User>>,
-    pub(crate) keys: Mutex<Vec<ApiKey>>,
+    pub(crate) credentials: Mutex<Credentials>,
     /// Leases that operators can do something about.
     pub(crate) leases: Mutex<Vec<LeaseRow>>,
     /// Every change that was asked for, in order.
@@ -234,7 +235,8 @@ impl SampleAccounts {
     /// With [`KEY`] as the key of somebody.
     pub(crate) fn with_key_of(role: Role) -> Self {
         let key = ApiKey::new("all".parse().unwrap(), KeyScope::Console(role), SecretHash::of(KEY.as_bytes()));
-        Self { keys: Mutex::new(vec![key]), ..Self::default() }
+        let credentials = Credentials { keys: vec![key], revoked: Vec::new() };
+        Self { credentials: Mutex::new(credentials), ..Self::default() }
     }
 
     fn ordered(
@@ -300,10 +302,10 @@ impl Commands for SampleAccounts {
             return Box::pin(std::future::ready(Ok(Changed::Done)));
         }
         let users = SettingValue::Users(self.users.lock().unwrap().clone());
-        let keys = SettingValue::Keys(self.keys.lock().unwrap().clone());
+        let credentials = SettingValue::Credentials(self.credentials.lock().unwrap().clone());
         let known = match change.key() {
             SettingKey::Users => Some(&users),
-            SettingKey::Keys => Some(&keys),
+            SettingKey::Credentials => Some(&credentials),
             _ => None,
         };
         let answer = match change.outcome(known, &[]) {
@@ -320,7 +322,7 @@ impl Commands for SampleAccounts {
             Outcome::Becomes(value) => {
                 match value {
                     SettingValue::Users(users) => *self.users.lock().unwrap() = users,
-                    SettingValue::Keys(keys) => *self.keys.lock().unwrap() = keys,
+                    SettingValue::Credentials(credentials) => *self.credentials.lock().unwrap() = credentials,
                     _ => {}
                 }
                 Ok(Changed::Done)
@@ -399,7 +401,11 @@ impl Accounts for SampleAccounts {
     }
 
     fn keys(&self) -> BoxFuture<'_, Result<Vec<ApiKey>, Unavailable>> {
-        Box::pin(std::future::ready(Ok(self.keys.lock().unwrap().clone())))
+        Box::pin(std::future::ready(Ok(self.credentials.lock().unwrap().keys.clone())))
+    }
+
+    fn revoked(&self) -> BoxFuture<'_, Result<Vec<Revocation>, Unavailable>> {
+        Box::pin(std::future::ready(Ok(self.credentials.lock().unwrap().revoked.clone())))
     }
 
     fn keep(

@@ -2,7 +2,7 @@
 
 use super::*;
 use net::rpc::enroll::{EnrollRefusal, EnrollRequest, Enrolled};
-use net::rpc::lease::{AgentKeys, KeysRequest, NAMESPACES_PAGE_MAX};
+use net::rpc::lease::{AgentCredentials, CredentialsRequest, NAMESPACES_PAGE_MAX};
 
 /// The answers of a master, and the questions that it was asked.
 pub(crate) struct Records {
@@ -17,7 +17,7 @@ pub(crate) struct Records {
     pub(crate) uses: usize,
     /// The calls that have names used before the first of them is answered.
     pub(crate) uses_awaited: usize,
-    pub(crate) keys: Option<AgentKeys>,
+    pub(crate) keys: Option<AgentCredentials>,
     pub(crate) registered: Vec<Registered>,
     pub(crate) retired: Vec<RetiredOnly>,
     pub(crate) restore: Result<(), Said>,
@@ -213,7 +213,11 @@ impl LeaseService for Master {
         }))
     }
 
-    async fn agent_keys(self, _: Context, request: KeysRequest) -> Result<Option<AgentKeys>, Said> {
+    async fn agent_credentials(
+        self,
+        _: Context,
+        request: CredentialsRequest,
+    ) -> Result<Option<AgentCredentials>, Said> {
         Ok(self.with(|records| records.keys.clone().filter(|keys| request.known != keys.version)))
     }
 

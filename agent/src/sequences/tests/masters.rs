@@ -10,9 +10,9 @@ use common::sequence::{Route, Section, ServedAt};
 use net::places::{Place, Places};
 use net::rpc::enroll::{EnrollRefusal, EnrollRequest, Enrolled};
 use net::rpc::lease::{
-    AgentKeys, AgentReport, Changed, DefineReply, DefineRequest, FindRequest, Found, HeartbeatReply, HeartbeatRequest,
-    KeysRequest, LeaseService, ListRequest, ListedLease, Mode, NamespacesRequest, Refusal, Registered, Rent,
-    RentRequest, RestoreRequest, TerminateRequest, TokenRequest,
+    AgentCredentials, AgentReport, Changed, CredentialsRequest, DefineReply, DefineRequest, FindRequest, Found,
+    HeartbeatReply, HeartbeatRequest, LeaseService, ListRequest, ListedLease, Mode, NamespacesRequest, Refusal,
+    Registered, Rent, RentRequest, RestoreRequest, TerminateRequest, TokenRequest,
 };
 use net::rpc::ranges::{
     HeldSections, KeepReply, KeepRequest, NotRaised, Raise, RaiseRequest, RaiseTo, Raised, RaisedAll, RaisedSections,
@@ -324,7 +324,7 @@ impl LeaseService for Master {
     async fn list_namespaces(self, _: Context, _: NamespacesRequest) -> Result<Vec<Registered>, Refusal> {
         Err(Refusal::PeerAway)
     }
-    async fn agent_keys(self, _: Context, _: KeysRequest) -> Result<Option<AgentKeys>, Refusal> {
+    async fn agent_credentials(self, _: Context, _: CredentialsRequest) -> Result<Option<AgentCredentials>, Refusal> {
         Ok(None)
     }
     async fn find_namespaces(self, _: Context, _: FindRequest) -> Result<Found, Refusal> {

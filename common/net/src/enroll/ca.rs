@@ -2,7 +2,8 @@
 
 use super::folder::TlsFolder;
 use super::invitation::hex;
-use crate::tls::Role;
+use crate::tls::{Role, revocations};
+use common::certificate::Revocation;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData, SanType, SignatureAlgorithm, date_time_ymd,
@@ -92,11 +93,11 @@ fn named(name: &str) -> DistinguishedName {
     distinguished
 }
 
-/// Sets the time in which a certificate is valid, from now on.
-fn valid_for(params: &mut CertificateParams, life: Duration) {
+/// Sets the time in which a certificate is valid, from now on, and not before `earliest` since 1970.
+fn valid_for(params: &mut CertificateParams, life: Duration, earliest: Duration) {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let epoch = date_time_ymd(1970, 1, 1);
-    (params.not_before, params.not_after) = (epoch + now.saturating_sub(BACKDATED), epoch + now + life);
+    (params.not_before, params.not_after) = (epoch + now.saturating_sub(BACKDATED).max(earliest), epoch + now + life);
 }
 
 impl Ca {
@@ -110,7 +111,7 @@ impl Ca {
         }
         let key = KeyPair::generate()?;
         let mut params = parameters(&key);
-        valid_for(&mut params, CA_LIFE);
+        valid_for(&mut params, CA_LIFE, Duration::ZERO);
         let own = params.self_signed(&key)?;
         Self::keep(folder, &own.pem(), &key.serialize_pem())
     }
@@ -157,7 +158,7 @@ impl Ca {
         &self.own
     }
 
-    /// The CAs that are believed, and their lists of revoked certificates, in PEM form.
+    /// The CAs that are believed, and what is revoked, in PEM form.
     pub fn cas(&self) -> &str {
         &self.cas
     }
@@ -167,17 +168,17 @@ impl Ca {
         self.issuer.key().serialize_pem()
     }
 
-    /// Issues a certificate, in PEM form, and notes it in the folder. `names` are DNS names and IP addresses; the serial number is random, so
-    /// that nobody has the same as another.
+    /// Issues a certificate, in PEM form. `names` are DNS names and IP addresses; the serial number is random, so that nobody has the same as
+    /// another. What is `revoked` of the holder, and what `ca.pem` revokes, was issued before.
     ///
     /// # Errors
     /// The reason why there is none.
     pub fn issue(
         &self,
-        folder: &TlsFolder,
         (role, names): (&Role, &[String]),
         public_key: &[u8],
         (life, serial): (Duration, Serial),
+        revoked: &[Revocation],
     ) -> Result<String, CaError> {
         if public_key.len() != PUBLIC_KEY_LEN || public_key.first() != Some(&4) {
             return Err(CaError::PublicKey);
@@ -190,11 +191,11 @@ impl Ca {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         params.serial_number = Some(serial.to_vec().into());
-        valid_for(&mut params, life);
-        let certificate = params.signed_by(&Sent(public_key), &self.issuer)?.pem();
-        let noted = folder.note_issued(role, (&hex(&serial), &certificate), life);
-        noted.map_err(|why| file("a certificate cannot be noted", folder, &why))?;
-        Ok(certificate)
+        let in_file = revocations(self.cas.as_bytes()).unwrap_or_default();
+        let its = in_file.iter().chain(revoked).filter(|revocation| revocation.role == *role);
+        let earliest_s = its.map(Revocation::before_s).max().unwrap_or(0);
+        valid_for(&mut params, life, Duration::from_secs(earliest_s));
+        Ok(params.signed_by(&Sent(public_key), &self.issuer)?.pem())
     }
 
     /// Issues the certificate of a master, and keeps it in its folder. The CA's own follows it: who was invited knows the master by that.
@@ -208,7 +209,7 @@ impl Ca {
         valid: (Duration, Serial),
     ) -> Result<(), CaError> {
         let key = KeyPair::generate()?;
-        let certificate = self.issue(folder, (role, names), key.public_key_raw(), valid)?;
+        let certificate = self.issue((role, names), key.public_key_raw(), valid, &[])?;
         let chain = format!("{certificate}{}", self.own_pem);
         let saved = folder.save((&chain, &key), &self.cas, names, |found| found == role);
         saved.map(drop).map_err(|why| file("own.pem cannot be kept", folder, &why))
@@ -222,7 +223,7 @@ fn file(what: &'static str, folder: &TlsFolder, why: &dyn ToString) -> CaError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tls::Tls;
+    use crate::tls::{Tls, revoked_now, with_revoked};
 
     const LIFE: Duration = Duration::from_secs(86_400);
 
@@ -251,6 +252,38 @@ mod tests {
         assert!(one.save_cas(newer.cas()).is_err());
         one.save_cas(ca.cas()).unwrap();
         assert!(matches!(Ca::load(&one), Err(CaError::Stranger(_))));
-        assert!(matches!(ca.issue(&one, (&role, &[]), &[4; 64], (LIFE, [3; 16])), Err(CaError::PublicKey)));
+        assert!(matches!(ca.issue((&role, &[]), &[4; 64], (LIFE, [3; 16]), &[]), Err(CaError::PublicKey)));
+    }
+
+    #[test]
+    fn what_is_revoked_is_refused_and_what_is_issued_after_that_is_believed() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = TlsFolder::new(dir.path().join("tls"));
+        let ca = Ca::make(&folder).unwrap();
+        let [role, other] = ["client/a", "client/b"].map(|path| Role::of_path(path).unwrap());
+        let key = KeyPair::generate().unwrap();
+        let issued = |role: &Role, serial: u8, revoked: &[Revocation]| {
+            let pem = ca.issue((role, &[]), key.public_key_raw(), (LIFE, [serial; 16]), revoked).unwrap();
+            CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()
+        };
+        let revoked = [revoked_now(role.clone())];
+        let [its, others, after] = [issued(&role, 1, &[]), issued(&other, 2, &revoked), issued(&role, 3, &revoked)];
+        ca.issue_own(&folder, (&other, &[]), (LIFE, [4; 16])).unwrap();
+        let refused = Err(rustls::Error::InvalidCertificate(rustls::CertificateError::Revoked));
+        let judged = |tls: &Tls| [&its, &others, &after].map(|certificate| tls.believes(certificate));
+        let tls = Tls::load(folder.files()).unwrap();
+        assert_eq!(judged(&tls), [Ok(()), Ok(()), Ok(())]);
+        tls.revoke(&revoked);
+        assert_eq!(judged(&tls), [refused.clone(), Ok(()), Ok(())]);
+        assert_eq!(tls.believes(&issued(&role, 5, &[])), refused, "by a master that has not heard of it");
+        tls.revoke(&[]);
+        assert_eq!(judged(&tls), [Ok(()), Ok(()), Ok(())]);
+        // The file says the same, and a CA that reads it dates what it issues after that.
+        folder.save_cas(&with_revoked(ca.cas(), &revoked)).unwrap();
+        assert_eq!(judged(&Tls::load(folder.files()).unwrap()), [refused, Ok(()), Ok(())]);
+        let ca = Ca::load(&folder).unwrap();
+        ca.issue_own(&folder, (&role, &[]), (LIFE, [6; 16])).unwrap();
+        assert_eq!(Tls::load(folder.files()).unwrap().role(), Some(role));
+        assert!(folder.save_cas("Revoked: client/a\n").is_err());
     }
 }

@@ -1,6 +1,6 @@
 //! The folder in which a program keeps the certificate that a master issued to it.
 
-use crate::tls::{Files, Role, Tls, TlsError};
+use crate::tls::{Files, Role, Tls, TlsError, role_of};
 use common::file;
 use rcgen::KeyPair;
 use rustix::fs::FlockOperation;
@@ -15,15 +15,6 @@ use std::time::{Duration, SystemTime};
 const CA_KEY: &str = "ca.key";
 /// The beginning of its first line, which says the names in the certificate.
 const NAMES: &str = "Names:";
-/// The certificates that were issued, one folder for each role; the script that revokes them looks there.
-const ISSUED: &str = "issued";
-/// The certificates that a role gets within the life of one.
-const ISSUED_MAX: usize = 64;
-/// The beginning of the first line of a certificate that was issued: the seconds since 1970 at which it ends.
-const ENDS: &str = "Ends:";
-/// The file whose time says when those that have ended were forgotten last.
-const LOOKED: &str = "looked";
-const LOOK_AGAIN: Duration = Duration::from_secs(86_400);
 /// The folder in which what came is tried before it takes the place of what is there.
 const TRIAL: &str = "new";
 /// Mode of the folder: its owner's alone.
@@ -92,7 +83,7 @@ impl TlsFolder {
 
     /// The role in its certificate, if it has one that can be read.
     pub fn role(&self) -> Option<Role> {
-        CertificateDer::from_pem_file(self.own()).ok().as_ref().and_then(Role::of)
+        CertificateDer::from_pem_file(self.own()).ok().as_ref().and_then(role_of)
     }
 
     /// The DNS names and IP addresses in its certificate.
@@ -177,38 +168,6 @@ impl TlsFolder {
         file::replace(&self.ca_key_file(), PRIVATE, key.as_bytes())
     }
 
-    /// Notes a certificate of this life that is issued: what is issued may have to be revoked. Once a day it forgets those that have ended.
-    ///
-    /// # Errors
-    /// If the file cannot be written, or the role got too many: nobody fills the disk with them.
-    pub fn note_issued(&self, role: &Role, (serial, certificate): (&str, &str), life: Duration) -> io::Result<()> {
-        let _alone = self.alone()?;
-        let issued = self.0.join(ISSUED);
-        // As the script names them: agents and clients have no + in their names.
-        let folder = issued.join(role.path().replace('/', "-").replace(':', "+"));
-        let made = !folder.exists();
-        std::fs::create_dir_all(&folder)?;
-        let recent = |entry: io::Result<std::fs::DirEntry>| {
-            let issued = entry.and_then(|entry| entry.metadata()).and_then(|file| file.modified());
-            issued.is_ok_and(|issued| SystemTime::now().duration_since(issued).is_ok_and(|age| age < life))
-        };
-        if std::fs::read_dir(&folder)?.map(recent).filter(|recent| *recent).count() >= ISSUED_MAX {
-            let why = format!("{} got {ISSUED_MAX} certificates within the life of one", role.path());
-            return Err(io::Error::new(io::ErrorKind::QuotaExceeded, why));
-        }
-        let ends_s = seconds(SystemTime::now() + life);
-        let note = format!("{ENDS} {ends_s}\n{certificate}");
-        file::replace(&folder.join(format!("{serial}.pem")), PUBLIC, note.as_bytes())?;
-        if made {
-            file::sync_folder(&issued)?;
-            file::sync_folder(&self.0)?;
-        }
-        if let Err(why) = forget_ended(&issued) {
-            tracing::warn!("certificates that have ended stay in {}: {why}", issued.display());
-        }
-        Ok(())
-    }
-
     fn own(&self) -> PathBuf {
         self.files().own.map_or_else(PathBuf::new, |(own, _)| own)
     }
@@ -220,39 +179,4 @@ impl TlsFolder {
         DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(&self.0)?;
         file::sync_folder(self.0.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))
     }
-}
-
-fn seconds(at: SystemTime) -> u64 {
-    at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
-}
-
-/// Removes the notes of certificates that have ended, once a day: pods come and go, each with a name of its own.
-fn forget_ended(issued: &Path) -> io::Result<()> {
-    let (looked, now) = (issued.join(LOOKED), SystemTime::now());
-    let last = std::fs::metadata(&looked).and_then(|file| file.modified());
-    if last.is_ok_and(|last| now.duration_since(last).is_ok_and(|age| age < LOOK_AGAIN)) {
-        return Ok(());
-    }
-    file::replace(&looked, PUBLIC, &[])?;
-    // One without that line was put there by hand, or by the script.
-    let has_ended = |note: &Path| {
-        let text = std::fs::read_to_string(note).unwrap_or_default();
-        let ends_s = text.lines().next().and_then(|line| line.strip_prefix(ENDS)?.trim().parse::<u64>().ok());
-        ends_s.is_some_and(|ends_s| ends_s < seconds(now))
-    };
-    for role in std::fs::read_dir(issued)? {
-        let role = role?.path();
-        if !role.is_dir() {
-            continue;
-        }
-        for note in std::fs::read_dir(&role)? {
-            let note = note?.path();
-            if has_ended(&note) {
-                std::fs::remove_file(&note)?;
-            }
-        }
-        // It stays if there is anything in it.
-        let _ = std::fs::remove_dir(&role);
-    }
-    Ok(())
 }

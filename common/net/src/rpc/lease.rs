@@ -47,7 +47,7 @@ pub trait LeaseService {
     /// The answer that `define_namespace` would give now, as far as one master knows. Nothing is registered, nor is the other one asked.
     async fn try_namespace(request: DefineRequest) -> Result<DefineReply, Refusal>;
     /// The API keys that are for agents; `None` if the caller has that list, or a later one that this master may not have heard of yet.
-    async fn agent_keys(request: KeysRequest) -> Result<Option<AgentKeys>, Refusal>;
+    async fn agent_credentials(request: CredentialsRequest) -> Result<Option<AgentCredentials>, Refusal>;
     /// A certificate for who was invited, or has one that is to be renewed. On connections of those alone who came for it.
     async fn enroll(request: EnrollRequest) -> Result<Enrolled, EnrollRefusal>;
 }

@@ -1,7 +1,8 @@
 //! The files with certificates, and what is made of them.
 
 use super::ENDS_SOON;
-use super::role::Role;
+use super::role::{Role, role_of};
+use common::certificate::{Revocation, RevocationError};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, UnixTime};
@@ -19,6 +20,8 @@ use webpki::{
 
 /// The beginning of a list of revoked certificates.
 const LIST: &[u8] = b"-----BEGIN X509 CRL-----";
+/// The beginning of a line that revokes a holder's certificates, in any case.
+const REVOKED: &str = "Revoked:";
 /// The longest file that is read, in bytes.
 const LEN_MAX: u64 = 1 << 20;
 
@@ -101,7 +104,9 @@ pub(super) struct Material {
     bytes: Vec<Vec<u8>>,
     roots: RootCertStore,
     /// Lists of revoked certificates, of those CAs that gave one.
-    revoked: Vec<CertRevocationList<'static>>,
+    lists: Vec<CertRevocationList<'static>>,
+    /// Revocations by holder, whichever CA issued the certificate.
+    revoked: Vec<Revocation>,
     pub(super) own: Option<Arc<CertifiedKey>>,
     pub(super) role: Option<Role>,
     /// The end of the own certificate, in seconds since 1970.
@@ -123,10 +128,16 @@ impl Material {
     pub(super) fn believing(ca: &CertificateDer<'_>) -> Result<Self, rustls::Error> {
         let mut roots = RootCertStore::empty();
         roots.add(ca.clone().into_owned())?;
-        Ok(Self { bytes: Vec::new(), roots, revoked: Vec::new(), own: None, role: None, ends_s: None })
+        Ok(Self::of(roots))
     }
 
-    /// Judges a certificate by the CAs, the time and the lists of revoked ones.
+    /// Believes these CAs, and nothing is revoked.
+    fn of(roots: RootCertStore) -> Self {
+        let (lists, revoked) = (Vec::new(), Vec::new());
+        Self { bytes: Vec::new(), roots, lists, revoked, own: None, role: None, ends_s: None }
+    }
+
+    /// Judges a certificate by the CAs, the time and what the file of the CAs revokes.
     ///
     /// # Errors
     /// The reason why it is not believed.
@@ -137,7 +148,7 @@ impl Material {
         usage: KeyUsage,
         now: UnixTime,
     ) -> Result<(), rustls::Error> {
-        let lists: Vec<_> = self.revoked.iter().collect();
+        let lists: Vec<_> = self.lists.iter().collect();
         // A list that is out of date says more than none, and a CA may have none.
         let revocation = RevocationOptionsBuilder::new(&lists).ok().map(|options| {
             options
@@ -145,16 +156,49 @@ impl Material {
                 .with_expiration_policy(ExpirationPolicy::Ignore)
                 .build()
         });
-        let certificate = EndEntityCert::try_from(certificate).map_err(refused)?;
+        let end_entity = EndEntityCert::try_from(certificate).map_err(refused)?;
         let algorithms = provider.signature_verification_algorithms.all;
         let (roots, none) = (&self.roots.roots, None);
-        let judged = certificate.verify_for_usage(algorithms, roots, intermediates, now, usage, revocation, none);
-        judged.map(drop).map_err(refused)
+        let judged = end_entity.verify_for_usage(algorithms, roots, intermediates, now, usage, revocation, none);
+        judged.map_err(refused)?;
+        self.is_not_revoked(&self.revoked, provider, certificate)
     }
 
-    /// The numbers of CAs, and of lists of revoked certificates.
+    /// Judges a certificate by these revocations of holders.
+    ///
+    /// # Errors
+    /// It is revoked.
+    pub(super) fn is_not_revoked(
+        &self,
+        revoked: &[Revocation],
+        provider: &CryptoProvider,
+        certificate: &CertificateDer<'_>,
+    ) -> Result<(), rustls::Error> {
+        if revoked.is_empty() {
+            return Ok(());
+        }
+        let role = role_of(certificate);
+        let before_s = revoked.iter().filter(|one| Some(&one.role) == role.as_ref()).map(Revocation::before_s).max();
+        let Some(before_s) = before_s else { return Ok(()) };
+        // Whoever judges it as if it were then says whether it was valid already: its time is looked at first, before who issued it.
+        let then = UnixTime::since_unix_epoch(Duration::from_secs(before_s.saturating_sub(1)));
+        let algorithms = provider.signature_verification_algorithms.all;
+        let end_entity = EndEntityCert::try_from(certificate).map_err(refused)?;
+        match end_entity.verify_for_usage(algorithms, &[], &[], then, KeyUsage::client_auth(), None, None) {
+            Err(webpki::Error::CertNotValidYet { .. }) => Ok(()),
+            _ => Err(CertificateError::Revoked.into()),
+        }
+    }
+
+    /// The numbers of CAs, and of lists and lines that revoke.
     pub(super) fn counts(&self) -> (usize, usize) {
-        (self.roots.len(), self.revoked.len())
+        (self.roots.len(), self.lists.len() + self.revoked.len())
+    }
+
+    /// Tells whether something that a former file revoked is not revoked by this one.
+    pub(super) fn revokes_less_than(&self, former: &Self) -> bool {
+        let still = |one: &Revocation| self.revoked.iter().any(|it| it.role == one.role && it.before >= one.before);
+        self.lists.len() < former.lists.len() || !former.revoked.iter().all(still)
     }
 
     /// Judges the own certificate as others will: a client's as that of a caller, the others' as that of a server, too. Returns its end, in
@@ -243,11 +287,10 @@ impl Files {
         former: Option<&Material>,
         provider: &Arc<CryptoProvider>,
     ) -> Result<(Material, Option<TlsError>), TlsError> {
-        let (roots, revoked) = self.roots(bytes.first().map_or(&[], Vec::as_slice))?;
-        let mut material = Material { bytes: Vec::new(), roots, revoked, own: None, role: None, ends_s: None };
+        let mut material = self.believed(bytes.first().map_or(&[], Vec::as_slice))?;
         if let (Some(paths), [_, cert, key]) = (&self.own, &bytes[..]) {
             let key = certified(paths, cert, key, provider)?;
-            material.role = key.end_entity_cert().ok().and_then(Role::of);
+            material.role = key.end_entity_cert().ok().and_then(role_of);
             match material.check(&key, provider) {
                 Ok(ends_s) => (material.own, material.ends_s) = (Some(Arc::new(key)), Some(ends_s)),
                 Err(why) => {
@@ -265,33 +308,50 @@ impl Files {
         Ok((Material { bytes, ..material }, None))
     }
 
-    fn roots(&self, bytes: &[u8]) -> Result<(RootCertStore, Vec<CertRevocationList<'static>>), TlsError> {
+    /// The CAs of the file, and what it revokes.
+    fn believed(&self, bytes: &[u8]) -> Result<Material, TlsError> {
         let empty = || TlsError::Empty { path: self.ca.clone(), wanted: "certificate" };
         let unusable = |why| TlsError::List { path: self.ca.clone(), why };
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(bytes) {
             roots.add(certificate.map_err(|_| empty())?).map_err(|_| empty())?;
         }
-        let mut revoked: Vec<CertRevocationList<'static>> = Vec::new();
+        let mut lists: Vec<CertRevocationList<'static>> = Vec::new();
         for list in CertificateRevocationListDer::pem_slice_iter(bytes) {
             let list = list.map_err(|e| unusable(e.to_string()))?;
             let list: CertRevocationList<'_> =
                 OwnedCertRevocationList::from_der(&list).map_err(|e| unusable(e.to_string()))?.into();
             // Of two only one would count, and one of two CAs of that name would not believe the other's list.
-            if revoked.iter().any(|other| other.issuer() == list.issuer()) {
+            if lists.iter().any(|other| other.issuer() == list.issuer()) {
                 return Err(unusable("there are two of one CA: give the newer one alone".to_owned()));
             }
             if roots.roots.iter().filter(|root| root.subject.as_ref() == list.issuer()).count() > 1 {
                 return Err(unusable("two CAs have the name of the one that gave it".to_owned()));
             }
-            revoked.push(list);
+            lists.push(list);
         }
         // What stands behind another block in its line is not seen by the reader, and would revoke nothing.
-        if bytes.windows(LIST.len()).filter(|window| *window == LIST).count() != revoked.len() {
+        if bytes.windows(LIST.len()).filter(|window| *window == LIST).count() != lists.len() {
             return Err(unusable("its first line has to stand alone".to_owned()));
         }
-        if roots.is_empty() { Err(empty()) } else { Ok((roots, revoked)) }
+        let revoked = revocations(bytes).map_err(|why| unusable(why.to_string()))?;
+        if roots.is_empty() { Err(empty()) } else { Ok(Material { lists, revoked, ..Material::of(roots) }) }
     }
+}
+
+/// The lines of the file of the CAs that revoke a holder's certificates.
+pub(crate) fn revocations(bytes: &[u8]) -> Result<Vec<Revocation>, RevocationError> {
+    let lines = bytes.split(|byte| *byte == b'\n').filter_map(|line| {
+        let (begin, rest) = line.trim_ascii_start().split_at_checked(REVOKED.len())?;
+        begin.eq_ignore_ascii_case(REVOKED.as_bytes()).then_some(rest)
+    });
+    lines.map(|line| std::str::from_utf8(line).map_err(|_| RevocationError)?.parse()).collect()
+}
+
+/// The file of the CAs with these lines before it.
+pub fn with_revoked(cas: &str, revoked: &[Revocation]) -> String {
+    let lines: String = revoked.iter().map(|revocation| format!("{REVOKED} {revocation}\n")).collect();
+    lines + cas
 }
 
 /// The reason as rustls says it, which makes an alert of it.

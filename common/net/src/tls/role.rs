@@ -1,65 +1,17 @@
 //! The roles that certificates give, and who is admitted where.
 
-use common::parameters::{AgentId, MasterId};
+pub use common::certificate::Role;
+use common::certificate::SCHEME;
+use common::parameters::MasterId;
 use rustls::pki_types::CertificateDer;
 use std::fmt;
-use std::str::FromStr;
 
-/// The beginning of the URI that says a role.
-const SCHEME: &str = "uniq://";
-
-/// The holder of a certificate.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Role {
-    /// One of the two masters.
-    Master(MasterId),
-    /// The agent of this name.
-    Agent(AgentId),
-    /// An application that asks agents; its name obeys the rules of agents' names.
-    Client(AgentId),
-}
-
-impl Role {
-    /// The role that a certificate gives: the one URI of ours among its alternative names. `None`: it has none, or more than one.
-    pub fn of(certificate: &CertificateDer<'_>) -> Option<Self> {
-        let certificate = webpki::EndEntityCert::try_from(certificate).ok()?;
-        let mut ours = certificate.valid_uri_names().filter(|uri| uri.starts_with(SCHEME));
-        let role = ours.next()?.parse().ok()?;
-        ours.next().is_none().then_some(role)
-    }
-
-    /// The role as its URI has it behind the scheme: `master/1`, `agent/NAME` or `client/NAME`.
-    pub fn path(&self) -> String {
-        match self {
-            Self::Master(id) => format!("master/{id}"),
-            Self::Agent(name) => format!("agent/{name}"),
-            Self::Client(name) => format!("client/{name}"),
-        }
-    }
-
-    /// Reads what [`Self::path`] writes.
-    pub fn of_path(path: &str) -> Option<Self> {
-        match path.split_once('/')? {
-            ("master", "1") => Some(Self::Master(MasterId::One)),
-            ("master", "2") => Some(Self::Master(MasterId::Two)),
-            ("agent", name) => name.parse().map(Self::Agent).ok(),
-            ("client", name) => name.parse().map(Self::Client).ok(),
-            _ => None,
-        }
-    }
-}
-
-impl FromStr for Role {
-    type Err = ();
-    fn from_str(uri: &str) -> Result<Self, ()> {
-        uri.strip_prefix(SCHEME).and_then(Self::of_path).ok_or(())
-    }
-}
-
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{SCHEME}{}", self.path())
-    }
+/// The role that a certificate gives: the one URI of ours among its alternative names. `None`: it has none, or more than one.
+pub fn role_of(certificate: &CertificateDer<'_>) -> Option<Role> {
+    let certificate = webpki::EndEntityCert::try_from(certificate).ok()?;
+    let mut ours = certificate.valid_uri_names().filter(|uri| uri.starts_with(SCHEME));
+    let role = ours.next()?.parse().ok()?;
+    ours.next().is_none().then_some(role)
 }
 
 /// The callers that a port admits, or whom a caller expects at a port.

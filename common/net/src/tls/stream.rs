@@ -1,12 +1,12 @@
 //! A port and its connections: plain TCP, TCP with TLS, or a Unix socket.
 
-use super::HANDSHAKES_FAILED;
-use super::role::Role;
+use super::role::{Role, role_of};
+use super::{Current, HANDSHAKES_FAILED};
 use crate::listener::{Incoming, keep_alive};
 use common::parameters::AgentId;
-use rustls::ServerConfig;
-use rustls::pki_types::CertificateDer;
+use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::Acceptor;
+use rustls::{CertificateError, ServerConfig};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
@@ -20,6 +20,7 @@ use tokio_rustls::client::TlsStream as ClientTls;
 use tokio_rustls::server::TlsStream as ServerTls;
 use tokio_rustls::{Accept, LazyConfigAcceptor, StartHandshake, TlsAcceptor};
 use tokio_util::either::Either;
+use webpki::KeyUsage;
 
 /// Bytes of answers, as they are encrypted, that a connection keeps beyond what its owner counts: an answer of 1,000 IDs goes in one write.
 const UNSENT_MAX: usize = 32 << 10;
@@ -41,6 +42,7 @@ pub struct Listener {
 #[derive(Clone)]
 struct Secure {
     admitted: Arc<ServerConfig>,
+    current: Arc<Current>,
     others: Option<Others>,
 }
 
@@ -73,8 +75,8 @@ impl From<UnixListener> for Listener {
 }
 
 impl Listener {
-    pub(super) fn secured(tcp: TcpListener, config: ServerConfig) -> Self {
-        let tls = Some(Secure { admitted: Arc::new(config), others: None });
+    pub(super) fn secured(tcp: TcpListener, (config, current): (ServerConfig, &Arc<Current>)) -> Self {
+        let tls = Some(Secure { admitted: Arc::new(config), current: Arc::clone(current), others: None });
         Self { tls, ..Self::from(tcp) }
     }
 
@@ -139,6 +141,11 @@ pub struct Secured {
     state: State,
     from: SocketAddr,
     handshake: Arc<Handshake>,
+    current: Arc<Current>,
+    /// The time of the handshake.
+    opened: UnixTime,
+    /// The [`Current::revision`] by which the caller's certificate was judged.
+    judged: u64,
 }
 
 /// The other end, as the handshake showed it.
@@ -168,7 +175,16 @@ impl Stream {
             Some(Others::Anybody(config, open)) if open.load(Relaxed) => State::Opening(opening(config).accept(io)),
             _ => State::Opening(opening(&tls.admitted).accept(io)),
         };
-        Self::Tls(Box::new(Secured { state, from, handshake: Arc::default() }))
+        // Before the handshake: what is revoked meanwhile is looked at again.
+        let (current, judged) = (Arc::clone(&tls.current), tls.current.revision.load(Relaxed));
+        Self::Tls(Box::new(Secured {
+            state,
+            from,
+            handshake: Arc::default(),
+            current,
+            opened: UnixTime::now(),
+            judged,
+        }))
     }
 
     /// Ends the handshake, if there is one: from then on it is known who is at the other end.
@@ -275,7 +291,7 @@ impl Secured {
                 Ok(mut io) => {
                     io.get_mut().1.set_buffer_limit(Some(UNSENT_MAX));
                     let certificate = io.get_ref().1.peer_certificates().and_then(<[_]>::first);
-                    if let Some(role) = certificate.and_then(Role::of) {
+                    if let Some(role) = certificate.and_then(role_of) {
                         let _ = self.handshake.role.set(role);
                     }
                     if io.get_ref().1.alpn_protocol().is_some() {
@@ -286,10 +302,29 @@ impl Secured {
                 Err(why) => return Poll::Ready(Err(self.failed(why))),
             };
         }
+        if self.judged != self.current.revision.load(Relaxed) {
+            self.judge_anew()?;
+        }
         Poll::Ready(match &mut self.state {
             State::Open(io) => Ok(io),
             State::Greeting(..) | State::Opening(_) | State::Failed => Err(io::ErrorKind::NotConnected.into()),
         })
+    }
+
+    /// Ends the connection if the caller's certificate was revoked since it was shown. That it has expired, or that its CA is gone, is judged
+    /// when the caller connects again.
+    fn judge_anew(&mut self) -> io::Result<()> {
+        self.judged = self.current.revision.load(Relaxed);
+        let State::Open(io) = &self.state else { return Ok(()) };
+        let Some([own, others @ ..]) = io.get_ref().1.peer_certificates() else { return Ok(()) };
+        match self.current.judge((own, others), KeyUsage::client_auth(), self.opened) {
+            Err(why @ rustls::Error::InvalidCertificate(CertificateError::Revoked)) => {
+                tracing::warn!(from = %self.from, "a connection is ended: its certificate was revoked");
+                self.state = State::Failed;
+                Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn failed(&mut self, why: io::Error) -> io::Error {

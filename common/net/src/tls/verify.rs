@@ -2,7 +2,7 @@
 
 use super::Current;
 use super::files::Material;
-use super::role::{Admits, Role};
+use super::role::{Admits, Role, role_of};
 use rustls::client::ResolvesClientCert;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
@@ -79,15 +79,15 @@ impl Verifier {
         usage: KeyUsage,
         now: UnixTime,
     ) -> Result<(), Error> {
-        let material = match &self.believed {
-            Believed::Current(current) => current.material(),
+        match &self.believed {
+            Believed::Current(current) => current.judge(chain, usage, now)?,
             Believed::Pinned(ca) => {
                 let shown = chain.1.iter().find(|shown| fingerprint(shown) == *ca);
-                Arc::new(Material::believing(shown.ok_or(CertificateError::UnknownIssuer)?)?)
+                let material = Material::believing(shown.ok_or(CertificateError::UnknownIssuer)?)?;
+                material.judge(&self.provider, chain, usage, now)?;
             }
-        };
-        material.judge(&self.provider, chain, usage, now)?;
-        let role = Role::of(chain.0);
+        }
+        let role = role_of(chain.0);
         // Whoever shows a certificate has to be somebody.
         if role.is_some() && self.admits.admits(role.as_ref()) {
             return Ok(());

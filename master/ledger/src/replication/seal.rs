@@ -136,6 +136,7 @@ mod tests {
     use ids::account::{ACCOUNTS_MAX, AccountName, PHC_LEN_MAX, Role, SecretHash, TotpSecret, User};
     use ids::api_key::{AgentScope, ApiKey, FormerKey, KeyAction, KeyScope, PATTERNS_MAX};
     use ids::audit::{ACTOR_CHARS_MAX, Actor};
+    use ids::certificate::{REVOCATIONS_MAX, Revocation, Role as Holder};
     use ids::encoding::{EncodingForm, EncodingParameters, EncodingSource, Secret};
     use ids::kind::Kind;
     use ids::lease::{Generation, Lease, Prep};
@@ -143,7 +144,7 @@ mod tests {
     use ids::parameters::SessionId;
     use ids::plugin::{PLUGINS_LEN_MAX, Parameter, Parameters, PluginSpec};
     use ids::quota::IdQuota;
-    use ids::setting::{NETWORKS_MAX, Setting, SettingKey, SettingValue};
+    use ids::setting::{Credentials, NETWORKS_MAX, Setting, SettingKey, SettingValue};
     use ids::strategy::STRATEGY_PARAMETERS_LEN_MAX;
     use ids::time::WallMs;
     use ids::token::{TokenFamily, TokenKey, TokenType, TokenValue};
@@ -270,7 +271,12 @@ mod tests {
             (0..500).map(|n| setting(SettingKey::About(name(n)), SettingValue::About(Box::new(about.clone())))),
         );
         settings.push(setting(SettingKey::Users, SettingValue::Users(users.collect())));
-        settings.push(setting(SettingKey::Keys, SettingValue::Keys(keys.collect())));
+        let revoked = (0..REVOCATIONS_MAX).map(|n| {
+            let holder = format!("{n:04}{}", "a".repeat(60));
+            Revocation::at(Holder::Agent(holder.parse().unwrap()), WallMs(i64::MAX))
+        });
+        let credentials = Credentials { keys: keys.collect(), revoked: revoked.collect() };
+        settings.push(setting(SettingKey::Credentials, SettingValue::Credentials(credentials)));
         settings.push(setting(SettingKey::Whitelist, SettingValue::Whitelist(networks.collect())));
         assert!(settings.iter().all(Setting::plausible));
         let count = settings.len();

@@ -1,12 +1,13 @@
 //! Lines of the audit about changes of settings. Never a password, a key, or a hash of one.
 
 use ids::about::About;
-use ids::account::{AccountName, User};
+use ids::account::User;
 use ids::api_key::ApiKey;
 use ids::audit::Action;
+use ids::certificate::Revocation;
 use ids::namespace::Scope;
 use ids::segment::{Axis, Extent};
-use ids::setting::{Setting, SettingKey, SettingValue};
+use ids::setting::{Credentials, Setting, SettingKey, SettingValue};
 use ids::time::WallMs;
 
 /// A line: what was done, to what, and how.
@@ -61,14 +62,19 @@ pub(crate) fn lines(known: Option<&SettingValue>, setting: &Setting) -> Vec<Line
                 Some(SettingValue::Users(before)) => before.as_slice(),
                 _ => &[],
             };
-            differences(Action::User, before, users, |user| &user.name, user_change)
+            differences(Action::User, before, users, |user| user.name.to_string(), user_change)
         }
-        SettingValue::Keys(keys) => {
+        SettingValue::Credentials(Credentials { keys, revoked }) => {
+            let none = Credentials::default();
             let before = match known {
-                Some(SettingValue::Keys(before)) => before.as_slice(),
-                _ => &[],
+                Some(SettingValue::Credentials(before)) => before,
+                _ => &none,
             };
-            differences(Action::Key, before, keys, |key| &key.name, key_change)
+            let keys = differences(Action::Key, &before.keys, keys, |key| key.name.to_string(), key_change);
+            let of_role = |revocation: &Revocation| revocation.role.path();
+            keys.into_iter()
+                .chain(differences(Action::Revoke, &before.revoked, revoked, of_role, revocation_change))
+                .collect()
         }
     }
 }
@@ -101,16 +107,16 @@ fn differences<T>(
     action: Action,
     before: &[T],
     after: &[T],
-    name: impl Fn(&T) -> &AccountName,
+    name: impl Fn(&T) -> String,
     change: impl Fn(Option<&T>, &T) -> Option<String>,
 ) -> Vec<Line> {
-    let find = |all: &'_ [T], wanted: &AccountName| all.iter().position(|one| name(one) == wanted);
+    let find = |all: &'_ [T], wanted: String| all.iter().position(|one| name(one) == wanted);
     let gone = before.iter().filter(|one| find(after, name(one)).is_none());
-    let mut lines: Vec<Line> = gone.map(|one| (action, name(one).to_string(), "removed".to_owned())).collect();
+    let mut lines: Vec<Line> = gone.map(|one| (action, name(one), "removed".to_owned())).collect();
     for one in after {
         let old = find(before, name(one)).and_then(|at| before.get(at));
         if let Some(detail) = change(old, one) {
-            lines.push((action, name(one).to_string(), detail));
+            lines.push((action, name(one), detail));
         }
     }
     lines
@@ -145,6 +151,10 @@ fn key_change(before: Option<&ApiKey>, after: &ApiKey) -> Option<String> {
         return Some(format!("replaced{}", end(former.until, "the one before ends")));
     }
     Some(format!("new, {}{}", after.scope, after.until.map_or(String::new(), |at| end(at, "ends"))))
+}
+
+fn revocation_change(before: Option<&Revocation>, after: &Revocation) -> Option<String> {
+    (before != Some(after)).then(|| format!("all that is valid from before {}", after.before))
 }
 
 #[cfg(test)]
@@ -197,8 +207,8 @@ mod tests {
     fn each_key_has_a_line() {
         let key = ApiKey::new("ci".parse().unwrap(), KeyScope::Console(Role::Operator), SecretHash([7; 32]));
         let setting = |keys: Vec<ApiKey>| {
-            let value = SettingValue::Keys(keys);
-            Setting { key: SettingKey::Keys, version: 1, value, actor: Actor::new("a", ""), at: WallMs(0) }
+            let value = SettingValue::Credentials(Credentials { keys, revoked: Vec::new() });
+            Setting { key: SettingKey::Credentials, version: 1, value, actor: Actor::new("a", ""), at: WallMs(0) }
         };
         let new = setting(vec![key]);
         assert_eq!(lines(None, &new), [(Action::Key, "ci".to_owned(), "new, operator".to_owned())]);

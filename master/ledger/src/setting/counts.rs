@@ -34,7 +34,7 @@ impl Counts {
             SettingValue::Axis(_) => Some(&mut self.axes),
             SettingValue::Whitelist(_)
             | SettingValue::Users(_)
-            | SettingValue::Keys(_)
+            | SettingValue::Credentials(_)
             | SettingValue::RetiredNames(_) => None,
         }
     }

@@ -409,7 +409,7 @@ impl SettingsTable {
             SettingKey::Namespace(_) => self.counts.names + self.counts.retired + self.counts.free,
             SettingKey::About(_) => self.counts.abouts,
             SettingKey::Axis(_) => self.counts.axes,
-            SettingKey::Whitelist | SettingKey::Users | SettingKey::Keys | SettingKey::RetiredNames(_) => 0,
+            SettingKey::Whitelist | SettingKey::Users | SettingKey::Credentials | SettingKey::RetiredNames(_) => 0,
         };
         known < NAMESPACES_MAX + RETIRED_MAX + FREE_MAX || self.settings.contains_key(key)
     }
@@ -491,7 +491,9 @@ pub(super) mod tests {
         }
         assert_eq!(settings_table.outcome(&define("more".to_owned(), None)), Outcome::TooMany);
         put(&mut settings_table, &Change::Allow("10.0.0.0/8".parse().unwrap()));
-        assert!(settings_table.has_room_for(&SettingKey::Keys) && settings_table.has_room_for(&SettingKey::Users));
+        assert!(
+            settings_table.has_room_for(&SettingKey::Credentials) && settings_table.has_room_for(&SettingKey::Users)
+        );
         put(&mut settings_table, &Change::Retire("n7".parse().unwrap()));
         put(&mut settings_table, &define("more".to_owned(), None));
         assert_eq!(settings_table.outcome(&define("n7".to_owned(), None)), Outcome::Retired);

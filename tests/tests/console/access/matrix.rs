@@ -75,7 +75,8 @@ fn effective(call: &Call, Victims { token, agent, login, .. }: &Victims) -> (Str
     let id = if call.path == "/api/logins/{id}" { login.as_str() } else { "3574880000000000" };
     let path = path.replace("{id}", id).replace("/api/layout", "/api/layout?layout=snowflake");
     let path = path.replace("/api/template", "/api/template?template=%7Bdate:%25F%7D%7Btoken%7D%7Bserial:8%7D");
-    let path = path.replace("{section}", "7").replace("{key}", "100007").replace("{agent}", agent);
+    let path =
+        path.replace("{role}", "client").replace("{section}", "7").replace("{key}", "100007").replace("{agent}", agent);
     let body = match (call.method.as_str(), call.path.as_str()) {
         ("GET", _) | (_, "/logout" | "/login") => Value::Null,
         ("POST", "/api/users") => json!({"name": "intruder", "password": "correct horse", "role": "admin"}),
@@ -87,6 +88,8 @@ fn effective(call: &Call, Victims { token, agent, login, .. }: &Victims) -> (Str
         ("DELETE", "/api/users/{name}/second-factor") => json!({"current": "correct horse"}),
         ("POST", "/api/keys") => json!({"name": "intruder", "role": "admin"}),
         ("POST", "/api/invitations") => json!({"role": "agent"}),
+        ("POST", "/api/revocations") => json!({"role": "client", "name": "victim"}),
+        ("DELETE", "/api/revocations/{role}/{name}") => Value::Null,
         ("POST", "/api/keys/{name}/rotate") => json!({"keep_hours": 1}),
         ("POST", "/api/namespaces") => json!({"name": "intruder", "kind": "uniq64"}),
         ("PUT", "/api/generators/{name}") => json!({"kind": "uniq64"}),
@@ -116,7 +119,7 @@ fn effective(call: &Call, Victims { token, agent, login, .. }: &Victims) -> (Str
 async fn state(admin: &Caller) -> Vec<Value> {
     let mut all = Vec::new();
     let settings = ["/api/users", "/api/keys", "/api/whitelist", "/api/namespaces", "/api/axes", "/api/sections"];
-    for path in settings.into_iter().chain(["/api/leases", "/api/audit?n=1000"]) {
+    for path in settings.into_iter().chain(["/api/revocations", "/api/leases", "/api/audit?n=1000"]) {
         let answer = admin.get(path).await;
         assert_eq!(answer.status, 200, "{path}: {answer:?}");
         let mut found = answer.json();
@@ -307,8 +310,8 @@ async fn get_for_a_change(call: &Call, path: &str, body: &Value, everybody: &[(&
     for caller in [&everybody[2].1, &everybody[2].2] {
         for method in ["GET", "HEAD"] {
             let answer = caller.ask(method, path, body).await;
-            let reads =
-                ["/api/users", "/api/keys", "/api/invitations", "/api/namespaces", "/api/whitelist"].contains(&path);
+            let reads = ["users", "keys", "invitations", "revocations", "namespaces", "whitelist"];
+            let reads = path.strip_prefix("/api/").is_some_and(|what| reads.contains(&what));
             // What is read takes no body: whoever sends one wanted something else.
             let status = if !reads {
                 405

@@ -1,0 +1,110 @@
+//! Revocations of certificates, which both masters hold: listed, made, taken back.
+
+use super::{ChangeErrors, From, ProblemBody, Sent, body, caller, path, read_as};
+use crate::auth::{Auth, Role, Who};
+use crate::problem::Problem;
+use axum::Json;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use common::certificate::{Revocation, Role as Holder};
+use common::setting::Change;
+use net::tls::revoked_now;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// A holder of whose certificates the older ones are not believed any more.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct RevocationRow {
+    /// The holder: `agent/NAME` or `client/NAME`.
+    role: String,
+    /// What is valid from before that instant is not believed.
+    before: String,
+}
+
+impl core::convert::From<&Revocation> for RevocationRow {
+    fn from(revoked: &Revocation) -> Self {
+        Self { role: revoked.role.path(), before: revoked.before.to_string() }
+    }
+}
+
+/// The holder whose certificates are to be revoked.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HolderForm {
+    /// `agent` or `client`.
+    role: String,
+    /// The name in its certificates.
+    name: String,
+}
+
+fn holder(role: &str, name: &str) -> Result<Holder, Problem> {
+    let name = read_as("name", name)?;
+    match role {
+        "agent" => Ok(Holder::Agent(name)),
+        "client" => Ok(Holder::Client(name)),
+        "master" => Err(Problem::bad_parameter(
+            "role: the masters could not agree on anything any more; exchange the CA instead, and a lost master is replaced",
+        )),
+        _ => Err(Problem::bad_parameter("role: agent or client")),
+    }
+}
+
+/// Revocations of certificates. Both masters hold the same.
+#[utoipa::path(
+    get, path = "/api/revocations", tag = "people",
+    responses((status = 200, description = "All, by their holders", body = [RevocationRow])),
+    security(("login" = ["admin"]), ("key" = ["admin"]))
+)]
+pub(crate) async fn revocations(State(auth): State<Arc<Auth>>, who: Who) -> Result<Json<Vec<RevocationRow>>, Problem> {
+    who.at_least(Role::Admin)?;
+    Ok(Json(auth.accounts().revoked().await?.iter().map(RevocationRow::from).collect()))
+}
+
+/// Revokes all certificates that a holder has by now, whoever issued them, and ends its connections. One that it is invited to after that is
+/// believed.
+#[utoipa::path(
+    post, path = "/api/revocations", tag = "people", request_body = HolderForm,
+    responses(
+        (status = 201, description = "Revoked: neither master believes them any more, and agents hear of it within some 20 seconds", body = RevocationRow),
+        (status = 409, description = "`too_many`: 1,024 holders have revoked ones", body = ProblemBody, content_type = "application/problem+json"),
+        ChangeErrors
+    ),
+    security(("login" = ["admin"]), ("key" = ["admin"]))
+)]
+pub(crate) async fn revoke(
+    State(auth): State<Arc<Auth>>,
+    who: Who,
+    from: From,
+    form: Sent,
+) -> Result<(StatusCode, Json<RevocationRow>), Problem> {
+    let caller = caller(who, Role::Admin, from)?;
+    let HolderForm { role, name } = body(form)?;
+    // Certificates are dated by the machines' calendars, also where masters run by a test clock.
+    let revoked = revoked_now(holder(&role, &name)?);
+    auth.commands().change(Change::Revoke(revoked.clone()), caller.actor()).await?;
+    Ok((StatusCode::CREATED, Json(RevocationRow::from(&revoked))))
+}
+
+/// Takes a revocation back: what it revoked is believed again, if it has not ended.
+#[utoipa::path(
+    delete, path = "/api/revocations/{role}/{name}", tag = "people",
+    params(("role" = String, Path, description = "`agent` or `client`"), ("name" = String, Path, description = "The name in the certificates")),
+    responses(
+        (status = 204, description = "Nothing is revoked of that holder any more; agents hear of it within some 20 seconds"),
+        ChangeErrors
+    ),
+    security(("login" = ["admin"]), ("key" = ["admin"]))
+)]
+pub(crate) async fn reinstate(
+    State(auth): State<Arc<Auth>>,
+    who: Who,
+    from: From,
+    named: Result<Path<(String, String)>, PathRejection>,
+) -> Result<StatusCode, Problem> {
+    let caller = caller(who, Role::Admin, from)?;
+    let (role, name) = path(named)?;
+    auth.commands().change(Change::Reinstate(holder(&role, &name)?), caller.actor()).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
