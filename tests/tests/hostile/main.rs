@@ -4,6 +4,7 @@
 mod all_at_once;
 mod api_keys;
 mod certificates;
+mod crowd;
 mod hostile_input;
 mod invitations;
 mod places;
