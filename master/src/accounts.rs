@@ -17,7 +17,7 @@ use common::setting::{Change, SettingKey, SettingValue};
 use common::time::{Now, WallMs};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use net::enroll::{Invitation, InvitationRequest, Terms};
+use net::enroll::{Invitation, InvitationRequest};
 use net::rpc::lease::{Mode, Refusal};
 use std::io;
 use std::sync::Arc;
@@ -132,12 +132,8 @@ async fn invited(
         InviteError::Unkept(why @ KeepError::TooMany) => NotInvited::TooMany(why.to_string()),
     })?;
     let open = OpenInvitation { id: id_of(&invitation.proof()), terms: made.terms, ends: made.ends };
-    let Terms { invited, uses, networks, .. } = &open.terms;
-    let programs = if *uses == 1 { "1 program".to_owned() } else { format!("{uses} programs") };
-    let networks: Vec<String> = networks.iter().map(ToString::to_string).collect();
-    let from = if networks.is_empty() { String::new() } else { format!(" of {}", networks.join(" ")) };
-    let detail = format!("{} for {programs}{from}, until {}", open.id, open.ends);
-    let note = Note { detail, ..Note::new(by, Action::Invite, invited.to_string()) };
+    let detail = format!("{} for {}, until {}", open.id, open.terms.programs(), open.ends);
+    let note = Note { detail, ..Note::new(by, Action::Invite, open.terms.invited.to_string()) };
     if let Err(why) = kept(driver, Vec::new(), Some(note)).await {
         // Nobody has seen it: without its line in the audit it is none.
         let id = open.id.clone();

@@ -170,9 +170,9 @@ pub fn id_of(proof: &[u8; 32]) -> String {
 
 impl Kept {
     fn text(&self) -> String {
-        let Self { terms: Terms { invited, names, uses, networks }, ends } = self;
-        let networks: Vec<String> = networks.iter().map(ToString::to_string).collect();
-        format!("{invited}\n{}\n{uses}\n{}\n{}\n", ends.0, names.join(" "), networks.join(" "))
+        let Self { terms, ends } = self;
+        let Terms { invited, names, uses, .. } = terms;
+        format!("{invited}\n{}\n{uses}\n{}\n{}\n", ends.0, names.join(" "), terms.networks_text())
     }
 
     fn read(text: &str) -> Option<Self> {

@@ -106,17 +106,15 @@ pub fn invite(args: &Args, invite: &Invite) -> anyhow::Result<()> {
     let terms = Terms { invited, names, uses: args.invite_uses.unwrap_or(1), networks };
     let request = InvitationRequest { terms, valid: args.invite_for.unwrap_or(VALID_DEFAULT), at };
     let (invitation, kept) = inviting.make(request, args.flags.clock().wall())?;
-    let Terms { invited, uses, networks, .. } = kept.terms;
+    let invited = &kept.terms.invited;
     let how = match invited {
         Invited::As(Role::Master(MasterId::Two)) => format!("{}\n{REPLACES} --id 2", invited.command()),
         Invited::As(Role::Master(MasterId::One)) => format!("{REPLACES} --id 1"),
         _ => invited.command().to_owned(),
     };
-    let plural = if uses == 1 { "" } else { "s" };
-    let networks: Vec<String> = networks.iter().map(ToString::to_string).collect();
-    let from = if networks.is_empty() { String::new() } else { format!(" of {}", networks.join(", ")) };
     end::say(&format!(
-        "an invitation for {invited}, for {uses} program{plural}{from}, until {}. Keep it as a password until then, and give it to:\n{how}",
+        "an invitation for {invited}, for {}, until {}. Keep it as a password until then, and give it to:\n{how}",
+        kept.terms.programs(),
         kept.ends
     ));
     end::print(&invitation.to_string()).map_err(anyhow::Error::msg)

@@ -223,7 +223,7 @@ fn a_store_of_another_format_is_refused_by_name_and_not_touched() {
     tampered(dir.path(), |db| drop(db.insert(b"m", other.clone()).unwrap()));
     let Err(refusal @ StoreError::OtherVersion { .. }) = DiskStore::open(dir.path()) else { panic!("it was believed") };
     tampered(dir.path(), |db| assert_eq!(db.get(b"m").unwrap().unwrap(), other));
-    assert!(refusal.to_string().contains("has format 5, and this program reads 9"), "{refusal}");
+    assert!(refusal.to_string().contains("has format 5, and this program reads 10"), "{refusal}");
 }
 
 #[test]

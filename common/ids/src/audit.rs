@@ -64,6 +64,9 @@ impl Cause {
     }
 }
 
+/// Characters at most of what somebody outside says, in our errors and in the log.
+pub const TOLD_CHARS: usize = 200;
+
 /// `text` without control characters, cut to `chars_max` characters: what comes from outside, for people to read.
 pub fn cleared(text: &str, chars_max: usize) -> String {
     text.chars().filter(|c| !c.is_control()).take(chars_max).collect()

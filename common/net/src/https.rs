@@ -4,7 +4,7 @@ use crate::tls::provider;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use common::audit::cleared;
+use common::audit::{TOLD_CHARS, cleared};
 use form_urlencoded::{Serializer, byte_serialize};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
@@ -27,8 +27,6 @@ use std::time::Duration;
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// The most bytes of an answer.
 const ANSWER_LEN_MAX: usize = 1 << 20;
-/// The characters of what somebody else's server says which are told.
-pub const TOLD_CHARS: usize = 200;
 
 /// A client.
 #[derive(Clone)]

@@ -2,7 +2,7 @@
 //!
 //! Signatures are checked by ring, as those of certificates are.
 
-use common::audit::cleared;
+use common::audit::{TOLD_CHARS, cleared};
 use jsonwebtoken::crypto::{CryptoProvider, JwtVerifier, KeyUtils};
 use jsonwebtoken::errors::{Error, ErrorKind};
 use jsonwebtoken::signature::{self, Verifier};
@@ -14,9 +14,6 @@ use std::sync::Once;
 pub use jsonwebtoken::jwk::JwkSet;
 
 use jsonwebtoken::jwk::{Jwk, PublicKeyUse};
-
-/// The characters of what is wrong with a token which are told: whoever made it can say much.
-const TOLD_CHARS: usize = 200;
 
 /// The reason why a token is not believed.
 #[derive(Debug, thiserror::Error)]

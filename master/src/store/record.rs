@@ -3,15 +3,15 @@
 //! | key | value |
 //! |---|---|
 //! | `i` | `IDEN` 2: [`Identity`] |
-//! | `m` | `META` 9: [`Meta`], rewritten with every commit; its version grows with that of any other record |
+//! | `m` | `META` 10: [`Meta`], rewritten with every commit; its version grows with that of any other record |
 //! | `o` | `PERM` 1: how far the other master may extend leases alone |
 //! | `w` | `WITN` 1: [`PeerObservations`] |
 //! | `v` | `LIVE` 2: [`Lives`] |
 //! | `c` | `CAUT` 1: [`Caution`]; absent: there is nothing to be careful about |
 //! | `l` family value (u32, big-endian) | `LEAS` 1: key and [`Lease`] |
 //! | `p` family value (u32, big-endian) | `PREP` 1: [`Prep`] |
-//! | `s` name | `SETT` 8: [`Setting`] |
-//! | `t` name | `SETT` 8: a proposal of a [`Setting`] |
+//! | `s` name | `SETT` 9: [`Setting`] |
+//! | `t` name | `SETT` 9: a proposal of a [`Setting`] |
 //! | `u` | `RUNS` 1: the run of this master that goes on ([`MasterRun`]); not counted |
 //! | `x` name | `CURS` 1: run, name, and what the run has left of its extents of the name's axis |
 //! | `q` name, 0, first section (u32, big-endian) | `SECT` 2: a [`SectionRecord`] and what the other master holds of its `max_seq` |
@@ -38,7 +38,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 const IDENTITY: Kind = Kind { name: *b"IDEN", version: 2 };
-const META: Kind = Kind { name: *b"META", version: 9 };
+const META: Kind = Kind { name: *b"META", version: 10 };
 const PERMIT: Kind = Kind { name: *b"PERM", version: 1 };
 const OBSERVED: Kind = Kind { name: *b"WITN", version: 1 };
 const LIVES: Kind = Kind { name: *b"LIVE", version: 2 };
@@ -403,4 +403,31 @@ fn row_key(tag: u8, key: TokenKey) -> Vec<u8> {
     let mut bytes = vec![tag, family];
     bytes.extend_from_slice(&key.value.0.to_be_bytes());
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_of_a_store_grows_with_that_of_any_record() {
+        let records = [
+            IDENTITY,
+            PERMIT,
+            OBSERVED,
+            LIVES,
+            CAUTION,
+            LEASE,
+            PREP,
+            SETTING,
+            RUN,
+            CURSOR,
+            SECTION,
+            SECTION_PREP,
+            SECTIONS_CUT,
+            LOGIN,
+        ];
+        let sum: u16 = records.map(|kind| kind.version).iter().sum();
+        assert_eq!((sum, META.version), (27, 10), "both grow together");
+    }
 }

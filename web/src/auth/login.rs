@@ -269,10 +269,24 @@ impl Auth {
         let origin = headers.get(header::ORIGIN).map(HeaderValue::as_bytes).unwrap_or_default();
         let plain = self.settings.loopback || origin.starts_with(b"http://");
         let secure = self.settings.tls || origin.starts_with(b"https://") || !plain;
-        let name = &self.settings.cookie;
-        let secure = if secure { "; Secure" } else { "" };
-        format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}")
+        self.login_set(value, seconds, secure)
     }
+
+    /// The cookie of a login.
+    pub(super) fn login_set(&self, value: &str, seconds: i64, secure: bool) -> String {
+        cookie_set((&self.settings.cookie, value), seconds, ("/", "Strict"), secure)
+    }
+}
+
+/// A cookie that no script reads, as `Set-Cookie` has it, for so many seconds; with none left it goes.
+pub(super) fn cookie_set(
+    (name, value): (&str, &str),
+    seconds: i64,
+    (path, same_site): (&str, &str),
+    secure: bool,
+) -> String {
+    let secure = if secure { "; Secure" } else { "" };
+    format!("{name}={value}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite={same_site}{secure}")
 }
 
 /// The form, with an address to go on to, a user, and what is wrong.

@@ -191,11 +191,6 @@ impl Auth {
         self.sso.as_ref()
     }
 
-    /// The name of the cookie of a login.
-    pub(crate) fn login_cookie(&self) -> &str {
-        &self.settings.cookie
-    }
-
     /// The name of the cookie of a login that has begun at the identity provider.
     pub(crate) fn begun_cookie(&self) -> String {
         let prefix = if self.sso().is_some_and(Sso::is_by_tls) { "__Host-" } else { "" };

@@ -14,7 +14,7 @@ use common::api_key::{ApiKey, DAYS_MAX, KEEP_HOURS, KEEP_HOURS_MAX, KeyAction, K
 use common::certificate::{Revocation, Role as Holder};
 use common::quota::{IdQuota, LIMITS};
 use common::time::{SpanMs, WallMs};
-use net::enroll::{Invited, Terms};
+use net::enroll::Invited;
 use qrcode::QrCode;
 use qrcode::render::svg;
 
@@ -260,10 +260,9 @@ impl InvitationsShown {
 
 impl InvitationShown {
     fn of(open: OpenInvitation) -> Self {
-        let OpenInvitation { id, terms: Terms { invited, names, uses, networks }, ends } = open;
-        let networks: Vec<String> = networks.iter().map(ToString::to_string).collect();
-        let (names, networks) = (names.join(" "), networks.join(" "));
-        Self { id, role: invited.to_string(), names, networks, uses, until: When::date(ends) }
+        let OpenInvitation { id, terms, ends } = open;
+        let (names, networks) = (terms.names.join(" "), terms.networks_text());
+        Self { id, role: terms.invited.to_string(), names, networks, uses: terms.uses, until: When::date(ends) }
     }
 }
 

@@ -69,6 +69,18 @@ pub struct Terms {
 }
 
 impl Terms {
+    /// The networks from which it may be used, with blanks between them.
+    pub fn networks_text(&self) -> String {
+        self.networks.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The programs that may use it, in words.
+    pub fn programs(&self) -> String {
+        let plural = if self.uses == 1 { "" } else { "s" };
+        let from = if self.networks.is_empty() { String::new() } else { format!(" of {}", self.networks_text()) };
+        format!("{} program{plural}{from}", self.uses)
+    }
+
     /// Tells whether a program at that address may use it.
     pub fn admit(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();

@@ -10,10 +10,10 @@ use crate::auth::Role;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use common::account::{EXTERNAL_CHARS_MAX, Person, SecretHash};
-use common::audit::cleared;
+use common::audit::{TOLD_CHARS, cleared};
 use common::file;
 use form_urlencoded::Serializer;
-use net::https::{Https, HttpsError, TOLD_CHARS, is_safe};
+use net::https::{Https, HttpsError, is_safe};
 use net::jwt::{self, JwkSet, JwtError, Parties};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -80,7 +80,7 @@ impl SsoError {
 }
 
 /// The configuration that a provider publishes (OpenID Connect Discovery 1.0, section 3).
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Debug, Deserialize)]
 struct Provider {
     issuer: String,
     authorization_endpoint: String,

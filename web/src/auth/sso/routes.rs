@@ -1,6 +1,6 @@
 //! `/login/sso`, and the way back from the identity provider.
 
-use super::super::login::{COOKIE_S, Next, own_path, page};
+use super::super::login::{COOKIE_S, Next, cookie_set, own_path, page};
 use super::super::{Auth, Source, secret};
 use super::{Back, Sso, SsoError};
 use crate::auth::guard::escaped;
@@ -49,7 +49,7 @@ pub(crate) async fn begin(
     let (next, secret) = (own_path(&next), secret().to_string());
     match sso.begin(&secret).await {
         Ok(to) => {
-            let set = sso.set_begun(&auth.begun_cookie(), &format!("{secret}.{}", escaped(next)), BEGUN_S);
+            let set = sso.begun_set(&auth.begun_cookie(), &format!("{secret}.{}", escaped(next)), BEGUN_S);
             ([(header::SET_COOKIE, set)], Redirect::to(&to)).into_response()
         }
         Err(why) => auth.not_entered(&why, Source::address(None), preferences),
@@ -94,8 +94,8 @@ pub(crate) async fn finish(
             let (lang, theme) = (preferences.lang.tag(), preferences.theme.name());
             let page = EnteredPage { w, lang, theme, next: own_path(&next) }.render();
             let cookies = [
-                (header::SET_COOKIE, sso.set_login(auth.login_cookie(), &cookie, COOKIE_S)),
-                (header::SET_COOKIE, sso.set_begun(&auth.begun_cookie(), "", 0)),
+                (header::SET_COOKIE, auth.login_set(&cookie, COOKIE_S, sso.is_by_tls())),
+                (header::SET_COOKIE, sso.begun_set(&auth.begun_cookie(), "", 0)),
             ];
             match page {
                 Ok(html) => (axum::response::AppendHeaders(cookies), Html(html)).into_response(),
@@ -118,19 +118,10 @@ fn unescaped(text: &str) -> String {
 
 impl Sso {
     /// The cookie of a login that has begun. The provider's site leads the browser back, so it is sent where other sites lead to.
-    fn set_begun(&self, name: &str, value: &str, seconds: i64) -> String {
+    fn begun_set(&self, name: &str, value: &str, seconds: i64) -> String {
         // With `__Host-` no other host name, and nobody on the way, gives a browser one; it demands the whole site.
-        let path = if self.secure().is_empty() { "/login/sso" } else { "/" };
-        format!("{name}={value}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite=Lax{}", self.secure())
-    }
-
-    fn set_login(&self, name: &str, value: &str, seconds: i64) -> String {
-        format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{}", self.secure())
-    }
-
-    /// As browsers reach this console.
-    fn secure(&self) -> &'static str {
-        if self.is_by_tls() { "; Secure" } else { "" }
+        let path = if self.is_by_tls() { "/" } else { "/login/sso" };
+        cookie_set((name, value), seconds, (path, "Lax"), self.is_by_tls())
     }
 }
 
