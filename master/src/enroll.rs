@@ -8,16 +8,16 @@ use common::audit::{Action, Actor, Note, RefusedAt};
 use common::clock::Clock;
 use common::parameters::AgentId;
 use net::enroll::invitation::hex;
-use net::enroll::{self, Ca, CaError, Invited, TlsFolder, next_look};
+use net::enroll::{self, Begins, Ca, CaError, Invited, TlsFolder, next_look};
 use net::rpc::enroll::{
     CAS_LEN_MAX, EnrollBy, EnrollRefusal, EnrollRequest, Enrolled, NAME_LEN_MAX, NAMES_MAX, TOKEN_LEN_MAX,
 };
 use net::tls::{Remote, Role, Tls, with_revoked};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -25,6 +25,10 @@ use tokio_util::sync::CancellationToken;
 const LOOK_INTERVAL: Duration = Duration::from_secs(3_600);
 /// Certificates that are issued at the same time.
 const ISSUED_AT_ONCE: usize = 4;
+/// Certificates that a holder gets by renewals and tokens within the life of one.
+const ISSUED_MAX: u32 = 64;
+/// Holders whose certificates are counted; beyond them the count begins anew.
+const HOLDERS_MAX: usize = 65_536;
 /// Tries to write a line of the audit while the ledger has much to do, and the pause between two.
 const NOTES_TRIED: u32 = 20;
 const NOTE_PAUSE: Duration = Duration::from_millis(100);
@@ -46,6 +50,8 @@ struct Issuing {
     life: Duration,
     driver: Driver,
     counters: Arc<Counters>,
+    /// Certificates that each holder got by renewals and tokens since that moment.
+    recent: Mutex<(Instant, HashMap<Role, u32>)>,
 }
 
 impl Enrollment {
@@ -58,7 +64,8 @@ impl Enrollment {
         (driver, counters): (Driver, Arc<Counters>),
     ) -> Self {
         let places = Arc::new(Semaphore::new(ISSUED_AT_ONCE));
-        Self(Arc::new(Issuing { folder, invitations, tokens, places, tls, clock, life, driver, counters }))
+        let recent = Mutex::new((Instant::now(), HashMap::new()));
+        Self(Arc::new(Issuing { folder, invitations, tokens, places, tls, clock, life, driver, counters, recent }))
     }
 
     /// Answers who came for a certificate.
@@ -164,9 +171,11 @@ impl Issuing {
                 names.into_iter().chain(own).chain([address.to_canonical().to_string()]).collect();
             names.into_iter().collect()
         };
+        let shown = remote.newcomer().flatten();
         let (role, names, by) = match by {
             EnrollBy::Certificate(names) => {
                 let (role, names) = self.renewed(remote, names)?;
+                self.again(&role)?;
                 (role, names, None)
             }
             EnrollBy::Invitation(proof) => {
@@ -178,6 +187,7 @@ impl Issuing {
             }
             EnrollBy::Token(token) => {
                 let pod = self.tokens.pod(token).map_err(EnrollRefusal::Token)?;
+                self.again(&pod.role)?;
                 (pod.role, all(pod.names), Some(format!("pod of {}", pod.account)))
             }
         };
@@ -187,12 +197,31 @@ impl Issuing {
         }
         let revoked = self.tls.revoked();
         let cas = with_revoked(ca.cas(), &revoked);
-        let issued = ca.issue((&role, &names), public_key, (self.life, rand::random()), &revoked);
+        let begins = match shown {
+            Some(shown) if by.is_none() => Begins::With(shown),
+            _ => Begins::After(&revoked),
+        };
+        let issued = ca.issue((&role, &names), public_key, (self.life, rand::random()), begins);
         let certificate = issued.map_err(|why| match why {
             CaError::PublicKey => EnrollRefusal::Key,
             why => EnrollRefusal::NoCa(why.to_string()),
         })?;
         Ok(((role, by), Enrolled::Certificate { certificate, cas, names }))
+    }
+
+    /// Counts a certificate of who may ask for as many as it likes.
+    fn again(&self, role: &Role) -> Result<(), EnrollRefusal> {
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let (since, of) = &mut *recent;
+        if since.elapsed() >= self.life || of.len() >= HOLDERS_MAX {
+            (*since, *of) = (Instant::now(), HashMap::new());
+        }
+        let count = of.entry(role.clone()).or_default();
+        if *count >= ISSUED_MAX {
+            return Err(EnrollRefusal::TooMany { holder: role.path(), max: ISSUED_MAX });
+        }
+        *count += 1;
+        Ok(())
     }
 
     /// The role and the names of a certificate that is to be renewed: those that it has. It may have been revoked since it was shown.

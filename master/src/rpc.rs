@@ -146,7 +146,7 @@ fn weight(request: &LeaseServiceRequest) -> usize {
             let all = if request.all_from.is_some() { ROUTES_MAX } else { 0 };
             (all + request.sections.len().min(ROUTES_ASKED_MAX)) * ROUTE_WEIGHT + NETWORKS_WEIGHT
         }
-        LeaseServiceRequest::Enroll { .. } => CAS_LEN_MAX + CALL_LEN_MAX,
+        LeaseServiceRequest::Enroll { .. } => CAS_LEN_MAX + REVOCATIONS_MAX * 128 + CALL_LEN_MAX,
         _ => 0,
     }
 }

@@ -52,11 +52,11 @@ impl CredentialList {
         match KeptCredentials::read(&self.serial_file) {
             Ok(Some(kept)) if here == Some(kept.cluster) => {
                 let (version, count) = (kept.credentials.version.version, kept.credentials.keys.len());
-                tracing::info!(keys = count, version, "the API keys of the last run are known");
+                tracing::info!(keys = count, version, "the API keys of the last run, and what was revoked, are known");
                 self.learn(kept.credentials);
             }
             Ok(_) => {}
-            Err(why) => tracing::warn!(%why, "the masters are asked for the API keys instead"),
+            Err(why) => tracing::warn!(%why, "the masters are asked for the API keys, and what is revoked, instead"),
         }
     }
 
@@ -141,7 +141,7 @@ impl CredentialList {
                 Ok(()) => *self.unkept() = None,
                 // They are used nevertheless; a start without masters goes by those that were kept before.
                 Err(why) => {
-                    tracing::warn!(%why, beside = %self.serial_file.display(), "the API keys could not be kept")
+                    tracing::warn!(%why, beside = %self.serial_file.display(), "the API keys, and what is revoked, could not be kept")
                 }
             }
         }

@@ -9,6 +9,9 @@ use std::str::FromStr;
 /// Revocations at most that both masters hold.
 pub const REVOCATIONS_MAX: usize = 1_024;
 
+/// The last second of the year 9999: no certificate says a later one (RFC 5280, section 4.1.2.5).
+pub const BEFORE_MAX: WallMs = WallMs(253_402_300_799_000);
+
 /// The beginning of the URI that says a role.
 pub const SCHEME: &str = "uniq://";
 
@@ -71,7 +74,7 @@ pub struct Revocation {
 impl Revocation {
     /// The revocation of all that was issued to that holder before this second.
     pub fn at(role: Role, now: WallMs) -> Self {
-        Self { role, before: WallMs(now.0 - now.0.rem_euclid(SECOND_MS)) }
+        Self { role, before: WallMs(now.0.div_euclid(SECOND_MS).saturating_mul(SECOND_MS)) }
     }
 
     /// Seconds since 1970 of [`Self::before`].
@@ -81,7 +84,9 @@ impl Revocation {
 
     /// Tells whether both masters can hold it. A master's certificate is none of theirs to revoke: they could not agree on anything any more.
     pub(crate) fn plausible(&self) -> bool {
-        !matches!(self.role, Role::Master(_)) && self.before.0 % SECOND_MS == 0
+        !matches!(self.role, Role::Master(_))
+            && (WallMs(0)..=BEFORE_MAX).contains(&self.before)
+            && self.before.0 % SECOND_MS == 0
     }
 }
 
@@ -102,8 +107,8 @@ impl FromStr for Revocation {
     fn from_str(text: &str) -> Result<Self, RevocationError> {
         let (role, before) = text.trim().split_once(' ').ok_or(RevocationError)?;
         let before = chrono::DateTime::parse_from_rfc3339(before.trim()).map_err(|_| RevocationError)?;
-        let role = Role::of_path(role).ok_or(RevocationError)?;
-        Ok(Self::at(role, WallMs(before.timestamp_millis())))
+        let revoked = Self::at(Role::of_path(role).ok_or(RevocationError)?, WallMs(before.timestamp_millis()));
+        if (WallMs(0)..=BEFORE_MAX).contains(&revoked.before) { Ok(revoked) } else { Err(RevocationError) }
     }
 }
 
@@ -123,6 +128,8 @@ mod tests {
             "client/a",
             "client/a yesterday",
             "nobody/a 2026-05-01T12:00:00Z",
+            "client/a 1969-12-31T23:59:59Z",
+            "client/a 9999-12-31T23:59:59-23:59",
             "uniq://client/a 2026-05-01T12:00:00Z",
         ] {
             assert_eq!(wrong.parse::<Revocation>(), Err(RevocationError), "{wrong}");

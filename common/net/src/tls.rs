@@ -13,8 +13,8 @@ mod role;
 mod stream;
 mod verify;
 
-pub(crate) use files::revocations;
 pub use files::{Files, TlsError, with_revoked};
+pub(crate) use files::{revocations, valid_from_s};
 pub use role::{Admits, Role, role_of};
 pub use stream::{ClientStream, Listener, Remote, Stream};
 
@@ -96,9 +96,8 @@ impl Current {
         usage: KeyUsage,
         now: UnixTime,
     ) -> Result<(), rustls::Error> {
-        let material = self.material();
-        material.judge(&self.provider, chain, usage, now)?;
-        material.is_not_revoked(&self.told(), &self.provider, chain.0)
+        Material::is_not_revoked(&self.told(), chain.0)?;
+        self.material().judge(&self.provider, chain, usage, now)
     }
 }
 
@@ -200,7 +199,7 @@ impl Tls {
     /// `InvalidInput` if the certificates cannot be used for it.
     pub fn port(&self, tcp: TcpListener, admits: Admits) -> io::Result<Listener> {
         match &self.0 {
-            Some(current) => Ok(Listener::secured(tcp, (current.server_config(admits)?, current))),
+            Some(current) => current.secured(tcp, admits),
             None => Ok(Listener::from(tcp)),
         }
     }
@@ -212,7 +211,7 @@ impl Tls {
     pub fn port_open_while(&self, tcp: TcpListener, admits: Admits, open: Arc<AtomicBool>) -> io::Result<Listener> {
         let Some(current) = &self.0 else { return Ok(Listener::from(tcp)) };
         let anybody = current.server_config(Admits::Open)?;
-        Ok(Listener::secured(tcp, (current.server_config(admits)?, current)).admitting_anybody(anybody, open))
+        Ok(current.secured(tcp, admits)?.admitting_anybody(anybody, open))
     }
 
     /// The same, where others may come for a certificate, too: who says so in its greeting.
@@ -223,7 +222,7 @@ impl Tls {
         let Some(current) = &self.0 else { return Ok(Listener::from(tcp)) };
         let mut newcomers = current.server_config(Admits::Newcomers)?;
         newcomers.alpn_protocols = vec![ENROLL.to_vec()];
-        Ok(Listener::secured(tcp, (current.server_config(admits)?, current)).admitting_newcomers(newcomers))
+        Ok(current.secured(tcp, admits)?.admitting_newcomers(newcomers))
     }
 
     /// The handshake of who comes to a master for a certificate: it knows the master by that CA's SHA-256, or by the certificates it has.
@@ -344,6 +343,11 @@ impl Tls {
 }
 
 impl Current {
+    /// A port that admits these callers.
+    fn secured(self: &Arc<Self>, tcp: TcpListener, admits: Admits) -> io::Result<Listener> {
+        Ok(Listener::secured(tcp, self.server_config(admits)?, Arc::clone(self)))
+    }
+
     fn server_config(self: &Arc<Self>, admits: Admits) -> io::Result<ServerConfig> {
         let builder = ServerConfig::builder_with_provider(Arc::clone(&self.provider));
         let builder = builder.with_protocol_versions(self.versions).map_err(invalid)?;
@@ -368,7 +372,7 @@ impl Current {
         }
         if material.revokes_less_than(&former) {
             tracing::warn!(
-                "something that was revoked is not revoked any more by the file of the CAs: was an older file put back?"
+                "something that was revoked is not revoked any more by the file of the CAs: it was taken back, or an older file was put back"
             );
         }
         if matches!(material.role, Some(Role::Master(_) | Role::Agent(_))) {
@@ -382,8 +386,8 @@ impl Current {
 
 /// The revocation of all that was issued to that holder until now, by the machine's calendar, as certificates are dated.
 pub fn revoked_now(holder: Role) -> Revocation {
-    let now_s = i64::try_from(UnixTime::now().as_secs()).unwrap_or(i64::MAX / SECOND_MS);
-    Revocation::at(holder, WallMs(now_s * SECOND_MS))
+    let now_s = i64::try_from(UnixTime::now().as_secs()).unwrap_or(i64::MAX);
+    Revocation::at(holder, WallMs(now_s.saturating_mul(SECOND_MS)))
 }
 
 /// Counts of handshakes and reloads that failed, and the end of this program's certificate.

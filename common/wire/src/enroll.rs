@@ -9,7 +9,7 @@ pub const PUBLIC_KEY_LEN: usize = 65;
 pub const NAMES_MAX: usize = 32;
 /// The longest of them, in bytes (RFC 1035, section 2.3.4).
 pub const NAME_LEN_MAX: usize = 253;
-/// The most bytes of CAs and lists of revoked certificates that are passed on.
+/// The most bytes of a master's file of CAs that is passed on.
 pub const CAS_LEN_MAX: usize = 256 << 10;
 
 /// The most bytes of a token of a service account.
@@ -58,16 +58,16 @@ pub enum Enrolled {
     Certificate {
         /// The certificate, in PEM form.
         certificate: String,
-        /// The CAs that are believed, and their lists of revoked certificates, in PEM form.
+        /// The CAs that are believed, and what is revoked, in PEM form.
         cas: String,
         /// The DNS names and IP addresses in the certificate.
         names: Vec<String>,
     },
-    /// The CAs that are believed, and their lists of revoked certificates, in PEM form.
+    /// The CAs that are believed, and what is revoked, in PEM form.
     Authorities(String),
     /// The CA itself, for the other master.
     Ca {
-        /// The CAs that are believed, and their lists of revoked certificates, in PEM form.
+        /// The CAs that are believed, and what they revoked, in PEM form.
         cas: String,
         /// The CA's private key, in PEM form.
         key: String,
@@ -120,6 +120,14 @@ pub enum EnrollRefusal {
         "no certificate was given, because the audit cannot be written ({0}); a use of an invitation is gone, a token may be shown again"
     )]
     NotAudited(String),
+    /// The holder got too many. It may have more when as long as one lives is over.
+    #[error("{holder} got {max} certificates within the life of one: ask again later, and look who asks")]
+    TooMany {
+        /// The holder.
+        holder: String,
+        /// The most that it gets.
+        max: u32,
+    },
     /// Too many ask at once.
     #[error("this master issues other certificates just now; ask again")]
     Overloaded,

@@ -401,7 +401,6 @@ async fn serve(
     Ok(())
 }
 
-/// Settings of the console's logins.
 /// The whitelist, and the way in which it and what is believed of certificates follow the ledger's settings.
 fn following(tls: Tls) -> (Whitelist, impl Fn(&SettingsTable) + Send + 'static) {
     let whitelist = Whitelist::new([]);
@@ -413,6 +412,7 @@ fn following(tls: Tls) -> (Whitelist, impl Fn(&SettingsTable) + Send + 'static) 
     (whitelist, follow)
 }
 
+/// Settings of the console's logins.
 fn auth_settings(args: &Args, id: MasterId, tls: &Tls, logins: Vec<(SecretHash, Login)>) -> AuthSettings {
     AuthSettings {
         cookie: format!("uniq_master_{id}"),

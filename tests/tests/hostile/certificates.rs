@@ -550,7 +550,7 @@ async fn certificates_that_cannot_be_used_end_the_start_with_the_remedy() {
         (ca.issue_for("expired", &["uniq://agent/agent-1"], (2020, 2021)).unwrap(), "expired"),
         (with(&other.ca(), &good, &good), "would be refused: it was issued by another CA"),
         (with(&revoked, &good, &good), "would be refused: it was revoked"),
-        (with(&torn, &good, &good), "a list of revoked certificates in"),
+        (with(&torn, &good, &good), "is revoked cannot be used"),
         (with(&glued, &good, &good), "its first line has to stand alone"),
         (with(&twice, &good, &good), "there are two of one CA"),
         (with(&namesakes, &good, &good), "two CAs have the name"),

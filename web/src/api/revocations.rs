@@ -44,14 +44,16 @@ fn holder(role: &str, name: &str) -> Result<Holder, Problem> {
     match role {
         "agent" => Ok(Holder::Agent(name)),
         "client" => Ok(Holder::Client(name)),
-        "master" => Err(Problem::bad_parameter(
-            "role: the masters could not agree on anything any more; exchange the CA instead, and a lost master is replaced",
-        )),
+        "master" => {
+            let why = "role: a master's certificates cannot be revoked here, because the masters could not agree on anything any more: \
+                       exchange the CA, or revoke them in every ca.pem";
+            Err(Problem::bad_parameter(why))
+        }
         _ => Err(Problem::bad_parameter("role: agent or client")),
     }
 }
 
-/// Revocations of certificates. Both masters hold the same.
+/// Revocations of certificates, which both masters hold, or one has proposed.
 #[utoipa::path(
     get, path = "/api/revocations", tag = "people",
     responses((status = 200, description = "All, by their holders", body = [RevocationRow])),
@@ -62,13 +64,13 @@ pub(crate) async fn revocations(State(auth): State<Arc<Auth>>, who: Who) -> Resu
     Ok(Json(auth.accounts().revoked().await?.iter().map(RevocationRow::from).collect()))
 }
 
-/// Revokes all certificates that a holder has by now, whoever issued them, and ends its connections. One that it is invited to after that is
-/// believed.
+/// Revokes all certificates that a holder has by now, whoever issued them, with all that come of them by renewal, and ends its connections. One
+/// that it gets by a later invitation or token is believed.
 #[utoipa::path(
     post, path = "/api/revocations", tag = "people", request_body = HolderForm,
     responses(
         (status = 201, description = "Revoked: neither master believes them any more, and agents hear of it within some 20 seconds", body = RevocationRow),
-        (status = 409, description = "`too_many`: 1,024 holders have revoked ones", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`too_many`: certificates of 1,024 holders are revoked already", body = ProblemBody, content_type = "application/problem+json"),
         ChangeErrors
     ),
     security(("login" = ["admin"]), ("key" = ["admin"]))
@@ -92,7 +94,7 @@ pub(crate) async fn revoke(
     delete, path = "/api/revocations/{role}/{name}", tag = "people",
     params(("role" = String, Path, description = "`agent` or `client`"), ("name" = String, Path, description = "The name in the certificates")),
     responses(
-        (status = 204, description = "Nothing is revoked of that holder any more; agents hear of it within some 20 seconds"),
+        (status = 204, description = "Nothing is revoked of that holder any more; agents believe its certificates within an hour"),
         ChangeErrors
     ),
     security(("login" = ["admin"]), ("key" = ["admin"]))

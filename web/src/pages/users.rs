@@ -179,7 +179,7 @@ impl RevokedShown {
         let (role, holder) = match &revocation.role {
             Holder::Agent(name) => ("agent", name.to_string()),
             Holder::Client(name) => ("client", name.to_string()),
-            // Neither master revokes the other one.
+            // Masters are not revoked here.
             Holder::Master(_) => return None,
         };
         Some(Self { role, holder, before: When::date(revocation.before) })

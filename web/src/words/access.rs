@@ -198,9 +198,9 @@ macro_rules! access {
     invite_at_hint: "under which the program reaches this master’s --agent-listen", "该程序访问本主控 --agent-listen 所用的地址";
     invite_command_agent: "On an agent’s machine, paste it into:", "在代理的机器上，粘贴到：";
     revocations: "Revoked certificates", "已吊销的证书";
-    revocations_hint: "Neither master believes them, whoever issued them, and agents refuse them within some 20 seconds. One that a holder is invited to later is believed.", "无论由谁签发，两个主控都不再信任它们，各代理约 20 秒内拒绝它们。之后凭新邀请签发的证书有效。";
+    revocations_hint: "Neither master believes them, whoever issued them, and agents refuse them within some 20 seconds. A certificate that the holder gets by a later invitation is believed.", "无论由谁签发，两个主控都不再信任它们，各代理约 20 秒内拒绝它们。之后凭新邀请签发的证书有效。";
     no_revocations: "No certificate is revoked.", "没有已吊销的证书。";
-    revoked_of: "Of", "持有者";
+    revoked_of: "Holder", "持有者";
     revoked_before: "Valid from before", "生效时间早于";
     revoke: "Revoke", "吊销";
     revoke_done: "Certificates of {role} {name} that are valid from before {before} are revoked.", "{role} {name} 在 {before} 之前生效的证书已吊销。";

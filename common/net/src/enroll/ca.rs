@@ -2,7 +2,7 @@
 
 use super::folder::TlsFolder;
 use super::invitation::hex;
-use crate::tls::{Role, revocations};
+use crate::tls::{Role, revocations, valid_from_s};
 use common::certificate::Revocation;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
@@ -58,6 +58,8 @@ pub struct Ca {
     own: CertificateDer<'static>,
     own_pem: String,
     cas: String,
+    /// What `ca.pem` revokes.
+    revoked: Vec<Revocation>,
 }
 
 /// A public key that somebody sent.
@@ -93,11 +95,21 @@ fn named(name: &str) -> DistinguishedName {
     distinguished
 }
 
-/// Sets the time in which a certificate is valid, from now on, and not before `earliest` since 1970.
-fn valid_for(params: &mut CertificateParams, life: Duration, earliest: Duration) {
+/// Sets the time in which a certificate is valid: from an hour ago on, or from another second since 1970.
+fn valid_for(params: &mut CertificateParams, life: Duration, from_s: impl FnOnce(u64) -> u64) {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let from = Duration::from_secs(from_s(now.saturating_sub(BACKDATED).as_secs()));
     let epoch = date_time_ymd(1970, 1, 1);
-    (params.not_before, params.not_after) = (epoch + now.saturating_sub(BACKDATED).max(earliest), epoch + now + life);
+    (params.not_before, params.not_after) = (epoch + from, epoch + now + life);
+}
+
+/// The beginning of a certificate's time.
+#[derive(Clone, Copy, Debug)]
+pub enum Begins<'a> {
+    /// A first one: now, and after what these revoke of its holder.
+    After(&'a [Revocation]),
+    /// A renewed one: with this. What comes of a certificate that was stolen is revoked with it, whatever the one who renewed it knew.
+    With(&'a CertificateDer<'a>),
 }
 
 impl Ca {
@@ -111,7 +123,7 @@ impl Ca {
         }
         let key = KeyPair::generate()?;
         let mut params = parameters(&key);
-        valid_for(&mut params, CA_LIFE, Duration::ZERO);
+        valid_for(&mut params, CA_LIFE, |from_s| from_s);
         let own = params.self_signed(&key)?;
         Self::keep(folder, &own.pem(), &key.serialize_pem())
     }
@@ -150,7 +162,9 @@ impl Ca {
         });
         let own = blocks.find(|(ca, _)| is_own(ca));
         let (own, own_pem) = own.ok_or_else(|| CaError::Stranger(folder.path().display().to_string()))?;
-        Ok(Self { issuer: Issuer::new(parameters(&key), key), own, own_pem, cas })
+        let unread = |why: String| file("ca.pem revokes something that cannot be read", folder, &why);
+        let revoked = revocations(cas.as_bytes()).map_err(unread)?;
+        Ok(Self { issuer: Issuer::new(parameters(&key), key), own, own_pem, cas, revoked })
     }
 
     /// The CA's own certificate.
@@ -169,7 +183,7 @@ impl Ca {
     }
 
     /// Issues a certificate, in PEM form. `names` are DNS names and IP addresses; the serial number is random, so that nobody has the same as
-    /// another. What is `revoked` of the holder, and what `ca.pem` revokes, was issued before.
+    /// another.
     ///
     /// # Errors
     /// The reason why there is none.
@@ -178,7 +192,7 @@ impl Ca {
         (role, names): (&Role, &[String]),
         public_key: &[u8],
         (life, serial): (Duration, Serial),
-        revoked: &[Revocation],
+        begins: Begins<'_>,
     ) -> Result<String, CaError> {
         if public_key.len() != PUBLIC_KEY_LEN || public_key.first() != Some(&4) {
             return Err(CaError::PublicKey);
@@ -191,10 +205,13 @@ impl Ca {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         params.serial_number = Some(serial.to_vec().into());
-        let in_file = revocations(self.cas.as_bytes()).unwrap_or_default();
-        let its = in_file.iter().chain(revoked).filter(|revocation| revocation.role == *role);
-        let earliest_s = its.map(Revocation::before_s).max().unwrap_or(0);
-        valid_for(&mut params, life, Duration::from_secs(earliest_s));
+        valid_for(&mut params, life, |from_s| match begins {
+            Begins::With(shown) => valid_from_s(shown),
+            Begins::After(told) => {
+                let its = self.revoked.iter().chain(told).filter(|revocation| revocation.role == *role);
+                its.map(Revocation::before_s).fold(from_s, u64::max)
+            }
+        });
         Ok(params.signed_by(&Sent(public_key), &self.issuer)?.pem())
     }
 
@@ -209,7 +226,7 @@ impl Ca {
         valid: (Duration, Serial),
     ) -> Result<(), CaError> {
         let key = KeyPair::generate()?;
-        let certificate = self.issue((role, names), key.public_key_raw(), valid, &[])?;
+        let certificate = self.issue((role, names), key.public_key_raw(), valid, Begins::After(&[]))?;
         let chain = format!("{certificate}{}", self.own_pem);
         let saved = folder.save((&chain, &key), &self.cas, names, |found| found == role);
         saved.map(drop).map_err(|why| file("own.pem cannot be kept", folder, &why))
@@ -252,7 +269,10 @@ mod tests {
         assert!(one.save_cas(newer.cas()).is_err());
         one.save_cas(ca.cas()).unwrap();
         assert!(matches!(Ca::load(&one), Err(CaError::Stranger(_))));
-        assert!(matches!(ca.issue((&role, &[]), &[4; 64], (LIFE, [3; 16]), &[]), Err(CaError::PublicKey)));
+        assert!(matches!(
+            ca.issue((&role, &[]), &[4; 64], (LIFE, [3; 16]), Begins::After(&[])),
+            Err(CaError::PublicKey)
+        ));
     }
 
     #[test]
@@ -262,10 +282,11 @@ mod tests {
         let ca = Ca::make(&folder).unwrap();
         let [role, other] = ["client/a", "client/b"].map(|path| Role::of_path(path).unwrap());
         let key = KeyPair::generate().unwrap();
-        let issued = |role: &Role, serial: u8, revoked: &[Revocation]| {
-            let pem = ca.issue((role, &[]), key.public_key_raw(), (LIFE, [serial; 16]), revoked).unwrap();
+        let issued_by = |role: &Role, serial: u8, begins: Begins<'_>| {
+            let pem = ca.issue((role, &[]), key.public_key_raw(), (LIFE, [serial; 16]), begins).unwrap();
             CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()
         };
+        let issued = |role: &Role, serial, revoked: &[Revocation]| issued_by(role, serial, Begins::After(revoked));
         let revoked = [revoked_now(role.clone())];
         let [its, others, after] = [issued(&role, 1, &[]), issued(&other, 2, &revoked), issued(&role, 3, &revoked)];
         ca.issue_own(&folder, (&other, &[]), (LIFE, [4; 16])).unwrap();
@@ -276,6 +297,8 @@ mod tests {
         tls.revoke(&revoked);
         assert_eq!(judged(&tls), [refused.clone(), Ok(()), Ok(())]);
         assert_eq!(tls.believes(&issued(&role, 5, &[])), refused, "by a master that has not heard of it");
+        let [renewed, renewed_after] = [&its, &after].map(|shown| issued_by(&role, 7, Begins::With(shown)));
+        assert_eq!((tls.believes(&renewed), tls.believes(&renewed_after)), (refused.clone(), Ok(())));
         tls.revoke(&[]);
         assert_eq!(judged(&tls), [Ok(()), Ok(()), Ok(())]);
         // The file says the same, and a CA that reads it dates what it issues after that.
@@ -284,6 +307,9 @@ mod tests {
         let ca = Ca::load(&folder).unwrap();
         ca.issue_own(&folder, (&role, &[]), (LIFE, [6; 16])).unwrap();
         assert_eq!(Tls::load(folder.files()).unwrap().role(), Some(role));
-        assert!(folder.save_cas("Revoked: client/a\n").is_err());
+        for wrong in ["Revoked: client/a\n", "x Revoked: client/a 2026-01-01T00:00:00Z\n", "REVOKED:\n"] {
+            let why = folder.save_cas(&format!("{wrong}{}", ca.cas())).unwrap_err().to_string();
+            assert!(why.contains(wrong.trim()), "{why}");
+        }
     }
 }

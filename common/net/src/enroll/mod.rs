@@ -7,7 +7,7 @@ mod ca;
 mod folder;
 pub mod invitation;
 
-pub use ca::{Ca, CaError, Serial};
+pub use ca::{Begins, Ca, CaError, Serial};
 pub use folder::{SaveError, TlsFolder};
 pub use invitation::{Invitation, InvitationRequest, Invited, Secret, Terms};
 pub use rcgen::KeyPair;
@@ -168,7 +168,7 @@ pub async fn renew(at: &str, tls: &Tls, folder: &TlsFolder) -> Result<Role, Enro
     save(ask(at, tls, None, request).await?, at, &key, folder, |role| tls.role().as_ref() == Some(role))
 }
 
-/// Keeps the certificate in that folder good until `stop`, if it came by an invitation: brings the CAs and their lists of revoked certificates
+/// Keeps the certificate in that folder good until `stop`, if it came by an invitation: brings the CAs and what is revoked
 /// up to date, and renews the certificate in time, by one of these masters.
 pub async fn keep(folder: TlsFolder, masters: Vec<String>, tls: Tls, stop: CancellationToken) {
     if !folder.is_enrolled() {

@@ -2,6 +2,7 @@
 
 use super::ENDS_SOON;
 use super::role::{Role, role_of};
+use common::audit::{TOLD_CHARS, cleared};
 use common::certificate::{Revocation, RevocationError};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
@@ -29,7 +30,7 @@ const LEN_MAX: u64 = 1 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
     /// The certificates of the CAs that are believed: one, or while it is exchanged, the old and the new one. Their lists of revoked
-    /// certificates may follow.
+    /// certificates, and lines that revoke those of a holder, may stand among them.
     pub ca: PathBuf,
     /// The program's own certificate, followed by those between it and the CA, and its private key. `None`: the program has none, and only
     /// connects to ports that admit anybody.
@@ -55,8 +56,8 @@ pub enum TlsError {
         /// The thing that was looked for.
         wanted: &'static str,
     },
-    /// A list of revoked certificates cannot be used.
-    #[error("a list of revoked certificates in {} cannot be used: {why}", .path.display())]
+    /// What is revoked cannot be told.
+    #[error("what {} says is revoked cannot be used: {why}", .path.display())]
     List {
         /// The file.
         path: PathBuf,
@@ -148,6 +149,8 @@ impl Material {
         usage: KeyUsage,
         now: UnixTime,
     ) -> Result<(), rustls::Error> {
+        // First, so that nothing else that is wrong with it hides that it is revoked.
+        Self::is_not_revoked(&self.revoked, certificate)?;
         let lists: Vec<_> = self.lists.iter().collect();
         // A list that is out of date says more than none, and a CA may have none.
         let revocation = RevocationOptionsBuilder::new(&lists).ok().map(|options| {
@@ -160,8 +163,7 @@ impl Material {
         let algorithms = provider.signature_verification_algorithms.all;
         let (roots, none) = (&self.roots.roots, None);
         let judged = end_entity.verify_for_usage(algorithms, roots, intermediates, now, usage, revocation, none);
-        judged.map_err(refused)?;
-        self.is_not_revoked(&self.revoked, provider, certificate)
+        judged.map(drop).map_err(refused)
     }
 
     /// Judges a certificate by these revocations of holders.
@@ -169,9 +171,7 @@ impl Material {
     /// # Errors
     /// It is revoked.
     pub(super) fn is_not_revoked(
-        &self,
         revoked: &[Revocation],
-        provider: &CryptoProvider,
         certificate: &CertificateDer<'_>,
     ) -> Result<(), rustls::Error> {
         if revoked.is_empty() {
@@ -180,14 +180,7 @@ impl Material {
         let role = role_of(certificate);
         let before_s = revoked.iter().filter(|one| Some(&one.role) == role.as_ref()).map(Revocation::before_s).max();
         let Some(before_s) = before_s else { return Ok(()) };
-        // Whoever judges it as if it were then says whether it was valid already: its time is looked at first, before who issued it.
-        let then = UnixTime::since_unix_epoch(Duration::from_secs(before_s.saturating_sub(1)));
-        let algorithms = provider.signature_verification_algorithms.all;
-        let end_entity = EndEntityCert::try_from(certificate).map_err(refused)?;
-        match end_entity.verify_for_usage(algorithms, &[], &[], then, KeyUsage::client_auth(), None, None) {
-            Err(webpki::Error::CertNotValidYet { .. }) => Ok(()),
-            _ => Err(CertificateError::Revoked.into()),
-        }
+        if valid_from_s(certificate) < before_s { Err(CertificateError::Revoked.into()) } else { Ok(()) }
     }
 
     /// The numbers of CAs, and of lists and lines that revoke.
@@ -334,18 +327,34 @@ impl Files {
         if bytes.windows(LIST.len()).filter(|window| *window == LIST).count() != lists.len() {
             return Err(unusable("its first line has to stand alone".to_owned()));
         }
-        let revoked = revocations(bytes).map_err(|why| unusable(why.to_string()))?;
+        let revoked = revocations(bytes).map_err(unusable)?;
         if roots.is_empty() { Err(empty()) } else { Ok(Material { lists, revoked, ..Material::of(roots) }) }
     }
 }
 
-/// The lines of the file of the CAs that revoke a holder's certificates.
-pub(crate) fn revocations(bytes: &[u8]) -> Result<Vec<Revocation>, RevocationError> {
-    let lines = bytes.split(|byte| *byte == b'\n').filter_map(|line| {
-        let (begin, rest) = line.trim_ascii_start().split_at_checked(REVOKED.len())?;
-        begin.eq_ignore_ascii_case(REVOKED.as_bytes()).then_some(rest)
-    });
-    lines.map(|line| std::str::from_utf8(line).map_err(|_| RevocationError)?.parse()).collect()
+/// The lines of the file of the CAs that revoke a holder's certificates; or which of them does not, and why.
+pub(crate) fn revocations(bytes: &[u8]) -> Result<Vec<Revocation>, String> {
+    let is_one = |begin: &[u8]| begin.eq_ignore_ascii_case(REVOKED.as_bytes());
+    let mut found = Vec::new();
+    for line in bytes.split(|byte| *byte == b'\n').filter(|line| line.windows(REVOKED.len()).any(is_one)) {
+        let text = String::from_utf8_lossy(line);
+        let (text, shown) = (text.trim(), cleared(&text, TOLD_CHARS));
+        // What stands behind something else in its line would revoke nothing.
+        let rest = text.split_at_checked(REVOKED.len()).filter(|(begin, _)| is_one(begin.as_bytes()));
+        let (_, rest) = rest.ok_or_else(|| format!("'{shown}': it has to stand alone in its line"))?;
+        found.push(rest.parse().map_err(|why: RevocationError| format!("'{shown}': {why}"))?);
+    }
+    Ok(found)
+}
+
+/// The first second in which a certificate is valid, since 1970: whoever judges it by that time says it first, before who issued it.
+pub(crate) fn valid_from_s(certificate: &CertificateDer<'_>) -> u64 {
+    let (epoch, usage) = (UnixTime::since_unix_epoch(Duration::ZERO), KeyUsage::client_auth());
+    let Ok(certificate) = EndEntityCert::try_from(certificate) else { return 0 };
+    match certificate.verify_for_usage(&[], &[], &[], epoch, usage, None, None) {
+        Err(webpki::Error::CertNotValidYet { not_before, .. }) => not_before.as_secs(),
+        _ => 0,
+    }
 }
 
 /// The file of the CAs with these lines before it.

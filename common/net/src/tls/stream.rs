@@ -75,8 +75,8 @@ impl From<UnixListener> for Listener {
 }
 
 impl Listener {
-    pub(super) fn secured(tcp: TcpListener, (config, current): (ServerConfig, &Arc<Current>)) -> Self {
-        let tls = Some(Secure { admitted: Arc::new(config), current: Arc::clone(current), others: None });
+    pub(super) fn secured(tcp: TcpListener, config: ServerConfig, current: Arc<Current>) -> Self {
+        let tls = Some(Secure { admitted: Arc::new(config), current, others: None });
         Self { tls, ..Self::from(tcp) }
     }
 

@@ -136,7 +136,7 @@ mod tests {
     use ids::account::{ACCOUNTS_MAX, AccountName, PHC_LEN_MAX, Role, SecretHash, TotpSecret, User};
     use ids::api_key::{AgentScope, ApiKey, FormerKey, KeyAction, KeyScope, PATTERNS_MAX};
     use ids::audit::{ACTOR_CHARS_MAX, Actor};
-    use ids::certificate::{REVOCATIONS_MAX, Revocation, Role as Holder};
+    use ids::certificate::{BEFORE_MAX, REVOCATIONS_MAX, Revocation, Role as Holder};
     use ids::encoding::{EncodingForm, EncodingParameters, EncodingSource, Secret};
     use ids::kind::Kind;
     use ids::lease::{Generation, Lease, Prep};
@@ -273,7 +273,7 @@ mod tests {
         settings.push(setting(SettingKey::Users, SettingValue::Users(users.collect())));
         let revoked = (0..REVOCATIONS_MAX).map(|n| {
             let holder = format!("{n:04}{}", "a".repeat(60));
-            Revocation::at(Holder::Agent(holder.parse().unwrap()), WallMs(i64::MAX))
+            Revocation::at(Holder::Agent(holder.parse().unwrap()), BEFORE_MAX)
         });
         let credentials = Credentials { keys: keys.collect(), revoked: revoked.collect() };
         settings.push(setting(SettingKey::Credentials, SettingValue::Credentials(credentials)));

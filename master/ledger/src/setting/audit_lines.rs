@@ -1,10 +1,10 @@
 //! Lines of the audit about changes of settings. Never a password, a key, or a hash of one.
 
 use ids::about::About;
-use ids::account::User;
+use ids::account::{AccountName, User};
 use ids::api_key::ApiKey;
 use ids::audit::Action;
-use ids::certificate::Revocation;
+use ids::certificate::{Revocation, Role as Holder};
 use ids::namespace::Scope;
 use ids::segment::{Axis, Extent};
 use ids::setting::{Credentials, Setting, SettingKey, SettingValue};
@@ -62,7 +62,7 @@ pub(crate) fn lines(known: Option<&SettingValue>, setting: &Setting) -> Vec<Line
                 Some(SettingValue::Users(before)) => before.as_slice(),
                 _ => &[],
             };
-            differences(Action::User, before, users, |user| user.name.to_string(), user_change)
+            differences(Action::User, before, users, |user| &user.name, AccountName::to_string, user_change)
         }
         SettingValue::Credentials(Credentials { keys, revoked }) => {
             let none = Credentials::default();
@@ -70,11 +70,11 @@ pub(crate) fn lines(known: Option<&SettingValue>, setting: &Setting) -> Vec<Line
                 Some(SettingValue::Credentials(before)) => before,
                 _ => &none,
             };
-            let keys = differences(Action::Key, &before.keys, keys, |key| key.name.to_string(), key_change);
-            let of_role = |revocation: &Revocation| revocation.role.path();
-            keys.into_iter()
-                .chain(differences(Action::Revoke, &before.revoked, revoked, of_role, revocation_change))
-                .collect()
+            let keys =
+                differences(Action::Key, &before.keys, keys, |key| &key.name, AccountName::to_string, key_change);
+            let (known, change) = (&before.revoked, revocation_change);
+            let revoked = differences(Action::Revoke, known, revoked, |one| &one.role, Holder::path, change);
+            keys.into_iter().chain(revoked).collect()
         }
     }
 }
@@ -103,20 +103,22 @@ fn noted(about: &About) -> String {
 }
 
 /// One line for each name whose value differs from before.
-fn differences<T>(
+fn differences<T, K: PartialEq>(
     action: Action,
     before: &[T],
     after: &[T],
-    name: impl Fn(&T) -> String,
+    name: impl Fn(&T) -> &K,
+    shown: impl Fn(&K) -> String,
     change: impl Fn(Option<&T>, &T) -> Option<String>,
 ) -> Vec<Line> {
-    let find = |all: &'_ [T], wanted: String| all.iter().position(|one| name(one) == wanted);
+    let find = |all: &'_ [T], wanted: &K| all.iter().position(|one| name(one) == wanted);
+    let removed = if action == Action::Revoke { "taken back" } else { "removed" };
     let gone = before.iter().filter(|one| find(after, name(one)).is_none());
-    let mut lines: Vec<Line> = gone.map(|one| (action, name(one), "removed".to_owned())).collect();
+    let mut lines: Vec<Line> = gone.map(|one| (action, shown(name(one)), removed.to_owned())).collect();
     for one in after {
         let old = find(before, name(one)).and_then(|at| before.get(at));
         if let Some(detail) = change(old, one) {
-            lines.push((action, name(one), detail));
+            lines.push((action, shown(name(one)), detail));
         }
     }
     lines
