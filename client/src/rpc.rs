@@ -17,7 +17,7 @@ pub(crate) struct Rpc {
     timeouts: Timeouts,
     tls: Tls,
     key: Option<ApiKey>,
-    line: Mutex<Option<MintServiceClient>>,
+    line: Mutex<Option<(MintServiceClient, u64)>>,
 }
 
 impl Rpc {
@@ -79,8 +79,8 @@ impl Rpc {
     }
 
     async fn line(&self) -> Result<MintServiceClient, Failure> {
-        let mut line = self.line.lock().await;
-        if let Some(line) = line.as_ref() {
+        let (mut line, revision) = (self.line.lock().await, self.tls.revision());
+        if let Some((line, _)) = line.as_ref().filter(|(_, made)| *made == revision) {
             return Ok(line.clone());
         }
         let connected = connect_as(&self.at, &self.tls, Admits::Agents);
@@ -93,7 +93,7 @@ impl Rpc {
             let shown = shown.map_err(|e| Failure::Here(Cause::Connection(e.to_string())))?;
             shown.map_err(|MintFailure { code, detail, .. }| refused(code, detail, None))?;
         }
-        *line = Some(made.clone());
+        *line = Some((made.clone(), revision));
         Ok(made)
     }
 }

@@ -5,6 +5,7 @@ use crate::invitations::{Invitations, id_of};
 use crate::lease::{Event, Reply};
 use crate::tokens::TokenFlags;
 use common::audit::{Action, Actor, Note, RefusedAt};
+use common::certificate::Revocation;
 use common::clock::Clock;
 use common::parameters::AgentId;
 use net::enroll::invitation::hex;
@@ -171,7 +172,7 @@ impl Issuing {
                 names.into_iter().chain(own).chain([address.to_canonical().to_string()]).collect();
             names.into_iter().collect()
         };
-        let shown = remote.newcomer().flatten();
+        let (shown, revoked) = (remote.newcomer().flatten(), self.tls.revoked());
         let (role, names, by) = match by {
             EnrollBy::Certificate(names) => {
                 let (role, names) = self.renewed(remote, names)?;
@@ -187,6 +188,11 @@ impl Issuing {
             }
             EnrollBy::Token(token) => {
                 let pod = self.tokens.pod(token).map_err(EnrollRefusal::Token)?;
+                let is_newer = |it: &Revocation| it.role == pod.role && it.before_s() > pod.issued_s;
+                if revoked.iter().any(is_newer) {
+                    let why = "it is older than the revocation of its pod's certificates: show a newer one";
+                    return Err(EnrollRefusal::Token(why.to_owned()));
+                }
                 self.again(&pod.role)?;
                 (pod.role, all(pod.names), Some(format!("pod of {}", pod.account)))
             }
@@ -195,7 +201,6 @@ impl Issuing {
             // What both masters hold to be revoked it learns when it joins.
             return Ok(((role, by), Enrolled::Ca { cas: ca.cas().to_owned(), key: ca.key() }));
         }
-        let revoked = self.tls.revoked();
         let cas = with_revoked(ca.cas(), &revoked);
         let begins = match shown {
             Some(shown) if by.is_none() => Begins::With(shown),

@@ -85,6 +85,8 @@ impl FromStr for TokenAccount {
 /// The claims of a token that Kubernetes issued.
 #[derive(Deserialize)]
 struct Claims {
+    #[serde(default)]
+    iat: u64,
     #[serde(rename = "kubernetes.io")]
     bound: Option<Bound>,
 }
@@ -110,6 +112,8 @@ pub struct Pod {
     pub names: Vec<String>,
     /// NAMESPACE/ACCOUNT.
     pub account: String,
+    /// The time at which the token was issued, in seconds since 1970.
+    pub issued_s: u64,
 }
 
 impl TokenFlags {
@@ -153,7 +157,7 @@ impl TokenFlags {
         let id =
             AgentId::try_from(name).map_err(|why| format!("{namespace}.{}, the name of the pod: {why}", pod.name))?;
         let role = if known.invited == Invited::Agent { Role::Agent(id) } else { Role::Client(id) };
-        Ok(Pod { role, names: known.names.clone(), account })
+        Ok(Pod { role, names: known.names.clone(), account, issued_s: claims.iat })
     }
 }
 

@@ -38,6 +38,8 @@ const PATIENCE_MAX: Duration = Duration::from_secs(30);
 #[derive(Clone)]
 struct Line {
     number: u64,
+    /// The [`Tls::revision`](net::tls::Tls::revision) before it was made.
+    revision: u64,
     client: MintServiceClient,
 }
 
@@ -297,7 +299,8 @@ impl Sequences {
     }
 
     async fn line(&self, address: &str) -> Result<Line, String> {
-        let known = || lock(&self.forwards.lines).get(address).cloned();
+        let revision = self.masters.tls.revision();
+        let known = || lock(&self.forwards.lines).get(address).filter(|line| line.revision == revision).cloned();
         if let Some(line) = known() {
             return Ok(line);
         }
@@ -322,7 +325,7 @@ impl Sequences {
             .await
             .map_err(|e| e.to_string())?;
         let client = MintServiceClient::new(tarpc::client::Config::default(), transport).spawn();
-        let line = Line { number: self.forwards.made.fetch_add(1, Ordering::Relaxed), client };
+        let line = Line { number: self.forwards.made.fetch_add(1, Ordering::Relaxed), revision, client };
         let mut lines = lock(&self.forwards.lines);
         if lines.len() >= AGENTS_MAX {
             lines.clear();

@@ -177,6 +177,12 @@ impl Tls {
         }
     }
 
+    /// A number that is another one after a certificate that was believed may have been revoked: connections that were made before may lead to
+    /// who is not believed any more.
+    pub fn revision(&self) -> u64 {
+        self.0.as_ref().map_or(0, |current| current.revision.load(Relaxed))
+    }
+
     /// The revocations that it was [told](Self::revoke) of.
     pub fn revoked(&self) -> Arc<[Revocation]> {
         self.0.as_ref().map_or_else(|| Arc::from([]), |current| current.told())

@@ -1,6 +1,6 @@
 //! Pods that get their certificates by the tokens of their service accounts, and everybody who should get none by one.
 
-use super::invitations::Invited;
+use super::invitations::{Console, Invited};
 use net::enroll::{EnrollError, Invitation};
 use net::rpc::enroll::EnrollRefusal;
 use net::tls::{Role, Tls};
@@ -112,6 +112,18 @@ async fn a_pod_gets_the_certificate_of_its_name_by_its_token_and_nobody_else_doe
     let agent = pods.invited.add_agent(&pods.invitation, &["--renew-interval", "1s"]);
     std::fs::remove_file(&pods.token).unwrap();
     pods.invited.becomes_ready(agent, &tls).await;
+    // After a revocation an older token of the pod opens nothing.
+    let console = Console::log_in(&pods.invited, &tls).await;
+    let holder = json!({"role": "agent", "name": "shop.orders-0"}).to_string();
+    assert_eq!(console.ask("POST /api/revocations", &holder).await.0, "201");
+    match pods.ask_with(&good).await {
+        Err(EnrollError::Refused(EnrollRefusal::Token(why))) => {
+            assert!(why.contains("older than the revocation"), "{why}")
+        }
+        other => panic!("{other:?}"),
+    }
+    let good = server.token(&claims(&json!({})));
+    assert!(pods.ask_with(&good).await.is_ok());
     // Without keys there is nothing to believe, and nobody gets in.
     let keys = pods.token.with_file_name("keys.json");
     std::fs::write(&keys, "{").unwrap();

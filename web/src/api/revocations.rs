@@ -86,7 +86,10 @@ pub(crate) async fn revoke(
     // Certificates are dated by the machines' calendars, also where masters run by a test clock.
     let revoked = revoked_now(holder(&role, &name)?);
     auth.commands().change(Change::Revoke(revoked.clone()), caller.actor()).await?;
-    Ok((StatusCode::CREATED, Json(RevocationRow::from(&revoked))))
+    // A later one that was there stays.
+    let all = auth.accounts().revoked().await?;
+    let kept = all.iter().find(|it| it.role == revoked.role).unwrap_or(&revoked);
+    Ok((StatusCode::CREATED, Json(RevocationRow::from(kept))))
 }
 
 /// Takes a revocation back: what it revoked is believed again, if it has not ended.
