@@ -19,7 +19,7 @@ use utoipa::ToSchema;
 pub(crate) struct RevocationRow {
     /// The holder: `agent/NAME` or `client/NAME`.
     role: String,
-    /// What is valid from before that instant is not believed.
+    /// The first instant from which on its certificates are believed.
     before: String,
 }
 

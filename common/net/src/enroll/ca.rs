@@ -58,7 +58,7 @@ pub struct Ca {
     own: CertificateDer<'static>,
     own_pem: String,
     cas: String,
-    /// What `ca.pem` revokes.
+    /// Revocations in `ca.pem`.
     revoked: Vec<Revocation>,
 }
 

@@ -56,7 +56,7 @@ pub enum TlsError {
         /// The thing that was looked for.
         wanted: &'static str,
     },
-    /// What is revoked cannot be told.
+    /// A list or a line that revokes cannot be read.
     #[error("what {} says is revoked cannot be used: {why}", .path.display())]
     List {
         /// The file.

@@ -17,7 +17,7 @@ impl SettingsTable {
         listed(self.latest_credentials()).map_or(&[], |listed| &listed.revoked)
     }
 
-    /// What is proposed may be in force at the other master, and comes true in any case.
+    /// The credentials as proposed, if they are: that may be in force at the other master, and comes true in any case.
     fn latest_credentials(&self) -> Option<&Setting> {
         self.prep(&SettingKey::Credentials).or_else(|| self.get(&SettingKey::Credentials))
     }
