@@ -189,7 +189,7 @@ async fn a_cluster_gets_its_certificates_by_invitations_and_renews_them_without_
     };
     until("all certificates are renewed", renewed).await.unwrap();
     let drawn = TlsFolder::new(PathBuf::from(format!("{}.tls", invited.cluster.agents[drawn].serial_file().display())));
-    exchange_the_ca(&invited, [&own, &drawn, &folder], &tls, &masters.join(",")).await;
+    exchange_the_ca(&invited, [&own, &drawn, &paid, &folder], &tls, &masters.join(",")).await;
     stop.store(true, Relaxed);
     load.await.unwrap();
     assert_ne!(std::fs::read(paid.path().join("own.pem")).unwrap(), first);
@@ -207,7 +207,8 @@ fn client_of(invited: &Invited, nth: usize, files: TlsFiles, masters: &[String])
 }
 
 /// Exchanges the CA as the page on TLS says, while everybody asks.
-async fn exchange_the_ca(invited: &Invited, [one, other, client]: [&TlsFolder; 3], tls: &Tls, masters: &str) {
+async fn exchange_the_ca(invited: &Invited, folders: [&TlsFolder; 4], tls: &Tls, masters: &str) {
+    let [.., client] = folders;
     let kept: Vec<_> =
         invited.cluster.masters.iter().map(|master| TlsFolder::new(master.data_dir.join("tls"))).collect();
     let renew_client = async || {
@@ -224,7 +225,7 @@ async fn exchange_the_ca(invited: &Invited, [one, other, client]: [&TlsFolder; 3
         let follows = |folder: &TlsFolder| std::fs::read_to_string(folder.cas_file()).unwrap() == cas;
         let followed = || async {
             renew_client().await;
-            [one, other, client].into_iter().all(follows).then_some(())
+            folders.into_iter().all(follows).then_some(())
         };
         until("everybody follows the CAs", followed).await.unwrap();
     };
@@ -237,7 +238,7 @@ async fn exchange_the_ca(invited: &Invited, [one, other, client]: [&TlsFolder; 3
     };
     let exchanged = || async {
         renew_client().await;
-        kept.iter().chain([one, other, client]).all(is_by_newer).then_some(())
+        kept.iter().chain(folders).all(is_by_newer).then_some(())
     };
     until("all certificates are of the newer CA", exchanged).await.unwrap();
     follow(newer.cas().to_owned()).await;
