@@ -5,11 +5,12 @@
 
 use crate::agents::SettingsRow;
 use crate::axes::AxisRow;
-use crate::masters::{NamespaceRow, NetworkRow};
+use crate::masters::{NamespaceRow, NetworkRow, RevocationRow};
 use common::about::About;
 #[allow(unused_imports, reason = "the description of the API names it")]
 use common::about::AboutSource;
 use common::account::{ACCOUNTS_MAX, AccountName, Role, User};
+use common::certificate::{REVOCATIONS_MAX, Revocation, Role as Holder};
 use common::json;
 use common::kind::Kind;
 use common::namespace::{Definition, GeneratorName, Namespace, SegmentSpec};
@@ -55,6 +56,8 @@ pub(crate) struct File {
     networks: Vec<String>,
     /// The users of the console, without passwords.
     users: Vec<UserEntry>,
+    /// The revocations of certificates.
+    revocations: Vec<RevocationRow>,
     /// All names with their definitions, but for those that always exist.
     names: Vec<NameEntry>,
 }
@@ -100,7 +103,7 @@ impl File {
         at: WallMs,
         settings: SettingsRow,
         networks: Vec<NetworkRow>,
-        users: &[User],
+        (users, revoked): (&[User], &[Revocation]),
         names: Vec<NamespaceRow>,
         axes: &[AxisRow],
     ) -> Self {
@@ -121,6 +124,7 @@ impl File {
             uint2_max: settings.uint2_max,
             networks: networks.into_iter().map(|row| row.network).collect(),
             users: users.iter().map(|it| UserEntry { name: it.name.to_string(), role: it.role.to_string() }).collect(),
+            revocations: revoked.iter().map(RevocationRow::from).collect(),
             names: names.into_iter().filter(|row| !row.namespace.name().is_default()).map(entry).collect(),
         }
     }
@@ -137,6 +141,9 @@ pub(crate) struct Here {
     pub(crate) utc_offset: String,
     pub(crate) networks: Vec<NetworkRow>,
     pub(crate) users: Vec<User>,
+    pub(crate) revoked: Vec<Revocation>,
+    /// The time by which certificates are dated.
+    pub(crate) dated: WallMs,
     pub(crate) names: Vec<NamespaceRow>,
 }
 
@@ -164,6 +171,7 @@ pub(crate) struct Imported {
     notes: Tally,
     users: Tally,
     networks: Tally,
+    revocations: Tally,
     /// New names of kind `sequence`, which come in retired, so that others have to be registered for their keys.
     retired: Vec<String>,
     /// Names about which something else is noted here, which stays.
@@ -177,6 +185,7 @@ pub(crate) struct Plan {
     pub(crate) notes: Vec<Change>,
     pub(crate) users: Vec<(AccountName, Role)>,
     pub(crate) networks: Vec<Change>,
+    pub(crate) revocations: Vec<Change>,
     pub(crate) imported: Imported,
 }
 
@@ -204,6 +213,8 @@ struct Unread<'a> {
     networks: Vec<&'a RawValue>,
     #[serde(borrow, deserialize_with = "at_most::<_, _, ACCOUNTS_MAX>")]
     users: Vec<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "at_most::<_, _, REVOCATIONS_MAX>")]
+    revocations: Vec<&'a RawValue>,
     #[serde(borrow, deserialize_with = "at_most::<_, _, NAMES_MAX>")]
     names: Vec<&'a RawValue>,
 }
@@ -254,6 +265,7 @@ pub(crate) fn plan(file: &[u8], here: &Here) -> Result<Plan, String> {
     check.names(&file.names, here);
     check.users(&file.users, here);
     check.networks(&file.networks, here);
+    check.revocations(&file.revocations, here);
     check.done()
 }
 
@@ -424,6 +436,25 @@ impl Check {
         }
         self.at_most("networks", known.len(), NETWORKS_MAX, "networks");
     }
+
+    fn revocations(&mut self, rows: &[&RawValue], here: &Here) {
+        let mut known: BTreeMap<Holder, Revocation> =
+            here.revoked.iter().map(|it| (it.role.clone(), it.clone())).collect();
+        for (nth, row) in rows.iter().enumerate() {
+            match read(row).and_then(|row| revocation(row, here.dated)) {
+                Ok(revoked) => {
+                    let is_new = known.get(&revoked.role).is_none_or(|here| here.before < revoked.before);
+                    self.plan.imported.revocations.note(is_new);
+                    if is_new {
+                        known.insert(revoked.role.clone(), revoked.clone());
+                        self.plan.revocations.push(Change::Revoke(revoked));
+                    }
+                }
+                Err(why) => self.problem(&format!("revocations[{nth}]"), &why),
+            }
+        }
+        self.at_most("revocations", known.len(), REVOCATIONS_MAX, "revocations");
+    }
 }
 
 /// The remedy for a name that lives here otherwise than in a file. Left out of it, numbers could come a second time.
@@ -441,6 +472,18 @@ fn in_the_way(here: &NamespaceRow, kind: Kind) -> &'static str {
 
 fn read<T: DeserializeOwned>(row: &RawValue) -> Result<T, String> {
     json::read(row.get().as_bytes())
+}
+
+/// The revocation of an entry. One of later than now would revoke what is issued in place of the others.
+fn revocation(RevocationRow { role, before }: RevocationRow, now: WallMs) -> Result<Revocation, String> {
+    let revoked: Revocation = format!("{role} {before}").parse().map_err(|_| {
+        "`role` is agent/NAME or client/NAME, and `before` a time such as 2026-05-01T12:00:00Z".to_owned()
+    })?;
+    match &revoked.role {
+        Holder::Master(_) => Err("a master's certificates are revoked in every ca.pem: leave it out".to_owned()),
+        _ if revoked.before > now => Err(format!("{before} is still to come by this machine's clock: correct either")),
+        _ => Ok(revoked),
+    }
 }
 
 /// The definition of an entry, of plain numbers from where an operator says.

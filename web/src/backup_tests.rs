@@ -75,6 +75,8 @@ fn new_here() -> Here {
         utc_offset: "+08:00".to_owned(),
         networks: vec![NetworkRow { network: "127.0.0.0/8".to_owned() }],
         users: vec![user("admin", Role::Admin)],
+        revoked: Vec::new(),
+        dated: WallMs(1_800_000_000_000),
         names: vec![row("default", &json!({"kind": "uniq64"}))],
     }
 }
@@ -82,7 +84,12 @@ fn new_here() -> Here {
 fn export(names: Vec<NamespaceRow>, axes: &[AxisRow]) -> Value {
     let networks = ["127.0.0.0/8", "10.0.0.0/8"].map(|network| NetworkRow { network: network.to_owned() });
     let users = [user("admin", Role::Admin), user("vera", Role::Viewer)];
-    serde_json::to_value(File::new(WallMs(0), settings(), networks.into(), &users, names, axes)).unwrap()
+    let revoked = ["agent/a", "client/billing"].map(|role| revocation_of(role, "2026-05-01T12:00:00Z"));
+    serde_json::to_value(File::new(WallMs(0), settings(), networks.into(), (&users, &revoked), names, axes)).unwrap()
+}
+
+fn revocation_of(role: &str, before: &str) -> Revocation {
+    format!("{role} {before}").parse().unwrap()
 }
 
 fn planned(file: &Value, here: &Here) -> Result<Plan, String> {
@@ -110,6 +117,11 @@ fn carried_out(plan: &Plan, mut here: Here) -> Here {
     for change in &plan.networks {
         let Change::Allow(network) = change else { panic!("{change:?}") };
         here.networks.push(NetworkRow { network: network.to_string() });
+    }
+    for change in &plan.revocations {
+        let Change::Revoke(revoked) = change else { panic!("{change:?}") };
+        here.revoked.retain(|it| it.role != revoked.role);
+        here.revoked.push(revoked.clone());
     }
     here
 }
@@ -183,6 +195,7 @@ fn names_of_every_kind_come_back_as_they_were_and_a_second_time_nothing_is_new()
     let after = carried_out(&plan, new_here());
     let again = planned(&file, &after).unwrap();
     assert!(again.names.is_empty() && again.notes.is_empty() && again.users.is_empty() && again.networks.is_empty());
+    assert!(again.revocations.is_empty() && again.imported.revocations == Tally { new: 0, there: 2 });
     assert_eq!(again.imported.names, Tally { new: 0, there: names.len() - 1 });
     assert!(again.imported.retired.is_empty() && again.imported.noted_otherwise.is_empty());
 }
@@ -223,6 +236,23 @@ fn what_is_otherwise_here_is_refused_and_a_note_stays() {
     assert!(gone.names.is_empty() && gone.imported.names == Tally { new: 0, there: 1 });
 }
 
+#[test]
+fn what_is_revoked_here_since_stays_revoked() {
+    let file = export(Vec::new(), &[]);
+    let [older, later] = ["2026-04-30T00:00:00Z", "2026-05-02T00:00:00Z"].map(|at| revocation_of("client/billing", at));
+    for (here, new) in [(Vec::new(), 2), (vec![older], 2), (vec![later], 1)] {
+        let plan = planned(&file, &Here { revoked: here, ..new_here() }).unwrap();
+        assert_eq!((plan.revocations.len(), &plan.imported.revocations), (new, &Tally { new, there: 2 - new }));
+    }
+    // A file from before there were any.
+    let mut without = file;
+    without.as_object_mut().unwrap().remove("revocations");
+    assert!(planned(&without, &new_here()).unwrap().revocations.is_empty());
+    let of = |n: usize| revocation_of(&format!("client/c{n}"), "2026-05-01T12:00:00Z");
+    let full = Here { revoked: (0..REVOCATIONS_MAX - 1).map(of).collect(), ..new_here() };
+    assert!(refused(&export(Vec::new(), &[]), &full).contains("1025 revocations with those here: 1024 is the most"));
+}
+
 fn here_with(row: NamespaceRow) -> Here {
     Here { names: vec![row], ..new_here() }
 }
@@ -239,6 +269,14 @@ fn all_that_is_wrong_is_said_at_once_and_by_name() {
         ("/version", json!(2), "version: 2 is none that this program reads: it reads 1"),
         ("/version", json!("1"), "invalid type"),
         ("/utc_offset", json!("+00:00"), "--utc-offset +00:00"),
+        ("/revocations/0/role", json!("billing"), "revocations[0]: `role` is agent/NAME or client/NAME"),
+        ("/revocations/1/before", json!("yesterday"), "revocations[1]: "),
+        (
+            "/revocations/1/role",
+            json!("master/1"),
+            "revocations[1]: a master's certificates are revoked in every ca.pem",
+        ),
+        ("/revocations/1/before", json!("9999-12-31T23:59:59Z"), "is still to come by this machine's clock"),
         ("/names/0/name", json!("Orders"), "names[0]: "),
         ("/names/0/name", json!("default"), "names[0] default: this name is everywhere"),
         ("/names/0/definition/kind", json!("uniq96"), "names[0]: definition"),

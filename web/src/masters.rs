@@ -12,6 +12,7 @@ use common::about::About;
 #[allow(unused_imports, reason = "the description of the API names it")]
 use common::about::AboutSource;
 use common::audit::Action;
+use common::certificate::Revocation;
 use common::clock::TestClock;
 use common::lease::{Lease, LeaseState, Prep};
 use common::namespace::{Definition, GeneratorName, Namespace};
@@ -214,6 +215,22 @@ pub struct LeaseRow {
     #[serde(serialize_with = "as_text")]
     #[schema(value_type = String)]
     pub reuse_at: WallMs,
+}
+
+/// A holder of whose certificates the older ones are not believed any more.
+#[derive(Debug, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RevocationRow {
+    /// The holder: `agent/NAME` or `client/NAME`.
+    pub(crate) role: String,
+    /// The first instant from which on its certificates are believed.
+    pub(crate) before: String,
+}
+
+impl From<&Revocation> for RevocationRow {
+    fn from(revoked: &Revocation) -> Self {
+        Self { role: revoked.role.path(), before: revoked.before.to_string() }
+    }
 }
 
 /// A master as the console and its API show it.

@@ -11,7 +11,7 @@ use axum::http::{Request, StatusCode};
 use common::account::SecretHash;
 use common::api_key::{AgentScope, ApiKey, FormerKey, KeyAction, KeyScope};
 use common::clock::Clock;
-use common::time::{SpanMs, WallMs};
+use common::time::{HOUR_MS, SpanMs, WallMs};
 use sample::ask::{BODY_MAX, few, get, json_of};
 use sample::{KEY, SampleAccounts};
 use serde_json::{Value, json};
@@ -250,4 +250,22 @@ async fn the_page_says_what_a_key_opens_and_when_it_ends() {
     ] {
         assert!(html.contains(shown), "{shown}: {html}");
     }
+}
+
+#[tokio::test]
+async fn by_a_wrong_clock_no_certificate_is_revoked() {
+    let (sample, accounts) = (Arc::new(few()), Arc::new(SampleAccounts::with_key_of(Role::Admin)));
+    let router = web::router(Arc::clone(&sample) as _, Arc::clone(&accounts).auth());
+    let revoke = async || ask(&router, "POST", "/api/revocations", json!({"role": "client", "name": "billing"})).await;
+    for (ahead, skew) in [(Some(HOUR_MS), 0), (None, 300_001), (None, -300_001)] {
+        sample.change(|state| {
+            (state.masters[0].calendar_ahead_ms, state.masters[1].clock_skew_ms) = (ahead, Some(skew));
+        });
+        let (status, answer) = revoke().await;
+        assert_eq!((status, &answer["code"]), (StatusCode::SERVICE_UNAVAILABLE, &json!("clock_skew")), "{answer}");
+    }
+    assert!(accounts.credentials.lock().unwrap().revoked.is_empty());
+    sample.change(|state| (state.masters[0].calendar_ahead_ms, state.masters[1].clock_skew_ms) = (None, Some(300_000)));
+    assert_eq!(revoke().await.0, StatusCode::CREATED);
+    assert_eq!(accounts.credentials.lock().unwrap().revoked.len(), 1);
 }

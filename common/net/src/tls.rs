@@ -390,10 +390,9 @@ impl Current {
     }
 }
 
-/// The revocation of all that was issued to that holder until now, by the machine's calendar, as certificates are dated.
-pub fn revoked_now(holder: Role) -> Revocation {
-    let now_s = i64::try_from(UnixTime::now().as_secs()).unwrap_or(i64::MAX);
-    Revocation::at(holder, WallMs(now_s.saturating_mul(SECOND_MS)))
+/// The time by which certificates are dated: the calendar of this machine, also where a program runs by a test clock.
+pub fn dated_now() -> WallMs {
+    WallMs(i64::try_from(UnixTime::now().as_secs()).unwrap_or(i64::MAX).saturating_mul(SECOND_MS))
 }
 
 /// Counts of handshakes and reloads that failed, and the end of this program's certificate.

@@ -78,6 +78,7 @@ async fn what_was_exported_is_there_again_after_both_stores_were_lost_and_goes_o
         ("/api/namespaces/gone/retire", json!({"confirm": "gone"}), 200),
         ("/api/users", json!({"name": "vera", "password": "correct horse", "role": "operator"}), 201),
         ("/api/whitelist", json!({"range": "10.7.0.0/16"}), 200),
+        ("/api/revocations", json!({"role": "client", "name": "billing"}), 201),
     ] {
         assert_eq!(client.change(one, path, &body).await.unwrap().status, status, "{path}");
     }
@@ -91,6 +92,7 @@ async fn what_was_exported_is_there_again_after_both_stores_were_lost_and_goes_o
     let mut before = names(&cluster, 0).await;
     let networks = listed(&cluster, 0, "/api/whitelist").await;
     let users = listed(&cluster, 0, "/api/users").await;
+    let revoked = listed(&cluster, 0, "/api/revocations").await;
     lose_all(&mut cluster).await;
     assert_ne!(names(&cluster, 0).await, before);
 
@@ -135,9 +137,10 @@ async fn what_was_exported_is_there_again_after_both_stores_were_lost_and_goes_o
         assert_eq!(names(&cluster, master).await, before);
         assert_eq!(listed(&cluster, master, "/api/whitelist").await, networks);
         assert_eq!(listed(&cluster, master, "/api/users").await, users);
+        assert_eq!(listed(&cluster, master, "/api/revocations").await, revoked);
     }
     let lines = listed(&cluster, 0, "/api/audit?action=settings.import").await;
-    assert_eq!((lines.len(), &lines[0]["who"], &lines[0]["subject"]), (1, &json!("admin"), &json!("9 changes")));
+    assert_eq!((lines.len(), &lines[0]["who"], &lines[0]["subject"]), (1, &json!("admin"), &json!("10 changes")));
 
     // Once more it changes nothing.
     let again = import(&cluster, cluster.masters[1].daemon.http, &file, "").await;

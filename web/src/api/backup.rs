@@ -18,6 +18,7 @@ use common::audit::{Action, Actor, Note};
 use common::setting::{Change, SettingKey};
 use futures::stream;
 use net::rpc::lease::Refusal;
+use net::tls::dated_now;
 use serde::Deserialize;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -40,8 +41,8 @@ pub(crate) struct DryRun {
     pub(crate) dry_run: bool,
 }
 
-/// All that is set, but for secrets, as one file for `POST /api/import`: what names stand for with their notes, networks, and users without
-/// passwords. Keys for scripts are not in it, nor notes about retired names.
+/// All that is set, but for secrets, as one file for `POST /api/import`: what names stand for with their notes, networks, users without
+/// passwords, and revocations of certificates. Keys for scripts are not in it, nor notes about retired names.
 #[utoipa::path(
     get, path = "/api/export", tag = "settings",
     responses(
@@ -59,11 +60,11 @@ pub(crate) async fn export(
 ) -> Result<Response, Problem> {
     let caller = caller(who, Role::Admin, from)?;
     let turn = turn.take().await?;
-    let Here { networks, users, names, .. } = here(masters.as_ref(), &auth).await?;
+    let Here { networks, users, revoked, names, .. } = here(masters.as_ref(), &auth).await?;
     let (settings, axes) = (ask::within(masters.settings()).await?, ask::within(masters.axes()).await?);
     let now = masters.now();
     let written = tokio::task::spawn_blocking(move || {
-        serde_json::to_vec(&File::new(now, settings, networks, &users, names, &axes))
+        serde_json::to_vec(&File::new(now, settings, networks, (&users, &revoked), names, &axes))
     });
     let text = written.await.ok().and_then(Result::ok).map(Bytes::from).ok_or(Unavailable::Overloaded)?;
     note(&auth, caller.actor(), Action::Export, "settings").await?;
@@ -120,6 +121,8 @@ async fn here(masters: &dyn Masters, auth: &Auth) -> Result<Here, Problem> {
         utc_offset: ask::within(masters.settings()).await?.utc_offset,
         networks: ask::within(masters.whitelist()).await?,
         users: auth.accounts().users().await?,
+        revoked: auth.accounts().revoked().await?,
+        dated: dated_now(),
         names: ask::within(masters.namespaces()).await?,
     })
 }
@@ -128,17 +131,17 @@ async fn note(auth: &Auth, by: Actor, action: Action, subject: &str) -> Result<(
     Ok(auth.accounts().keep(Vec::new(), Some(Note::new(by, action, subject))).await?)
 }
 
-/// Makes the changes of a plan, each as an operator would: names before who may ask for them.
+/// Makes the changes of a plan, each as an operator would: who is no longer believed before all else, and names before who may ask for them.
 async fn apply(auth: &Auth, plan: Plan, until: Instant, by: &Actor) -> Result<Imported, Problem> {
-    let Plan { names, notes, users, networks, imported } = plan;
-    let all = names.len() + notes.len() + users.len() + networks.len();
+    let Plan { names, notes, users, networks, revocations, imported } = plan;
+    let all = names.len() + notes.len() + users.len() + networks.len() + revocations.len();
     note(auth, by.clone(), Action::Import, &format!("{all} changes")).await?;
     // One for all of them: nobody knows what it is the hash of.
     let phc = if users.is_empty() { String::new() } else { auth.hash(new_key()).await? };
     let users =
         users.into_iter().map(|(name, role)| Change::AddUser(User { name, role, phc: phc.clone(), totp: None }));
     // One follows the other: others have to be served meanwhile.
-    for (made, change) in names.into_iter().chain(notes).chain(users).chain(networks).enumerate() {
+    for (made, change) in revocations.into_iter().chain(names).chain(notes).chain(users).chain(networks).enumerate() {
         let key = change.key();
         let why = if Instant::now() >= until {
             Problem::overloaded(format!("no more is done in {} seconds", IMPORT_MAX.as_secs()))

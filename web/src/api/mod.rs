@@ -45,7 +45,7 @@ pub(crate) enum ChangeErrors {
     /// `bad_parameter`
     #[response(status = 400, content_type = "application/problem+json")]
     BadParameter(ProblemBody),
-    /// `masters_unavailable`, `overloaded`
+    /// `masters_unavailable`, `overloaded`; of a revocation `clock_skew`, too
     #[response(status = 503, content_type = "application/problem+json")]
     Unavailable(ProblemBody),
 }

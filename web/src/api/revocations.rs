@@ -1,7 +1,9 @@
 //! Revocations of certificates, which both masters hold: listed, made, taken back.
 
 use super::{ChangeErrors, From, ProblemBody, Sent, body, caller, path, read_as};
+use crate::ask;
 use crate::auth::{Auth, Role, Who};
+use crate::masters::{MasterRow, Masters, RevocationRow};
 use crate::problem::Problem;
 use axum::Json;
 use axum::extract::rejection::PathRejection;
@@ -9,25 +11,13 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use common::certificate::{Revocation, Role as Holder};
 use common::setting::Change;
-use net::tls::revoked_now;
-use serde::{Deserialize, Serialize};
+use net::tls::dated_now;
+use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-/// A holder of whose certificates the older ones are not believed any more.
-#[derive(Serialize, ToSchema)]
-pub(crate) struct RevocationRow {
-    /// The holder: `agent/NAME` or `client/NAME`.
-    role: String,
-    /// The first instant from which on its certificates are believed.
-    before: String,
-}
-
-impl core::convert::From<&Revocation> for RevocationRow {
-    fn from(revoked: &Revocation) -> Self {
-        Self { role: revoked.role.path(), before: revoked.before.to_string() }
-    }
-}
+/// The largest difference between clocks by which certificates are revoked: each is dated an hour back, so that who issued it may be so far off.
+const CLOCKS_APART_MAX_MS: u64 = 300_000;
 
 /// The holder whose certificates are to be revoked.
 #[derive(Deserialize, ToSchema)]
@@ -37,6 +27,10 @@ pub(crate) struct HolderForm {
     role: String,
     /// The name in its certificates.
     name: String,
+}
+
+fn is_clock_wrong(row: &MasterRow) -> bool {
+    row.calendar_ahead_ms.is_some() || row.clock_skew_ms.is_some_and(|ms| ms.unsigned_abs() > CLOCKS_APART_MAX_MS)
 }
 
 fn holder(role: &str, name: &str) -> Result<Holder, Problem> {
@@ -77,14 +71,20 @@ pub(crate) async fn revocations(State(auth): State<Arc<Auth>>, who: Who) -> Resu
 )]
 pub(crate) async fn revoke(
     State(auth): State<Arc<Auth>>,
+    State(masters): State<Arc<dyn Masters>>,
     who: Who,
     from: From,
     form: Sent,
 ) -> Result<(StatusCode, Json<RevocationRow>), Problem> {
     let caller = caller(who, Role::Admin, from)?;
     let HolderForm { role, name } = body(form)?;
-    // Certificates are dated by the machines' calendars, also where masters run by a test clock.
-    let revoked = revoked_now(holder(&role, &name)?);
+    let holder = holder(&role, &name)?;
+    if let Some(row) = ask::within(masters.masters()).await?.iter().find(|row| is_clock_wrong(row)) {
+        let why = "the clocks of the masters' machines are too far apart, or one of them jumped (GET /api/masters), and a certificate is \
+                   revoked by its date: correct them, or add a line to ca.pem at both masters";
+        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "clock_skew", format!("master {}: {why}", row.id)));
+    }
+    let revoked = Revocation::at(holder, dated_now());
     auth.commands().change(Change::Revoke(revoked.clone()), caller.actor()).await?;
     // A later one that was there stays.
     let all = auth.accounts().revoked().await?;

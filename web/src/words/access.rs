@@ -220,7 +220,7 @@ macro_rules! access {
     import_hint: "What is here stays. Names of kind segment need \"first\" in the file, above all that was ever granted; those of kind sequence come in retired.", "已有的内容保持不变。segment 类名称须在文件中写明 \"first\"，且高于曾发放的一切；sequence 类名称导入后即为停用。";
     import_preview: "only say what would be done", "仅预览";
     import_do: "do it", "执行导入";
-    import_done: "New: {names_new} names, {notes_new} notes, {users_new} users, {networks_new} networks. There already: {names_there}, {notes_there}, {users_there}, {networks_there}. Come in retired: {retired}. With another note, which stays: {noted_otherwise}.", "新增：{names_new} 个名称、{notes_new} 条备注、{users_new} 个用户、{networks_new} 个网络。已存在：{names_there}、{notes_there}、{users_there}、{networks_there}。导入即停用：{retired}。备注不同而保留：{noted_otherwise}。";
+    import_done: "New: {names_new} names, {notes_new} notes, {users_new} users, {networks_new} networks, {revocations_new} revocations. There already: {names_there}, {notes_there}, {users_there}, {networks_there}, {revocations_there}. Come in retired: {retired}. With another note, which stays: {noted_otherwise}.", "新增：{names_new} 个名称、{notes_new} 条备注、{users_new} 个用户、{networks_new} 个网络、{revocations_new} 项吊销。已存在：{names_there}、{notes_there}、{users_there}、{networks_there}、{revocations_there}。导入即停用：{retired}。备注不同而保留：{noted_otherwise}。";
     cluster: "Cluster", "集群";
     this_master: "This master", "本主控";
     pairing: "Pairing", "配对";

@@ -240,7 +240,7 @@ fn file(what: &'static str, folder: &TlsFolder, why: &dyn ToString) -> CaError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tls::{Tls, revoked_now, with_revoked};
+    use crate::tls::{Tls, dated_now, with_revoked};
 
     const LIFE: Duration = Duration::from_secs(86_400);
 
@@ -287,7 +287,7 @@ mod tests {
             CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()
         };
         let issued = |role: &Role, serial, revoked: &[Revocation]| issued_by(role, serial, Begins::After(revoked));
-        let revoked = [revoked_now(role.clone())];
+        let revoked = [Revocation::at(role.clone(), dated_now())];
         let [its, others, after] = [issued(&role, 1, &[]), issued(&other, 2, &revoked), issued(&role, 3, &revoked)];
         ca.issue_own(&folder, (&other, &[]), (LIFE, [4; 16])).unwrap();
         let refused = Err(rustls::Error::InvalidCertificate(rustls::CertificateError::Revoked));

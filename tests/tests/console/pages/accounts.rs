@@ -226,13 +226,13 @@ async fn a_file_of_settings_is_looked_at_and_then_imported() {
         choose(&good).await?;
         page_has(browser, "document.querySelector('a[href=\"/api/export\"]').download === 'uniq-export.json'").await?;
         click(browser, import).await?;
-        page_has(browser, &said("New: 0 names, 0 notes, 0 users, 1 networks.")).await?;
+        page_has(browser, &said("New: 0 names, 0 notes, 0 users, 1 networks, 0 revocations.")).await?;
         let client = cluster.client.clone();
         let whitelist = async || client.console(cluster.masters[1].daemon.http, "/api/whitelist").await;
         ensure!(!whitelist().await?.text().contains("10.9."), "it was only looked at");
         browser.find(Locator::Id("import-how")).await?.select_by_value("false").await?;
         click(browser, import).await?;
-        page_has(browser, &said("New: 0 names, 0 notes, 0 users, 1 networks.")).await?;
+        page_has(browser, &said("New: 0 names, 0 notes, 0 users, 1 networks, 0 revocations.")).await?;
         ensure!(whitelist().await?.text().contains("10.9.0.0/16"), "it is done at both");
         is_clean(driver, browser, std::slice::from_ref(&home)).await?;
 
