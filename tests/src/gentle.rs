@@ -1,12 +1,15 @@
 //! A client that asks an agent for one ID after another, without haste, and must never be refused.
 
-use crate::client::Client;
 use anyhow::{Context as _, Result, bail};
+use net::tls::{Admits, ClientStream, Tls};
 use std::collections::BTreeSet;
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
 /// The time that it rests between two questions.
@@ -14,10 +17,49 @@ const REST: Duration = Duration::from_millis(20);
 /// Refusals that are told.
 const TOLD_MAX: usize = 5;
 
+/// A connection that is kept from one request to the next, by plain TCP or by TLS.
+pub struct Kept {
+    io: ClientStream,
+    at: SocketAddr,
+}
+
+impl Kept {
+    /// Connects there.
+    ///
+    /// # Errors
+    /// If there is no connection, or somebody else is there.
+    pub async fn connect(tls: &Tls, expected: Admits, at: SocketAddr) -> Result<Self> {
+        Ok(Self { io: tls.connect(TcpStream::connect(at).await?, expected).await?, at })
+    }
+
+    /// The status and the body of the answer to a GET.
+    ///
+    /// # Errors
+    /// If the connection ends before that, or what comes is no HTTP.
+    pub async fn get(&mut self, path: &str) -> Result<(u16, String)> {
+        self.io.write_all(format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", self.at).as_bytes()).await?;
+        let mut seen = Vec::new();
+        loop {
+            let text = String::from_utf8_lossy(&seen);
+            if let Some((head, body)) = text.split_once("\r\n\r\n") {
+                let head = head.to_ascii_lowercase();
+                let len = head.lines().find_map(|line| line.strip_prefix("content-length: ")).context("no length")?;
+                if body.len() == len.parse::<usize>()? {
+                    let status = head.split(' ').nth(1).context("no status")?.parse()?;
+                    return Ok((status, body.to_owned()));
+                }
+            }
+            if self.io.read_buf(&mut seen).await? == 0 {
+                bail!("closed by the other end after {:?}", String::from_utf8_lossy(&seen));
+            }
+        }
+    }
+}
+
 /// The client at work.
 pub struct Gentle {
     stop: Arc<AtomicBool>,
-    task: JoinHandle<Result<Seen>>,
+    task: JoinHandle<Seen>,
 }
 
 #[derive(Default)]
@@ -46,28 +88,29 @@ impl fmt::Display for Served {
 }
 
 impl Gentle {
-    /// Asks there for IDs from now on. `anew`: after how many questions it connects anew.
-    pub fn start(url: &str, anew: u64) -> Self {
-        let (url, stop) = (url.to_owned(), Arc::new(AtomicBool::new(false)));
+    /// Asks the agent there for IDs from now on. `anew`: after how many questions it connects anew.
+    pub fn start(tls: &Tls, at: SocketAddr, anew: u64) -> Self {
+        let (tls, stop) = (tls.clone(), Arc::new(AtomicBool::new(false)));
         let stopped = Arc::clone(&stop);
         let task = tokio::spawn(async move {
-            let (mut client, mut seen, mut asked) = (Client::new()?, Seen::default(), 0);
+            let (mut kept, mut seen, mut asked) = (None, Seen::default(), 0);
             while !stopped.load(Relaxed) {
                 let began = Instant::now();
-                match client.get(&url).await {
-                    Ok(answer) if answer.status == 200 && seen.ids.insert(answer.text()) => {
-                        seen.took.push(began.elapsed())
+                match asked_once(&mut kept, &tls, at).await {
+                    Ok((200, id)) if seen.ids.insert(id.clone()) => seen.took.push(began.elapsed()),
+                    Ok((status, text)) => seen.lost.push(format!("{status}: {text}")),
+                    Err(e) => {
+                        seen.lost.push(format!("{e:#}"));
+                        kept = None;
                     }
-                    Ok(answer) => seen.lost.push(format!("{}: {}", answer.status, answer.text())),
-                    Err(e) => seen.lost.push(format!("{e:#}")),
                 }
                 asked += 1;
                 if asked % anew == 0 {
-                    client = Client::new()?;
+                    kept = None;
                 }
                 tokio::time::sleep(REST).await;
             }
-            Ok(seen)
+            seen
         });
         Self { stop, task }
     }
@@ -78,7 +121,7 @@ impl Gentle {
     /// If one of its questions was not answered with an ID that it had not got before.
     pub async fn stop(self) -> Result<Served> {
         self.stop.store(true, Relaxed);
-        let Seen { mut took, lost, .. } = self.task.await??;
+        let Seen { mut took, lost, .. } = self.task.await?;
         if !lost.is_empty() {
             let told: Vec<_> = lost.iter().take(TOLD_MAX).collect();
             bail!("the gentle client got {} IDs and lost {}: {told:?}", took.len(), lost.len());
@@ -87,4 +130,12 @@ impl Gentle {
         let at = |part: usize| took.get(took.len() * part / 100).copied().context("the gentle client got nothing");
         Ok(Served { ids: took.len(), p50: at(50)?, p99: at(99)? })
     }
+}
+
+async fn asked_once(kept: &mut Option<Kept>, tls: &Tls, at: SocketAddr) -> Result<(u16, String)> {
+    let kept = match kept {
+        Some(kept) => kept,
+        none => none.insert(Kept::connect(tls, Admits::Agents, at).await?),
+    };
+    kept.get("/uniq64").await
 }

@@ -7,6 +7,7 @@ use common::parameters::MasterId;
 use net::rpc::PROTOCOL;
 use net::rpc::lease::{LeaseServiceRequest, NamespacesRequest};
 use net::rpc::peer::{PeerServiceRequest, Seal, SealedFrame};
+use net::tls::{Admits, ClientStream, Tls};
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -54,7 +55,7 @@ pub enum Speaks {
 }
 
 /// A port.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone)]
 pub struct Target {
     /// The address.
     pub at: SocketAddr,
@@ -62,6 +63,8 @@ pub struct Target {
     pub speaks: Speaks,
     /// Silent connections that are held.
     pub held: usize,
+    /// The certificate of half of those that say something; the others come as plain TCP, also where that is not spoken.
+    pub tls: Tls,
 }
 
 /// Strangers at work; dropped, they go.
@@ -76,7 +79,7 @@ impl Strangers {
         let came = Arc::new(AtomicU64::new(0));
         let mut tasks = JoinSet::new();
         for (nth, target) in targets.iter().enumerate() {
-            let caller = Caller { target: *target, came: Arc::clone(&came) };
+            let caller = Caller { target: target.clone(), came: Arc::clone(&came) };
             let random = SmallRng::seed_from_u64(seed.wrapping_add(nth as u64));
             tasks.spawn(caller.clone().garbage(random));
             tasks.spawn(caller.clone().floods());
@@ -113,9 +116,20 @@ impl Caller {
         Some(stream)
     }
 
-    async fn send(&self, bytes: &[u8]) -> Option<TcpStream> {
-        let mut stream = self.connect(Ipv4Addr::LOCALHOST).await?;
+    /// A connection on which somebody says something.
+    async fn greeted(&self, tls: &Tls) -> Option<ClientStream> {
+        let stream = self.connect(Ipv4Addr::LOCALHOST).await?;
+        let expected = match self.target.speaks {
+            Speaks::Mint | Speaks::MintRpc => Admits::Agents,
+            Speaks::Console | Speaks::LeaseRpc | Speaks::PeerRpc => Admits::Masters,
+        };
+        tokio::time::timeout(TRY, tls.connect(stream, expected)).await.ok()?.ok()
+    }
+
+    async fn send(&self, tls: &Tls, bytes: &[u8]) -> Option<ClientStream> {
+        let mut stream = self.greeted(tls).await?;
         let _ = tokio::time::timeout(TRY, stream.write_all(bytes)).await;
+        let _ = tokio::time::timeout(TRY, stream.flush()).await;
         Some(stream)
     }
 
@@ -123,12 +137,17 @@ impl Caller {
         loop {
             let len = random.random_range(1..GARBAGE_MAX);
             let mut bytes: Vec<u8> = (0..len).map(|_| random.random()).collect();
-            // Half of them begin like a frame that a port takes.
-            if random.random() {
-                let head = u32::try_from(len).unwrap_or_default().to_be_bytes();
-                bytes.splice(0..0, head);
+            // Some begin like a frame that a port takes, some like a greeting of TLS.
+            match random.random_range(0..4) {
+                0 | 1 => drop(bytes.splice(0..0, u32::try_from(len).unwrap_or_default().to_be_bytes())),
+                2 => {
+                    let [high, low] = u16::try_from(len).unwrap_or_default().to_be_bytes();
+                    bytes.splice(0..0, [22, 3, 1, high, low, 1]);
+                }
+                _ => {}
             }
-            if let Some(mut stream) = self.send(&bytes).await {
+            let tls = if random.random() { &self.target.tls } else { &Tls::PLAIN };
+            if let Some(mut stream) = self.send(tls, &bytes).await {
                 let _ = tokio::time::timeout(LISTEN, stream.read(&mut [0; 1_024])).await;
             }
             tokio::time::sleep(REST).await;
@@ -165,7 +184,7 @@ impl Caller {
 
     async fn slow(self) {
         loop {
-            let Some(mut stream) = self.connect(Ipv4Addr::LOCALHOST).await else {
+            let Some(mut stream) = self.greeted(&self.target.tls).await else {
                 tokio::time::sleep(REST).await;
                 continue;
             };
@@ -181,7 +200,7 @@ impl Caller {
     async fn reads_nothing(self) {
         let requests: Vec<u8> = (0..UNREAD_CALLS).flat_map(|id| self.request(id)).collect();
         loop {
-            let stream = self.send(&requests).await;
+            let stream = self.send(&self.target.tls, &requests).await;
             tokio::time::sleep(UNREAD).await;
             drop(stream);
         }

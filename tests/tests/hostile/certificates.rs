@@ -31,7 +31,8 @@ const ENDED: Duration = Duration::from_secs(10);
 /// The time within which a port has ended a connection on which nothing is asked: each of them does after a minute or less.
 const BEGUN_MAX: Duration = Duration::from_secs(120);
 /// The roles of the programs of a cluster with two agents.
-const ROLES: [&str; 4] = ["uniq://master/1", "uniq://master/2", "uniq://agent/agent-1", "uniq://agent/agent-2"];
+pub(crate) const ROLES: [&str; 4] =
+    ["uniq://master/1", "uniq://master/2", "uniq://agent/agent-1", "uniq://agent/agent-2"];
 
 /// A cluster of two agents in which everything speaks TLS, started, and the CA of its certificates.
 struct Secured {

@@ -10,10 +10,10 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tests::certificates::get;
 use tests::cluster::until;
+use tests::gentle::Gentle;
 use tests::variables;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -27,8 +27,7 @@ const AT_ONCE: usize = 16;
 const EACH_MAX: u64 = 80 << 10;
 /// Memory that an agent takes besides, in bytes.
 const MORE_MAX: u64 = 32 << 20;
-/// Between two requests of who works, and two bytes of who is slow.
-const REST: Duration = Duration::from_millis(5);
+/// Between two bytes of who is slow.
 const SLOW: Duration = Duration::from_secs(2);
 /// The time for which somebody works alone, and at least beside the crowd.
 const WORKS: Duration = Duration::from_secs(3);
@@ -37,26 +36,6 @@ const HALF: &[u8] = &[22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3];
 
 async fn connected(tls: &Tls, at: SocketAddr) -> io::Result<ClientStream> {
     tls.connect(TcpStream::connect(at).await?, Admits::Agents).await
-}
-
-/// Asks for IDs on one connection until `stop`. Gives how long each took, ascending.
-async fn works(mut io: ClientStream, stop: Arc<AtomicBool>) -> Vec<Duration> {
-    let (mut took, mut answer) = (Vec::new(), vec![0; 4_096]);
-    while !stop.load(Relaxed) {
-        let began = Instant::now();
-        io.write_all(b"GET /uniq64 HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
-        let len = io.read(&mut answer).await.unwrap();
-        assert!(answer[..len].starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&answer[..len]));
-        took.push(began.elapsed());
-        tokio::time::sleep(REST).await;
-    }
-    took.sort_unstable();
-    took
-}
-
-fn told(took: &[Duration]) -> String {
-    let at = |part: usize| took[took.len() * part / 100];
-    format!("{} requests: p50 {:?}, p99 {:?}", took.len(), at(50), at(99))
 }
 
 /// One of the crowd, by its number: idle, with half a greeting, or slow. It stays until the agent ends it, or it is dropped.
@@ -118,18 +97,12 @@ async fn a_crowd_that_asks_for_nothing_keeps_nobody_from_being_served() {
     invited.becomes_ready(agent, &good).await;
     let daemon = &invited.cluster.agents[agent].daemon;
     let (http, memory) = (daemon.http, || daemon.memory().unwrap());
-    let alone = {
-        let stop = Arc::new(AtomicBool::new(false));
-        let working = tokio::spawn(works(connected(&good, http).await.unwrap(), Arc::clone(&stop)));
-        tokio::time::sleep(WORKS).await;
-        stop.store(true, Relaxed);
-        working.await.unwrap()
-    };
-    println!("alone {}", told(&alone));
+    let gentle = Gentle::start(&good, http, u64::MAX);
+    tokio::time::sleep(WORKS).await;
+    println!("alone {}", gentle.stop().await.unwrap());
     let (before, mut peaks) = (memory(), Vec::new());
     for _ in 0..2 {
-        let stop = Arc::new(AtomicBool::new(false));
-        let working = tokio::spawn(works(connected(&good, http).await.unwrap(), Arc::clone(&stop)));
+        let gentle = Gentle::start(&good, http, u64::MAX);
         let began = Instant::now();
         let mut all = came(crowd, &others, http).await;
         let came = began.elapsed();
@@ -137,8 +110,7 @@ async fn a_crowd_that_asks_for_nothing_keeps_nobody_from_being_served() {
         let peak = memory();
         // A newcomer finds a place, too.
         assert!(get(&good, Admits::Agents, http, "/uniq64").await.unwrap().contains(" 200 "));
-        stop.store(true, Relaxed);
-        println!("beside {crowd} strangers, who came in {came:?}: {}", told(&working.await.unwrap()));
+        println!("beside {crowd} strangers, who came in {came:?}, {}", gentle.stop().await.unwrap());
         all.shutdown().await;
         println!("memory: {} KiB before, {} KiB at most, {} KiB after", before >> 10, peak >> 10, memory() >> 10);
         assert!(peak < before + crowd * EACH_MAX + MORE_MAX, "{peak} after {before}");

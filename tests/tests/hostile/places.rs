@@ -9,20 +9,17 @@ use net::rpc::PROTOCOL;
 use net::rpc::lease::{HeartbeatRequest, LeaseServiceRequest};
 use net::rpc::mint::{MintServiceClient, MintServiceRequest};
 use net::rpc::transport::{connect, deadline_in};
-use reqwest::header::HeaderMap;
+use net::tls::{Admits, Tls};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tests::client::{ADMIN_PASSWORD, Answer, Client, Kind, Media};
+use tests::client::{ADMIN_PASSWORD, Client};
 use tests::cluster::{Cluster, Master, PATIENCE, until};
+use tests::gentle::{Gentle, Kept};
 use tests::lessee::Lessee;
-use tests::oracle::Oracle;
 use tests::wire::call;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
-use tokio::task::JoinHandle;
 
 /// Descriptors that these tests need, and the programs that they start.
 const DESCRIPTORS: u64 = 12_000;
@@ -61,61 +58,6 @@ async fn many(port: SocketAddr, count: usize, bytes: &[u8]) -> Vec<TcpStream> {
         held.extend(silent(port, bytes).await);
     }
     held
-}
-
-/// Somebody who asks for IDs on one connection all the while, and gets every one of them.
-struct Gentle {
-    stop: Arc<AtomicBool>,
-    asks: JoinHandle<Oracle>,
-}
-
-impl Gentle {
-    async fn start(http: SocketAddr) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let mut stream = TcpStream::connect(http).await.unwrap();
-        let asks = tokio::spawn(async move {
-            let oracle = Oracle::default();
-            while !stopped.load(Ordering::Relaxed) {
-                stream.write_all(b"GET /uniq64?n=10 HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
-                let body = body(&mut stream).await;
-                let ids = Answer { status: 200, headers: HeaderMap::new(), body: body.into_bytes(), whole: true };
-                oracle.note("uniq64/default", "the gentle client", &ids.ids(Kind::Uniq64, Media::Text).unwrap());
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-            oracle
-        });
-        Self { stop, asks }
-    }
-
-    /// Ends it, and gives the number of IDs that it got.
-    async fn end(self) -> usize {
-        self.stop.store(true, Ordering::Relaxed);
-        let oracle = self.asks.await.unwrap();
-        assert_eq!(oracle.verdict().duplicates, 0);
-        oracle.total()
-    }
-}
-
-/// The body of the next answer, which must be 200, on a connection that stays.
-async fn body(stream: &mut TcpStream) -> String {
-    let mut seen = Vec::new();
-    loop {
-        let text = String::from_utf8_lossy(&seen).into_owned();
-        if let Some((head, body)) = text.split_once("\r\n\r\n") {
-            assert!(head.starts_with("HTTP/1.1 200 OK"), "{head}");
-            let len = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
-            if body.len() == len.parse::<usize>().unwrap() {
-                return body.to_owned();
-            }
-        }
-        assert_ne!(stream.read_buf(&mut seen).await.unwrap(), 0, "closed by the other end after {text:?}");
-    }
-}
-
-async fn healthz(stream: &mut TcpStream) -> String {
-    stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
-    body(stream).await
 }
 
 /// Counts the times that an agent said that it has a connection to a master.
@@ -167,11 +109,12 @@ async fn callers_that_do_not_read_take_nobody_the_console() {
     // All places come back: so many connections are served at once, and none of them has to make room.
     let mut streams = Vec::new();
     for _ in 0..200 {
-        streams.push(TcpStream::connect(http).await.unwrap());
-        assert_eq!(healthz(streams.last_mut().unwrap()).await, "ok\n");
+        let mut kept = Kept::connect(&Tls::PLAIN, Admits::Masters, http).await.unwrap();
+        assert_eq!(kept.get("/healthz").await.unwrap(), (200, "ok\n".to_owned()));
+        streams.push(kept);
     }
-    for stream in &mut streams {
-        assert_eq!(healthz(stream).await, "ok\n");
+    for kept in &mut streams {
+        assert_eq!(kept.get("/healthz").await.unwrap(), (200, "ok\n".to_owned()));
     }
     let lessee = Lessee::new("after").unwrap();
     let masters = [cluster.masters[0].agent_listen, cluster.masters[1].agent_listen];
@@ -185,7 +128,7 @@ async fn idle_connections_to_an_agent_keep_no_newcomer_out() {
     }
     let cluster = Cluster::start(1, &["--threads", "2"]).await.unwrap();
     let (http, rpc) = (cluster.agents[0].daemon.http, cluster.agents[0].rpc_listen);
-    let gentle = Gentle::start(http).await;
+    let gentle = Gentle::start(&Tls::PLAIN, http, u64::MAX);
     let transport = connect(&rpc.to_string()).await.unwrap();
     let line = MintServiceClient::new(tarpc::client::Config::default(), transport).spawn();
     let mint = async || {
@@ -220,9 +163,7 @@ async fn idle_connections_to_an_agent_keep_no_newcomer_out() {
         }
         println!("{what}: {} of them keep nobody out", held.len());
     }
-    let ids = gentle.end().await;
-    println!("the gentle client got {ids} IDs on one connection");
-    assert!(ids > 0);
+    println!("on one connection {}", gentle.stop().await.unwrap());
 }
 
 fn heartbeat(nth: u128) -> HeartbeatRequest {
@@ -253,7 +194,7 @@ async fn idle_strangers_at_a_masters_port_for_agents_make_room_and_agents_do_not
         daemon.start().unwrap();
     }
     cluster.all_ready().await.unwrap();
-    let gentle = Gentle::start(cluster.agents[0].daemon.http).await;
+    let gentle = Gentle::start(&Tls::PLAIN, cluster.agents[0].daemon.http, u64::MAX);
     let renewed = || async {
         let lease = cluster.leases(0, "agent=agent-1").await.ok()?.first()?.clone();
         (lease["renewed"] != lease["from"] && lease["renewed"].is_string()).then_some(lease["renewed"].clone())
@@ -282,7 +223,7 @@ async fn idle_strangers_at_a_masters_port_for_agents_make_room_and_agents_do_not
     let later = || async { renewed().await.filter(|later| *later != before) };
     until("a renewal among them", later).await.unwrap();
     assert_eq!(connected(&cluster), connections, "the agent kept its connection");
-    assert!(gentle.end().await > 0);
+    gentle.stop().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
