@@ -5,6 +5,7 @@
 //! path names, which is a file. Where the methods of one type are in several files, a call of one on `self` is an arrow to the
 //! file that has it. What only tests see (`#[cfg(test)]`, `tests.rs`) has no arrows.
 
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The text of each file, by its path from the workspace's folder.
@@ -86,76 +87,36 @@ impl Map {
     }
 }
 
-/// The words and signs of a source, without comments, texts and single characters.
+/// The words and signs of a source, without comments and texts.
 fn tokens(source: &str) -> Vec<String> {
-    let chars: Vec<char> = source.chars().collect();
-    let at = |i: usize| chars.get(i).copied().unwrap_or('\0');
-    let (mut found, mut i) = (Vec::new(), 0);
-    while i < chars.len() {
-        let c = at(i);
-        if c == '/' && at(i + 1) == '/' {
-            while i < chars.len() && at(i) != '\n' {
-                i += 1;
+    fn flatten(stream: TokenStream, found: &mut Vec<String>) {
+        let mut trees = stream.into_iter().peekable();
+        while let Some(tree) = trees.next() {
+            match tree {
+                TokenTree::Group(group) => {
+                    let (open, close) = match group.delimiter() {
+                        Delimiter::Parenthesis => ("(", ")"),
+                        Delimiter::Brace => ("{", "}"),
+                        Delimiter::Bracket => ("[", "]"),
+                        Delimiter::None => ("", ""),
+                    };
+                    found.push(open.to_owned());
+                    flatten(group.stream(), found);
+                    found.push(close.to_owned());
+                }
+                TokenTree::Ident(word) => found.push(word.to_string()),
+                TokenTree::Punct(sign) => {
+                    let is_path = |next: &TokenTree| matches!(next, TokenTree::Punct(it) if it.as_char() == ':');
+                    let twice = sign.as_char() == ':' && trees.next_if(is_path).is_some();
+                    found.push(if twice { "::".to_owned() } else { sign.to_string() });
+                }
+                TokenTree::Literal(_) => {}
             }
-        } else if c == '/' && at(i + 1) == '*' {
-            i += 2;
-            while i < chars.len() && !(at(i) == '*' && at(i + 1) == '/') {
-                i += 1;
-            }
-            i += 2;
-        } else if let Some(end) = raw_text(&chars, i) {
-            i = end;
-        } else if c == '"' {
-            i += 1;
-            while i < chars.len() && at(i) != '"' {
-                i += if at(i) == '\\' { 2 } else { 1 };
-            }
-            i += 1;
-        } else if c == '\'' && at(i + 1) == '\\' {
-            i += 3;
-            while i < chars.len() && at(i) != '\'' {
-                i += 1;
-            }
-            i += 1;
-        } else if c == '\'' && at(i + 2) == '\'' {
-            i += 3;
-        } else if c.is_alphanumeric() || c == '_' {
-            let start = i;
-            while at(i).is_alphanumeric() || at(i) == '_' {
-                i += 1;
-            }
-            found.push(chars[start..i].iter().collect());
-        } else if c == ':' && at(i + 1) == ':' {
-            found.push("::".to_owned());
-            i += 2;
-        } else {
-            if !c.is_whitespace() {
-                found.push(c.to_string());
-            }
-            i += 1;
         }
     }
+    let mut found = Vec::new();
+    flatten(source.parse().expect("a source of Rust"), &mut found);
     found
-}
-
-/// The end of `r"..."`, `r#"..."#`, `br"..."`, if one begins here.
-fn raw_text(chars: &[char], start: usize) -> Option<usize> {
-    if start > 0 && (chars[start - 1].is_alphanumeric() || chars[start - 1] == '_') {
-        return None;
-    }
-    let mut i = start + usize::from(chars[start] == 'b');
-    if chars.get(i) != Some(&'r') {
-        return None;
-    }
-    i += 1;
-    let hashes = chars[i..].iter().take_while(|c| **c == '#').count();
-    i += hashes;
-    if chars.get(i) != Some(&'"') {
-        return None;
-    }
-    let ends =
-        |i: usize| chars[i] == '"' && chars[i + 1..].iter().take(hashes).filter(|c| **c == '#').count() == hashes;
-    (i + 1..chars.len()).find(|i| ends(*i)).map(|i| i + 1 + hashes)
 }
 
 /// A source as it is in the product, and the modules that are there for tests alone.
