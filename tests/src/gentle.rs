@@ -11,9 +11,12 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 /// The time that it rests between two questions.
 const REST: Duration = Duration::from_millis(20);
+/// The longest time for a connection, and for an answer.
+const ANSWER_MAX: Duration = Duration::from_secs(30);
 /// Refusals that are told.
 const TOLD_MAX: usize = 5;
 
@@ -29,7 +32,9 @@ impl Kept {
     /// # Errors
     /// If there is no connection, or somebody else is there.
     pub async fn connect(tls: &Tls, expected: Admits, at: SocketAddr) -> Result<Self> {
-        Ok(Self { io: tls.connect(TcpStream::connect(at).await?, expected).await?, at })
+        let connected = async { tls.connect(TcpStream::connect(at).await?, expected).await };
+        let io = timeout(ANSWER_MAX, connected).await.context("no connection in time")??;
+        Ok(Self { io, at })
     }
 
     /// The status and the body of the answer to a GET.
@@ -37,6 +42,10 @@ impl Kept {
     /// # Errors
     /// If the connection ends before that, or what comes is no HTTP.
     pub async fn get(&mut self, path: &str) -> Result<(u16, String)> {
+        timeout(ANSWER_MAX, self.answered(path)).await.context("no answer in time")?
+    }
+
+    async fn answered(&mut self, path: &str) -> Result<(u16, String)> {
         self.io.write_all(format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", self.at).as_bytes()).await?;
         let mut seen = Vec::new();
         loop {
@@ -44,7 +53,11 @@ impl Kept {
             if let Some((head, body)) = text.split_once("\r\n\r\n") {
                 let head = head.to_ascii_lowercase();
                 let len = head.lines().find_map(|line| line.strip_prefix("content-length: ")).context("no length")?;
-                if body.len() == len.parse::<usize>()? {
+                let len = len.parse::<usize>()?;
+                if body.len() > len {
+                    bail!("more than was said: {text:?}");
+                }
+                if body.len() == len {
                     let status = head.split(' ').nth(1).context("no status")?.parse()?;
                     return Ok((status, body.to_owned()));
                 }
@@ -65,7 +78,7 @@ pub struct Gentle {
 #[derive(Default)]
 struct Seen {
     took: Vec<Duration>,
-    ids: BTreeSet<String>,
+    ids: BTreeSet<u64>,
     lost: Vec<String>,
 }
 
@@ -88,16 +101,19 @@ impl fmt::Display for Served {
 }
 
 impl Gentle {
-    /// Asks the agent there for IDs from now on. `anew`: after how many questions it connects anew.
-    pub fn start(tls: &Tls, at: SocketAddr, anew: u64) -> Self {
+    /// Connects, and asks the agent there for IDs from now on. `anew`: after how many questions it connects anew.
+    pub async fn start(tls: &Tls, at: SocketAddr, anew: u64) -> Self {
+        let first = Kept::connect(tls, Admits::Agents, at).await.ok();
         let (tls, stop) = (tls.clone(), Arc::new(AtomicBool::new(false)));
         let stopped = Arc::clone(&stop);
         let task = tokio::spawn(async move {
-            let (mut kept, mut seen, mut asked) = (None, Seen::default(), 0);
+            let (mut kept, mut seen, mut asked) = (first, Seen::default(), 0);
             while !stopped.load(Relaxed) {
                 let began = Instant::now();
                 match asked_once(&mut kept, &tls, at).await {
-                    Ok((200, id)) if seen.ids.insert(id.clone()) => seen.took.push(began.elapsed()),
+                    Ok((200, text)) if text.trim_end().parse().is_ok_and(|id| seen.ids.insert(id)) => {
+                        seen.took.push(began.elapsed());
+                    }
                     Ok((status, text)) => seen.lost.push(format!("{status}: {text}")),
                     Err(e) => {
                         seen.lost.push(format!("{e:#}"));

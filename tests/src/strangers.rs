@@ -70,6 +70,8 @@ pub struct Target {
 /// Strangers at work; dropped, they go.
 pub struct Strangers {
     came: Arc<AtomicU64>,
+    /// Of each port, those that could say something.
+    greeted: Vec<Arc<AtomicU64>>,
     _tasks: JoinSet<()>,
 }
 
@@ -77,9 +79,10 @@ impl Strangers {
     /// Every kind at every port, as `seed` decides.
     pub fn start(targets: &[Target], seed: u64) -> Self {
         let came = Arc::new(AtomicU64::new(0));
-        let mut tasks = JoinSet::new();
+        let (mut tasks, mut greeted) = (JoinSet::new(), Vec::new());
         for (nth, target) in targets.iter().enumerate() {
-            let caller = Caller { target: target.clone(), came: Arc::clone(&came) };
+            let caller = Caller { target: target.clone(), came: Arc::clone(&came), greeted: Arc::default() };
+            greeted.push(Arc::clone(&caller.greeted));
             let random = SmallRng::seed_from_u64(seed.wrapping_add(nth as u64));
             tasks.spawn(caller.clone().garbage(random));
             tasks.spawn(caller.clone().floods());
@@ -90,7 +93,12 @@ impl Strangers {
                 tasks.spawn(caller.refused());
             }
         }
-        Self { came, _tasks: tasks }
+        Self { came, greeted, _tasks: tasks }
+    }
+
+    /// Of each port the connections by the certificates that belong there, if it speaks TLS, whose handshakes succeeded.
+    pub fn greeted(&self) -> Vec<u64> {
+        self.greeted.iter().map(|count| count.load(Relaxed)).collect()
     }
 
     /// Connections that they made so far.
@@ -103,6 +111,7 @@ impl Strangers {
 struct Caller {
     target: Target,
     came: Arc<AtomicU64>,
+    greeted: Arc<AtomicU64>,
 }
 
 impl Caller {
@@ -117,17 +126,21 @@ impl Caller {
     }
 
     /// A connection on which somebody says something.
-    async fn greeted(&self, tls: &Tls) -> Option<ClientStream> {
-        let stream = self.connect(Ipv4Addr::LOCALHOST).await?;
+    async fn greeted(&self, tls: &Tls, from: Ipv4Addr) -> Option<ClientStream> {
+        let stream = self.connect(from).await?;
         let expected = match self.target.speaks {
             Speaks::Mint | Speaks::MintRpc => Admits::Agents,
             Speaks::Console | Speaks::LeaseRpc | Speaks::PeerRpc => Admits::Masters,
         };
-        tokio::time::timeout(TRY, tls.connect(stream, expected)).await.ok()?.ok()
+        let io = tokio::time::timeout(TRY, tls.connect(stream, expected)).await.ok()?.ok()?;
+        if tls.is_plain() == self.target.tls.is_plain() {
+            self.greeted.fetch_add(1, Relaxed);
+        }
+        Some(io)
     }
 
     async fn send(&self, tls: &Tls, bytes: &[u8]) -> Option<ClientStream> {
-        let mut stream = self.greeted(tls).await?;
+        let mut stream = self.greeted(tls, Ipv4Addr::LOCALHOST).await?;
         let _ = tokio::time::timeout(TRY, stream.write_all(bytes)).await;
         let _ = tokio::time::timeout(TRY, stream.flush()).await;
         Some(stream)
@@ -184,7 +197,7 @@ impl Caller {
 
     async fn slow(self) {
         loop {
-            let Some(mut stream) = self.greeted(&self.target.tls).await else {
+            let Some(mut stream) = self.greeted(&self.target.tls, Ipv4Addr::LOCALHOST).await else {
                 tokio::time::sleep(REST).await;
                 continue;
             };
@@ -208,7 +221,7 @@ impl Caller {
 
     async fn refused(self) {
         loop {
-            drop(self.connect(ELSEWHERE).await);
+            drop(self.greeted(&self.target.tls, ELSEWHERE).await);
             tokio::time::sleep(REST / 5).await;
         }
     }

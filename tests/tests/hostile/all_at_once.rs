@@ -9,6 +9,7 @@ use net::rpc::mint::MintServiceClient;
 use net::rpc::transport::{connect_as, deadline_in};
 use net::tls::{Admits, Tls};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::time::{Duration, Instant};
 use tests::certificates::{Authority, secure};
@@ -65,12 +66,17 @@ async fn looking(cluster: &Cluster, tls: &Tls) -> anyhow::Result<Vec<Kept>> {
     Ok(all)
 }
 
-/// The ends of each agent's leases, as it knows them.
-async fn ends(looks: &mut [Kept]) -> Vec<String> {
-    let mut all = Vec::new();
-    for agent in &mut looks[2..] {
-        let status: serde_json::Value = serde_json::from_str(&agent.get("/status").await.unwrap().1).unwrap();
-        all.push(status["leases"].to_string());
+/// The ends of all leases, as the agents know them.
+async fn ends(looks: &mut [Kept]) -> BTreeMap<String, String> {
+    let mut all = BTreeMap::new();
+    for (nth, agent) in looks[2..].iter_mut().enumerate() {
+        let (status, text) = agent.get("/status").await.unwrap();
+        let told: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(status, 200, "{text}");
+        for lease in told["leases"].as_array().unwrap() {
+            let key = format!("{nth} {}/{}", lease["type"], lease["token"]);
+            all.insert(key, lease["until"].as_str().unwrap().to_owned());
+        }
     }
     all
 }
@@ -124,6 +130,10 @@ async fn everything_at_once(mut cluster: Cluster, ca: Option<Authority>) {
         daemon.start().unwrap();
     }
     let operator = by("client/operator");
+    if ca.is_none() {
+        let logged_in = || async { cluster.leases(0, "").await.ok() };
+        until("somebody is logged in", logged_in).await.unwrap();
+    }
     let ready = || async {
         let mut looks = looking(&cluster, &operator).await.ok()?;
         for kept in &mut looks {
@@ -133,12 +143,11 @@ async fn everything_at_once(mut cluster: Cluster, ca: Option<Authority>) {
     };
     let (mut looks, _) = until("all are ready", ready).await.unwrap();
     let before = look(&mut cluster, &mut looks).await;
-    let were_ends = ends(&mut looks).await;
     let http = cluster.agents[0].daemon.http;
-    let gentle = Gentle::start(&operator, http, u64::MAX);
+    let gentle = Gentle::start(&operator, http, u64::MAX).await;
     tokio::time::sleep(ALONE).await;
     println!("alone, {}", gentle.stop().await.unwrap());
-    let gentle = Gentle::start(&operator, http, u64::MAX);
+    let gentle = Gentle::start(&operator, http, u64::MAX).await;
 
     let strangers = Strangers::start(&targets(&cluster, &by), variables::seed());
     let (began, mut peak, mut looked) = (Instant::now(), before.clone(), 0);
@@ -149,10 +158,19 @@ async fn everything_at_once(mut cluster: Cluster, ca: Option<Authority>) {
         looked += 1;
         tokio::time::sleep(LOOK).await;
     }
-    let began_again = Instant::now();
-    while ends(&mut looks).await.iter().zip(&were_ends).any(|(now, was)| now == was) {
-        assert!(began_again.elapsed() < PATIENCE, "both agents renew");
+    let (were, since) = (ends(&mut looks).await, Instant::now());
+    let are_renewed =
+        |now: &BTreeMap<_, _>| were.iter().all(|(lease, until)| now.get(lease).is_some_and(|now| now > until));
+    while !are_renewed(&ends(&mut looks).await) {
+        assert!(since.elapsed() < PATIENCE, "both agents renew");
         tokio::time::sleep(LOOK).await;
+    }
+    assert!(were.len() >= 2, "{were:?}");
+    let greeted = strangers.greeted();
+    assert!(greeted.iter().all(|count| *count > 0), "{greeted:?}");
+    if ca.is_none() {
+        // With the login of before.
+        assert!(!cluster.leases(0, "").await.unwrap().is_empty());
     }
     println!("{} strangers in {:?}; all were ready at each of {looked} looks", strangers.came(), began.elapsed());
     let served = gentle.stop().await;

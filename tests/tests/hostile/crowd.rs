@@ -97,12 +97,12 @@ async fn a_crowd_that_asks_for_nothing_keeps_nobody_from_being_served() {
     invited.becomes_ready(agent, &good).await;
     let daemon = &invited.cluster.agents[agent].daemon;
     let (http, memory) = (daemon.http, || daemon.memory().unwrap());
-    let gentle = Gentle::start(&good, http, u64::MAX);
+    let gentle = Gentle::start(&good, http, u64::MAX).await;
     tokio::time::sleep(WORKS).await;
     println!("alone {}", gentle.stop().await.unwrap());
     let (before, mut peaks) = (memory(), Vec::new());
     for _ in 0..2 {
-        let gentle = Gentle::start(&good, http, u64::MAX);
+        let gentle = Gentle::start(&good, http, u64::MAX).await;
         let began = Instant::now();
         let mut all = came(crowd, &others, http).await;
         let came = began.elapsed();

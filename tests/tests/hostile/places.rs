@@ -128,7 +128,7 @@ async fn idle_connections_to_an_agent_keep_no_newcomer_out() {
     }
     let cluster = Cluster::start(1, &["--threads", "2"]).await.unwrap();
     let (http, rpc) = (cluster.agents[0].daemon.http, cluster.agents[0].rpc_listen);
-    let gentle = Gentle::start(&Tls::PLAIN, http, u64::MAX);
+    let gentle = Gentle::start(&Tls::PLAIN, http, u64::MAX).await;
     let transport = connect(&rpc.to_string()).await.unwrap();
     let line = MintServiceClient::new(tarpc::client::Config::default(), transport).spawn();
     let mint = async || {
@@ -194,7 +194,7 @@ async fn idle_strangers_at_a_masters_port_for_agents_make_room_and_agents_do_not
         daemon.start().unwrap();
     }
     cluster.all_ready().await.unwrap();
-    let gentle = Gentle::start(&Tls::PLAIN, cluster.agents[0].daemon.http, u64::MAX);
+    let gentle = Gentle::start(&Tls::PLAIN, cluster.agents[0].daemon.http, u64::MAX).await;
     let renewed = || async {
         let lease = cluster.leases(0, "agent=agent-1").await.ok()?.first()?.clone();
         (lease["renewed"] != lease["from"] && lease["renewed"].is_string()).then_some(lease["renewed"].clone())

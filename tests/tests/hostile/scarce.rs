@@ -103,7 +103,7 @@ async fn frames_that_are_never_whole_cost_a_master_little_and_not_for_long() {
     many_descriptors();
     let mut cluster = Cluster::start(1, &["--renew-interval", "1s"]).await.unwrap();
     let (port, http) = (cluster.masters[0].agent_listen, cluster.masters[0].daemon.http);
-    let gentle = Gentle::start(&Tls::PLAIN, cluster.agents[0].daemon.http, 10);
+    let gentle = Gentle::start(&Tls::PLAIN, cluster.agents[0].daemon.http, 10).await;
     let before = cluster.masters[0].daemon.memory().unwrap();
     let client = cluster.client.clone();
     for (number, len, why) in UNFINISHED {
@@ -139,7 +139,7 @@ async fn frames_that_are_never_whole_cost_a_master_little_and_not_for_long() {
 async fn who_asks_for_much_and_reads_nothing_costs_an_agent_little_and_not_for_long() {
     let mut cluster = Cluster::start(1, &["--renew-interval", "1s"]).await.unwrap();
     let (port, http) = (cluster.agents[0].rpc_listen, cluster.agents[0].daemon.http);
-    let gentle = Gentle::start(&Tls::PLAIN, cluster.agents[0].daemon.http, 10);
+    let gentle = Gentle::start(&Tls::PLAIN, cluster.agents[0].daemon.http, 10).await;
     let before = cluster.agents[0].daemon.memory().unwrap();
     let mut stream = TcpStream::connect(port).await.unwrap();
     let calls: Vec<u8> = (0..CALLS).flat_map(|id| call((60, 0), id, &uniq96(IDS))).collect();
@@ -181,7 +181,7 @@ async fn idle_connections_leave_descriptors_for_files() {
     cluster.all_ready().await.unwrap();
     let client = cluster.client.clone();
     let (agent, master) = (cluster.agents[0].daemon.http, cluster.masters[0].daemon.http);
-    let gentle = Gentle::start(&Tls::PLAIN, cluster.agents[0].daemon.http, u64::MAX);
+    let gentle = Gentle::start(&Tls::PLAIN, cluster.agents[0].daemon.http, u64::MAX).await;
     let mut held = Vec::new();
     for port in [agent, cluster.agents[0].rpc_listen, cluster.masters[0].agent_listen] {
         held.extend(idle(port).await);
