@@ -1,6 +1,6 @@
 //! Users, their passwords and roles, and API keys.
 
-use super::{ChangeErrors, From, ProblemBody, Sent, body, caller, path, read_as};
+use super::{Admin, ChangeErrors, From, ProblemBody, Sent, body, caller, path, read_as};
 use crate::auth::{Auth, Role, Who, acceptable, new_key};
 use crate::problem::Problem;
 use axum::Json;
@@ -201,8 +201,7 @@ pub(crate) async fn me(who: Who) -> Json<MeRow> {
     responses((status = 200, description = "All users, by name", body = [AccountRow])),
     security(("login" = ["admin"]), ("key" = ["admin"]))
 )]
-pub(crate) async fn users(State(auth): State<Arc<Auth>>, who: Who) -> Result<Json<Vec<AccountRow>>, Problem> {
-    who.at_least(Role::Admin)?;
+pub(crate) async fn users(State(auth): State<Arc<Auth>>, _: Admin) -> Result<Json<Vec<AccountRow>>, Problem> {
     let users = auth.accounts().users().await?;
     Ok(Json(users.iter().map(AccountRow::of).collect()))
 }
@@ -219,11 +218,9 @@ pub(crate) async fn users(State(auth): State<Arc<Auth>>, who: Who) -> Result<Jso
 )]
 pub(crate) async fn add_user(
     State(auth): State<Arc<Auth>>,
-    who: Who,
-    from: From,
+    Admin(caller): Admin,
     form: Sent,
 ) -> Result<(StatusCode, Json<AccountRow>), Problem> {
-    let caller = caller(who, Role::Admin, from)?;
     let UserForm { name, password, role } = body(form)?;
     let name: AccountName = read_as("name", &name)?;
     let role = read_as("role", &role)?;
@@ -287,12 +284,10 @@ pub(crate) async fn set_password(
 )]
 pub(crate) async fn set_role(
     State(auth): State<Arc<Auth>>,
-    who: Who,
-    from: From,
+    Admin(caller): Admin,
     named: NamePath,
     form: Sent,
 ) -> Result<Json<AccountRow>, Problem> {
-    let caller = caller(who, Role::Admin, from)?;
     let name: AccountName = read_as("name", &path(named)?)?;
     let role = read_as("role", &body::<RoleForm>(form)?.role)?;
     changed(&auth, &name, Change::SetRole { name: name.clone(), role }, caller.actor()).await?;
@@ -314,11 +309,9 @@ pub(crate) async fn set_role(
 )]
 pub(crate) async fn remove_user(
     State(auth): State<Arc<Auth>>,
-    who: Who,
-    from: From,
+    Admin(caller): Admin,
     named: NamePath,
 ) -> Result<StatusCode, Problem> {
-    let caller = caller(who, Role::Admin, from)?;
     let name: AccountName = read_as("name", &path(named)?)?;
     user_of(&auth, &name).await?.ok_or_else(no_such_user)?;
     changed(&auth, &name, Change::RemoveUser(name.clone()), caller.actor()).await?;
@@ -331,8 +324,7 @@ pub(crate) async fn remove_user(
     responses((status = 200, description = "All keys, by name", body = [KeyRow])),
     security(("login" = ["admin"]), ("key" = ["admin"]))
 )]
-pub(crate) async fn keys(State(auth): State<Arc<Auth>>, who: Who) -> Result<Json<Vec<KeyRow>>, Problem> {
-    who.at_least(Role::Admin)?;
+pub(crate) async fn keys(State(auth): State<Arc<Auth>>, _: Admin) -> Result<Json<Vec<KeyRow>>, Problem> {
     let keys = auth.accounts().keys().await?;
     Ok(Json(keys.iter().map(KeyRow::of).collect()))
 }
@@ -349,11 +341,9 @@ pub(crate) async fn keys(State(auth): State<Arc<Auth>>, who: Who) -> Result<Json
 )]
 pub(crate) async fn add_key(
     State(auth): State<Arc<Auth>>,
-    who: Who,
-    from: From,
+    Admin(caller): Admin,
     form: Sent,
 ) -> Result<(StatusCode, Json<NewKey>), Problem> {
-    let caller = caller(who, Role::Admin, from)?;
     let form: KeyForm = body(form)?;
     let name: AccountName = read_as("name", &form.name)?;
     let key = new_key();
@@ -380,12 +370,10 @@ pub(crate) async fn add_key(
 )]
 pub(crate) async fn rotate_key(
     State(auth): State<Arc<Auth>>,
-    who: Who,
-    from: From,
+    Admin(caller): Admin,
     named: NamePath,
     form: Sent,
 ) -> Result<Json<NewKey>, Problem> {
-    let caller = caller(who, Role::Admin, from)?;
     let name: AccountName = read_as("name", &path(named)?)?;
     let RotateForm { keep_hours } = body(form)?;
     let hours = keep_hours.unwrap_or(KEEP_HOURS);
@@ -423,11 +411,9 @@ pub(crate) async fn rotate_key(
 )]
 pub(crate) async fn remove_key(
     State(auth): State<Arc<Auth>>,
-    who: Who,
-    from: From,
+    Admin(caller): Admin,
     named: NamePath,
 ) -> Result<StatusCode, Problem> {
-    let caller = caller(who, Role::Admin, from)?;
     let name: AccountName = read_as("name", &path(named)?)?;
     key_of(&auth, &name).await?;
     auth.commands().change(Change::RemoveKey(name), caller.actor()).await?;

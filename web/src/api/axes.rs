@@ -1,8 +1,8 @@
 //! Axes of plain numbers: their state, raising one, and saying that what agents show of one is not true.
 
-use super::{ChangeErrors, From, ProblemBody, Sent, body, caller, path, read_as};
+use super::{ChangeErrors, Operator, ProblemBody, Sent, body, path, read_as};
 use crate::ask;
-use crate::auth::{Auth, Role, Who};
+use crate::auth::Auth;
 use crate::axes::AxisRow;
 use crate::masters::Masters;
 use crate::problem::Problem;
@@ -55,18 +55,13 @@ pub(crate) async fn axes(State(masters): State<Arc<dyn Masters>>) -> Result<Json
 pub(crate) async fn raise(
     State(auth): State<Arc<Auth>>,
     State(masters): State<Arc<dyn Masters>>,
-    who: Who,
-    from: From,
+    Operator(caller): Operator,
     name: Result<Path<String>, PathRejection>,
     form: Sent,
 ) -> Result<Json<AxisRow>, Problem> {
-    let is_script = who.csrf.is_none();
-    let caller = caller(who, Role::Operator, from)?;
     let name: GeneratorName = read_as("name", &path(name)?)?;
     let RaiseForm { to, confirm } = body(form)?;
-    if confirm.as_deref().map_or(!is_script, |said| said != name.as_str()) {
-        return Err(Problem::bad_parameter(format!("confirm: to raise this axis for ever say {name} once more")));
-    }
+    caller.confirmed("raise this axis for ever", name.as_str(), confirm.as_deref())?;
     change(&auth, &masters, caller, Change::Raise { name, to: to.0 }).await
 }
 
@@ -97,18 +92,13 @@ pub(crate) struct DismissForm {
 pub(crate) async fn dismiss(
     State(auth): State<Arc<Auth>>,
     State(masters): State<Arc<dyn Masters>>,
-    who: Who,
-    from: From,
+    Operator(caller): Operator,
     name: Result<Path<String>, PathRejection>,
     form: Sent,
 ) -> Result<Json<AxisRow>, Problem> {
-    let is_script = who.csrf.is_none();
-    let caller = caller(who, Role::Operator, from)?;
     let name: GeneratorName = read_as("name", &path(name)?)?;
     let DismissForm { last, confirm } = body(form)?;
-    if confirm.as_deref().map_or(!is_script, |said| said != name.as_str()) {
-        return Err(Problem::bad_parameter(format!("confirm: to say that it is not true say {name} once more")));
-    }
+    caller.confirmed("say that it is not true", name.as_str(), confirm.as_deref())?;
     change(&auth, &masters, caller, Change::Dismiss { name, below: last.0.saturating_add(1) }).await
 }
 

@@ -1,8 +1,8 @@
 //! All settings as one file, and the import of such a file.
 
-use super::{ChangeErrors, From, ProblemBody, caller, query};
+use super::{Admin, ChangeErrors, ProblemBody, query};
 use crate::ask;
-use crate::auth::{Auth, Role, Who, new_key};
+use crate::auth::{Auth, new_key};
 use crate::backup::{File, Here, Imported, LEN_MAX, Plan, plan};
 use crate::masters::{Masters, Unavailable};
 use crate::problem::Problem;
@@ -55,10 +55,8 @@ pub(crate) async fn export(
     State(auth): State<Arc<Auth>>,
     State(masters): State<Arc<dyn Masters>>,
     State(turn): State<Turn>,
-    who: Who,
-    from: From,
+    Admin(caller): Admin,
 ) -> Result<Response, Problem> {
-    let caller = caller(who, Role::Admin, from)?;
     let turn = turn.take().await?;
     let Here { networks, users, revoked, names, .. } = here(masters.as_ref(), &auth).await?;
     let (settings, axes) = (ask::within(masters.settings()).await?, ask::within(masters.axes()).await?);
@@ -94,13 +92,11 @@ pub(crate) async fn import(
     State(auth): State<Arc<Auth>>,
     State(masters): State<Arc<dyn Masters>>,
     State(turn): State<Turn>,
-    who: Who,
-    from: From,
+    Admin(caller): Admin,
     asked: Result<Query<DryRun>, QueryRejection>,
     body: Body,
 ) -> Result<Json<Imported>, Problem> {
     // Nothing is read of somebody who may not, or whose turn it is not.
-    let caller = caller(who, Role::Admin, from)?;
     let DryRun { dry_run } = query(asked)?;
     let until = Instant::now() + IMPORT_MAX;
     let _turn = turn.take().await?;

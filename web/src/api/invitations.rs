@@ -1,7 +1,7 @@
 //! Invitations of this master: made, listed, withdrawn.
 
-use super::{ChangeErrors, From, ProblemBody, Sent, body, caller, path, read_as};
-use crate::auth::{Auth, Role, Who};
+use super::{Admin, ChangeErrors, ProblemBody, Sent, body, path, read_as};
+use crate::auth::Auth;
 use crate::invitations::{HOURS_MAX, NotInvited, OpenInvitation};
 use crate::problem::Problem;
 use axum::Json;
@@ -137,8 +137,7 @@ impl core::convert::From<NotInvited> for Problem {
     responses((status = 200, description = "All of this master, by their ends", body = [InvitationRow])),
     security(("login" = ["admin"]), ("key" = ["admin"]))
 )]
-pub(crate) async fn invitations(State(auth): State<Arc<Auth>>, who: Who) -> Result<Json<Vec<InvitationRow>>, Problem> {
-    who.at_least(Role::Admin)?;
+pub(crate) async fn invitations(State(auth): State<Arc<Auth>>, _: Admin) -> Result<Json<Vec<InvitationRow>>, Problem> {
     let open = auth.accounts().invitations().await?;
     Ok(Json(open.into_iter().map(InvitationRow::from).collect()))
 }
@@ -155,11 +154,9 @@ pub(crate) async fn invitations(State(auth): State<Arc<Auth>>, who: Who) -> Resu
 )]
 pub(crate) async fn invite(
     State(auth): State<Arc<Auth>>,
-    who: Who,
-    from: From,
+    Admin(caller): Admin,
     form: Sent,
 ) -> Result<(StatusCode, Json<NewInvitation>), Problem> {
-    let caller = caller(who, Role::Admin, from)?;
     let request = body::<InvitationForm>(form)?.request()?;
     let warning = match &request.at {
         None if is_loopback(auth.accounts().invited_at()?) => Some(
@@ -189,11 +186,9 @@ pub(crate) async fn invite(
 )]
 pub(crate) async fn withdraw(
     State(auth): State<Arc<Auth>>,
-    who: Who,
-    from: From,
+    Admin(caller): Admin,
     named: Result<Path<String>, PathRejection>,
 ) -> Result<StatusCode, Problem> {
-    let caller = caller(who, Role::Admin, from)?;
     auth.accounts().withdraw(path(named)?, caller.actor()).await?;
     Ok(StatusCode::NO_CONTENT)
 }

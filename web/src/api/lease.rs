@@ -1,7 +1,7 @@
 //! `POST /api/leases/..`: the commands of an operator about a lease.
 
-use super::{ChangeErrors, From, ProblemBody, caller, optional_body, path};
-use crate::auth::{Auth, Role, Who};
+use super::{ChangeErrors, Operator, ProblemBody, optional_body, path};
+use crate::auth::Auth;
 use crate::masters::LeaseRow;
 use crate::problem::Problem;
 use axum::Json;
@@ -39,11 +39,9 @@ pub(crate) struct Termination {
 )]
 pub(crate) async fn renew(
     State(auth): State<Arc<Auth>>,
-    who: Who,
-    from: From,
+    Operator(caller): Operator,
     named: LeasePath,
 ) -> Result<Json<LeaseRow>, Problem> {
-    let caller = caller(who, Role::Operator, from)?;
     let (key, _) = known(&auth, named).await?;
     Ok(Json(auth.commands().renew(key, caller.actor()).await?))
 }
@@ -64,18 +62,13 @@ pub(crate) async fn renew(
 )]
 pub(crate) async fn terminate(
     State(auth): State<Arc<Auth>>,
-    who: Who,
-    from: From,
+    Operator(caller): Operator,
     named: LeasePath,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Json<LeaseRow>, Problem> {
-    let is_script = who.csrf.is_none();
-    let caller = caller(who, Role::Operator, from)?;
     let said: Option<Termination> = optional_body(body)?;
     let (key, named) = known(&auth, named).await?;
-    if !said.map_or(is_script, |said| said.confirm == named) {
-        return Err(Problem::bad_parameter(format!("confirm: to end this lease say {named} once more")));
-    }
+    caller.confirmed("end this lease", &named, said.as_ref().map(|said| said.confirm.as_str()))?;
     Ok(Json(auth.commands().terminate(key, caller.actor()).await?))
 }
 

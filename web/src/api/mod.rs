@@ -18,7 +18,8 @@ use crate::problem::{Problem, ProblemBody};
 use crate::shared::Shared;
 use axum::body::{Bytes, HttpBody as _};
 use axum::extract::rejection::{BytesRejection, JsonRejection, PathRejection, QueryRejection};
-use axum::extract::{Extension, Json, Path, Query, Request};
+use axum::extract::{Extension, FromRequestParts, Json, Path, Query, Request};
+use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
@@ -177,9 +178,30 @@ pub(crate) async fn description() -> impl IntoResponse {
 type From = Option<Extension<Source>>;
 
 /// The actor of a change, once it is sure that it may.
-struct Caller {
+pub(crate) struct Caller {
     name: String,
     from: From,
+    is_script: bool,
+}
+
+/// Somebody who may do what takes an operator.
+pub(crate) struct Operator(Caller);
+
+/// Somebody who may do what takes an admin.
+pub(crate) struct Admin(Caller);
+
+impl<S: Sync> FromRequestParts<S> for Operator {
+    type Rejection = Problem;
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        Caller::of(parts, Role::Operator).map(Self)
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Admin {
+    type Rejection = Problem;
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        Caller::of(parts, Role::Admin).map(Self)
+    }
 }
 
 impl Caller {
@@ -191,11 +213,25 @@ impl Caller {
     fn address(&self) -> IpAddr {
         Source::address(self.from)
     }
+
+    fn of(parts: &Parts, role: Role) -> Result<Self, Problem> {
+        let who: Who = parts.extensions.get().cloned().ok_or_else(Problem::login_required)?;
+        caller(who, role, parts.extensions.get().copied().map(Extension))
+    }
+
+    /// Demands the name of what cannot be taken back once more; a script may leave it out.
+    fn confirmed(&self, to: &str, name: &str, said: Option<&str>) -> Result<(), Problem> {
+        if said.map_or(self.is_script, |said| said == name) {
+            return Ok(());
+        }
+        Err(Problem::bad_parameter(format!("confirm: to {to} say {name} once more")))
+    }
 }
 
 /// Lets only those go on who may.
 fn caller(who: Who, role: Role, from: From) -> Result<Caller, Problem> {
-    Ok(Caller { name: who.at_least(role)?.name, from })
+    let is_script = who.csrf.is_none();
+    Ok(Caller { name: who.at_least(role)?.name, from, is_script })
 }
 
 /// A body in JSON that is not read yet.

@@ -1,8 +1,8 @@
 //! Revocations of certificates, which both masters hold: listed, made, taken back.
 
-use super::{ChangeErrors, From, ProblemBody, Sent, body, caller, path, read_as};
+use super::{Admin, ChangeErrors, ProblemBody, Sent, body, path, read_as};
 use crate::ask;
-use crate::auth::{Auth, Role, Who};
+use crate::auth::Auth;
 use crate::masters::{MasterRow, Masters, RevocationRow};
 use crate::problem::Problem;
 use axum::Json;
@@ -53,8 +53,7 @@ fn holder(role: &str, name: &str) -> Result<Holder, Problem> {
     responses((status = 200, description = "All, by their holders", body = [RevocationRow])),
     security(("login" = ["admin"]), ("key" = ["admin"]))
 )]
-pub(crate) async fn revocations(State(auth): State<Arc<Auth>>, who: Who) -> Result<Json<Vec<RevocationRow>>, Problem> {
-    who.at_least(Role::Admin)?;
+pub(crate) async fn revocations(State(auth): State<Arc<Auth>>, _: Admin) -> Result<Json<Vec<RevocationRow>>, Problem> {
     Ok(Json(auth.accounts().revoked().await?.iter().map(RevocationRow::from).collect()))
 }
 
@@ -72,11 +71,9 @@ pub(crate) async fn revocations(State(auth): State<Arc<Auth>>, who: Who) -> Resu
 pub(crate) async fn revoke(
     State(auth): State<Arc<Auth>>,
     State(masters): State<Arc<dyn Masters>>,
-    who: Who,
-    from: From,
+    Admin(caller): Admin,
     form: Sent,
 ) -> Result<(StatusCode, Json<RevocationRow>), Problem> {
-    let caller = caller(who, Role::Admin, from)?;
     let HolderForm { role, name } = body(form)?;
     let holder = holder(&role, &name)?;
     if let Some(row) = ask::within(masters.masters()).await?.iter().find(|row| is_clock_wrong(row)) {
@@ -104,11 +101,9 @@ pub(crate) async fn revoke(
 )]
 pub(crate) async fn reinstate(
     State(auth): State<Arc<Auth>>,
-    who: Who,
-    from: From,
+    Admin(caller): Admin,
     named: Result<Path<(String, String)>, PathRejection>,
 ) -> Result<StatusCode, Problem> {
-    let caller = caller(who, Role::Admin, from)?;
     let (role, name) = path(named)?;
     auth.commands().change(Change::Reinstate(holder(&role, &name)?), caller.actor()).await?;
     Ok(StatusCode::NO_CONTENT)

@@ -1,8 +1,8 @@
 //! Sequences: who serves which sections, moving one, and draining an agent.
 
-use super::{ChangeErrors, From, ProblemBody, Sent, body, caller, path, query, read_as};
+use super::{ChangeErrors, Operator, ProblemBody, Sent, body, path, query, read_as};
 use crate::ask;
-use crate::auth::{Auth, Role, Who};
+use crate::auth::Auth;
 use crate::masters::Masters;
 use crate::problem::Problem;
 use crate::query::SectionsQuery;
@@ -86,22 +86,17 @@ pub(crate) async fn allocators(State(masters): State<Arc<dyn Masters>>) -> Resul
 )]
 pub(crate) async fn move_section(
     State(auth): State<Arc<Auth>>,
-    who: Who,
-    from: From,
+    Operator(caller): Operator,
     named: Result<Path<(String, String)>, PathRejection>,
     form: Sent,
 ) -> Result<(StatusCode, Json<SectionMoved>), Problem> {
-    let is_script = who.csrf.is_none();
-    let caller = caller(who, Role::Operator, from)?;
     let (name, section) = path(named)?;
     let wrong =
         || Problem::bad_parameter("a section is said as NAME/SECTION, where SECTION is a whole number from 0 on");
     let key = section_key(&format!("{name}/{section}")).ok_or_else(wrong)?;
     let MoveForm { to, confirm } = body(form)?;
     let to: AgentId = read_as("to", &to)?;
-    if confirm.as_deref().map_or(!is_script, |said| said != key.to_string()) {
-        return Err(Problem::bad_parameter(format!("confirm: to move this section say {key} once more")));
-    }
+    caller.confirmed("move this section", &key.to_string(), confirm.as_deref())?;
     Ok((StatusCode::ACCEPTED, Json(auth.commands().move_section(key, to, caller.actor()).await?)))
 }
 
@@ -135,20 +130,15 @@ pub(crate) struct RaiseKeyForm {
 )]
 pub(crate) async fn raise_key(
     State(auth): State<Arc<Auth>>,
-    who: Who,
-    from: From,
+    Operator(caller): Operator,
     named: Result<Path<(String, String)>, PathRejection>,
     form: Sent,
 ) -> Result<(StatusCode, Json<KeyRaised>), Problem> {
-    let is_script = who.csrf.is_none();
-    let caller = caller(who, Role::Operator, from)?;
     let (name, key) = path(named)?;
     let name: GeneratorName = read_as("name", &name)?;
     let slot = Slot::of(&key).map_err(|why| Problem::bad_parameter(why.to_string()))?;
     let RaiseKeyForm { to, confirm } = body(form)?;
-    if confirm.as_deref().map_or(!is_script, |said| said != name.as_str()) {
-        return Err(Problem::bad_parameter(format!("confirm: to raise this key for ever say {name} once more")));
-    }
+    caller.confirmed("raise this key for ever", name.as_str(), confirm.as_deref())?;
     Ok((StatusCode::ACCEPTED, Json(auth.commands().raise_key(name, slot, to.0, caller.actor()).await?)))
 }
 
@@ -167,19 +157,15 @@ pub(crate) async fn raise_key(
 )]
 pub(crate) async fn drain(
     State(auth): State<Arc<Auth>>,
-    who: Who,
-    from: From,
+    Operator(caller): Operator,
     named: Result<Path<String>, PathRejection>,
     form: Sent,
 ) -> Result<Json<Drained>, Problem> {
-    let is_script = who.csrf.is_none();
-    let caller = caller(who, Role::Operator, from)?;
     let agent_id: AgentId = read_as("agent", &path(named)?)?;
     let DrainForm { drain, confirm } = body(form)?;
     // What is taken back does no harm, and shall be fast.
-    let sure = confirm.as_deref().map_or(is_script || !drain, |said| said == agent_id.as_str());
-    if !sure {
-        return Err(Problem::bad_parameter(format!("confirm: to drain this agent say {agent_id} once more")));
+    if drain || confirm.is_some() {
+        caller.confirmed("drain this agent", agent_id.as_str(), confirm.as_deref())?;
     }
     Ok(Json(auth.commands().drain(agent_id, drain, caller.actor()).await?))
 }

@@ -1,10 +1,10 @@
 //! Namespaces, what is noted about them, and the whitelist.
 
 use super::backup::DryRun;
-use super::{Caller, ChangeErrors, From, ProblemBody, Sent, body, caller, optional_body, query, read_as};
+use super::{Admin, Caller, ChangeErrors, Operator, ProblemBody, Sent, body, optional_body, query, read_as};
 use crate::agents::CutOff;
 use crate::ask;
-use crate::auth::{Auth, Role, Who};
+use crate::auth::Auth;
 use crate::masters::{Masters, Named, NamespaceRow, NetworkRow};
 use crate::names::NamespaceFilter;
 use crate::problem::Problem;
@@ -90,12 +90,10 @@ pub(crate) async fn namespaces(
 pub(crate) async fn define(
     State(auth): State<Arc<Auth>>,
     State(masters): State<Arc<dyn Masters>>,
-    who: Who,
-    from: From,
+    Operator(caller): Operator,
     asked: Result<Query<DryRun>, QueryRejection>,
     form: Sent,
 ) -> Result<(StatusCode, Json<RegisterReply>), Problem> {
-    let caller = caller(who, Role::Operator, from)?;
     let DryRun { dry_run } = query(asked)?;
     let Named { name, definition } = body(form)?;
     let name = read_as("name", &name)?;
@@ -117,13 +115,11 @@ pub(crate) async fn define(
 pub(crate) async fn register(
     State(auth): State<Arc<Auth>>,
     State(masters): State<Arc<dyn Masters>>,
-    who: Who,
-    from: From,
+    Operator(caller): Operator,
     name: Result<Path<String>, PathRejection>,
     asked: Result<Query<DryRun>, QueryRejection>,
     definition: Sent,
 ) -> Result<(StatusCode, Json<RegisterReply>), Problem> {
-    let caller = caller(who, Role::Operator, from)?;
     let DryRun { dry_run } = query(asked)?;
     let name = read_as("name", &super::path(name)?)?;
     registered(&auth, masters.as_ref(), &caller, name, &body(definition)?, dry_run).await
@@ -199,12 +195,10 @@ pub(crate) struct Registered {
 pub(crate) async fn about(
     State(auth): State<Arc<Auth>>,
     State(masters): State<Arc<dyn Masters>>,
-    who: Who,
-    from: From,
+    Operator(caller): Operator,
     name: Result<Path<String>, PathRejection>,
     form: Sent,
 ) -> Result<Json<NamespaceRow>, Problem> {
-    let caller = caller(who, Role::Operator, from)?;
     let name: GeneratorName = read_as("name", &super::path(name)?)?;
     let about = Box::new(About::new(body(form)?).map_err(|e| Problem::bad_parameter(e.to_string()))?);
     auth.commands().change(Change::About { name: name.clone(), about }, caller.actor()).await?;
@@ -239,18 +233,13 @@ pub(crate) struct Retirement {
 pub(crate) async fn retire(
     State(auth): State<Arc<Auth>>,
     State(masters): State<Arc<dyn Masters>>,
-    who: Who,
-    from: From,
+    Admin(caller): Admin,
     name: Result<Path<String>, PathRejection>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Json<NamespaceRow>, Problem> {
-    let is_script = who.csrf.is_none();
-    let caller = caller(who, Role::Admin, from)?;
     let name: GeneratorName = read_as("name", &super::path(name)?)?;
     let said: Option<Retirement> = optional_body(body)?;
-    if !said.map_or(is_script, |said| said.confirm == name.as_str()) {
-        return Err(Problem::bad_parameter(format!("confirm: to retire this name for ever say {name} once more")));
-    }
+    caller.confirmed("retire this name for ever", name.as_str(), said.as_ref().map(|said| said.confirm.as_str()))?;
     let known = ask::within(masters.namespaces()).await?;
     let before = known.into_iter().find(|row| *row.namespace.name() == name).ok_or(Refusal::NoSuchName)?;
     auth.commands().change(Change::Retire(name.clone()), caller.actor()).await?;
@@ -282,11 +271,9 @@ pub(crate) async fn whitelist(State(masters): State<Arc<dyn Masters>>) -> Result
 pub(crate) async fn allow(
     State(auth): State<Arc<Auth>>,
     State(masters): State<Arc<dyn Masters>>,
-    who: Who,
-    from: From,
+    Admin(caller): Admin,
     form: Sent,
 ) -> Result<Json<Vec<NetworkRow>>, Problem> {
-    let caller = caller(who, Role::Admin, from)?;
     let network = network(&body::<RangeForm>(form)?.range)?;
     auth.commands().change(Change::Allow(network), caller.actor()).await?;
     whitelist(State(masters)).await
@@ -306,12 +293,10 @@ pub(crate) async fn allow(
 pub(crate) async fn disallow(
     State(auth): State<Arc<Auth>>,
     State(masters): State<Arc<dyn Masters>>,
-    who: Who,
-    from: From,
+    Admin(caller): Admin,
     asked: Uri,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Json<Removed>, Problem> {
-    let caller = caller(who, Role::Admin, from)?;
     let body = body.map_err(|e| Problem::new(e.status(), "bad_parameter", e.body_text()))?;
     let Removal { range, confirm, dry_run } = match (asked.query().unwrap_or_default(), body.as_ref()) {
         ("", json) => json::read(json).map_err(Problem::bad_parameter)?,
