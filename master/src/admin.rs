@@ -163,6 +163,7 @@ fn page_of(ledger: &Ledger, now: WallMs, filter: &LeaseFilter, page: Page) -> Le
 
 fn both(ledger: &Ledger, now: Now) -> Vec<MasterRow> {
     let me = ledger.identity().master;
+    let ahead_of = |master| ledger.calendar_ahead_of(master, now).map(|ahead| ahead.0);
     let this = MasterRow {
         id: me,
         this: true,
@@ -172,7 +173,7 @@ fn both(ledger: &Ledger, now: Now) -> Vec<MasterRow> {
         clock_skew_ms: Some(0),
         permit: ledger.observed().permit_in,
         version: Some(ledger.version().to_owned()),
-        calendar_ahead_ms: ledger.calendar().ahead().map(|ahead| ahead.0),
+        calendar_ahead_ms: ahead_of(me),
     };
     let peer = ledger.pair().peer();
     let heard = ledger.pair().heard(now);
@@ -185,7 +186,7 @@ fn both(ledger: &Ledger, now: Now) -> Vec<MasterRow> {
         clock_skew_ms: peer.map(|peer| peer.skew.0),
         permit: ledger.permit_out(),
         version: peer.map(|peer| peer.version.clone()),
-        calendar_ahead_ms: None,
+        calendar_ahead_ms: ahead_of(me.other()),
     };
     let mut rows = vec![this, other];
     rows.sort_by_key(|row| row.id);

@@ -36,7 +36,8 @@ const PROBLEMS_MAX: usize = 100;
 /// Characters of a problem at most: some repeat what the file says.
 const PROBLEM_LEN_MAX: usize = 500;
 
-/// The settings of a cluster: what its names stand for, who may ask for leases, and who may use the console, without any secret.
+/// The settings of a cluster: what its names stand for, who may ask for leases, who may use the console, and whose certificates are revoked,
+/// without any secret.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct File {
     /// The version of this form: 1.
@@ -438,22 +439,23 @@ impl Check {
     }
 
     fn revocations(&mut self, rows: &[&RawValue], here: &Here) {
-        let mut known: BTreeMap<Holder, Revocation> =
-            here.revoked.iter().map(|it| (it.role.clone(), it.clone())).collect();
+        let known: BTreeMap<_, _> = here.revoked.iter().map(|it| (&it.role, it.before)).collect();
+        let (mut seen, mut added) = (BTreeSet::new(), 0);
         for (nth, row) in rows.iter().enumerate() {
             match read(row).and_then(|row| revocation(row, here.dated)) {
+                Ok(revoked) if !seen.insert(revoked.role.clone()) => {
+                    self.problem(&format!("revocations[{nth}]"), &format!("{} is there twice", revoked.role.path()));
+                }
                 Ok(revoked) => {
-                    let is_new = known.get(&revoked.role).is_none_or(|here| here.before < revoked.before);
+                    let is_new = known.get(&revoked.role).is_none_or(|before| *before < revoked.before);
                     self.plan.imported.revocations.note(is_new);
-                    if is_new {
-                        known.insert(revoked.role.clone(), revoked.clone());
-                        self.plan.revocations.push(Change::Revoke(revoked));
-                    }
+                    added += usize::from(!known.contains_key(&revoked.role));
+                    self.plan.revocations.extend(is_new.then_some(Change::Revoke(revoked)));
                 }
                 Err(why) => self.problem(&format!("revocations[{nth}]"), &why),
             }
         }
-        self.at_most("revocations", known.len(), REVOCATIONS_MAX, "revocations");
+        self.at_most("revocations", known.len() + added, REVOCATIONS_MAX, "revocations");
     }
 }
 
@@ -476,9 +478,9 @@ fn read<T: DeserializeOwned>(row: &RawValue) -> Result<T, String> {
 
 /// The revocation of an entry. One of later than now would revoke what is issued in place of the others.
 fn revocation(RevocationRow { role, before }: RevocationRow, now: WallMs) -> Result<Revocation, String> {
-    let revoked: Revocation = format!("{role} {before}").parse().map_err(|_| {
-        "`role` is agent/NAME or client/NAME, and `before` a time such as 2026-05-01T12:00:00Z".to_owned()
-    })?;
+    let wrong = "`role` is agent/NAME or client/NAME, and `before` a time such as 2026-05-01T12:00:00Z";
+    let holder = Holder::of_path(&role).ok_or(wrong)?;
+    let revoked: Revocation = format!("{} {before}", holder.path()).parse().map_err(|_| wrong)?;
     match &revoked.role {
         Holder::Master(_) => Err("a master's certificates are revoked in every ca.pem: leave it out".to_owned()),
         _ if revoked.before > now => Err(format!("{before} is still to come by this machine's clock: correct either")),

@@ -276,6 +276,8 @@ fn all_that_is_wrong_is_said_at_once_and_by_name() {
             json!("master/1"),
             "revocations[1]: a master's certificates are revoked in every ca.pem",
         ),
+        ("/revocations/1/role", json!("agent/a"), "revocations[1]: agent/a is there twice"),
+        ("/revocations/0/role", json!("agent/a 2026-05-01T12:00:00Z"), "revocations[0]: `role`"),
         ("/revocations/1/before", json!("9999-12-31T23:59:59Z"), "is still to come by this machine's clock"),
         ("/names/0/name", json!("Orders"), "names[0]: "),
         ("/names/0/name", json!("default"), "names[0] default: this name is everywhere"),

@@ -259,8 +259,7 @@ pub struct MasterRow {
     pub permit: Option<WallMs>,
     /// Its program's version, as far as known.
     pub version: Option<String>,
-    /// The lead of its machine's calendar after a jump, in milliseconds, which it does not follow; `None` if there was none, and
-    /// for the other one, which says so itself.
+    /// The lead of its machine's calendar after a jump, in milliseconds, which it does not follow; `None` if there was none, or it is not heard.
     pub calendar_ahead_ms: Option<i64>,
 }
 

@@ -17,7 +17,7 @@ use sample::{KEY, SampleAccounts};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tower::ServiceExt as _;
-use web::Role;
+use web::{MasterMode, Role};
 
 fn console(role: Role) -> (Arc<SampleAccounts>, Router) {
     let accounts = Arc::new(SampleAccounts::with_key_of(role));
@@ -257,15 +257,26 @@ async fn by_a_wrong_clock_no_certificate_is_revoked() {
     let (sample, accounts) = (Arc::new(few()), Arc::new(SampleAccounts::with_key_of(Role::Admin)));
     let router = web::router(Arc::clone(&sample) as _, Arc::clone(&accounts).auth());
     let revoke = async || ask(&router, "POST", "/api/revocations", json!({"role": "client", "name": "billing"})).await;
-    for (ahead, skew) in [(Some(HOUR_MS), 0), (None, 300_001), (None, -300_001)] {
+    let set = |nth: usize, ahead: Option<i64>, skew: i64| {
         sample.change(|state| {
-            (state.masters[0].calendar_ahead_ms, state.masters[1].clock_skew_ms) = (ahead, Some(skew));
+            state.masters.iter_mut().for_each(|row| row.calendar_ahead_ms = None);
+            (state.masters[nth].calendar_ahead_ms, state.masters[1].clock_skew_ms) = (ahead, Some(skew));
         });
+    };
+    for (nth, ahead, skew) in [(0, Some(HOUR_MS), 0), (1, Some(HOUR_MS), 0), (0, None, 300_001), (0, None, -300_001)] {
+        set(nth, ahead, skew);
         let (status, answer) = revoke().await;
         assert_eq!((status, &answer["code"]), (StatusCode::SERVICE_UNAVAILABLE, &json!("clock_skew")), "{answer}");
     }
     assert!(accounts.credentials.lock().unwrap().revoked.is_empty());
-    sample.change(|state| (state.masters[0].calendar_ahead_ms, state.masters[1].clock_skew_ms) = (None, Some(300_000)));
+    // Of one who is away nothing is known: whether it can be without is for the masters to say.
+    set(1, Some(HOUR_MS), 900_000);
+    let mode = sample.state.lock().unwrap().masters[1].mode;
+    sample.change(|state| state.masters[1].mode = MasterMode::Silent);
+    assert_eq!(revoke().await.0, StatusCode::CREATED);
+    accounts.credentials.lock().unwrap().revoked.clear();
+    sample.change(|state| state.masters[1].mode = mode);
+    set(0, None, 300_000);
     assert_eq!(revoke().await.0, StatusCode::CREATED);
     assert_eq!(accounts.credentials.lock().unwrap().revoked.len(), 1);
 }

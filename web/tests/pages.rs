@@ -428,7 +428,7 @@ async fn a_calendar_that_jumped_is_shown_with_the_remedy() {
     assert!(!get(&router, "/").await.2.contains(told));
     sample.change(|state| state.masters[0].calendar_ahead_ms = Some(2 * common::time::HOUR_MS));
     let page = get(&router, "/").await.2;
-    assert!(page.contains(told) && page.contains("restart this master"), "{page}");
+    assert!(page.contains(told) && page.contains("restart that master"), "{page}");
     assert!(
         page.contains("It is 2 h ahead") && page.contains("Calendar jumped</dt><dd class=\"alarm\">+2 h"),
         "{page}"

@@ -292,6 +292,11 @@ impl Script {
             let condition = ledger.condition(Now { wall: ledger.calendar().shown(now), ..now });
             let why = condition.why.unwrap_or_else(|| "nothing lacks".to_owned());
             writeln!(out, "{id} {}: {why}", condition.mode)?;
+            for of in [id, id.other()] {
+                if let Some(ahead) = ledger.calendar_ahead_of(of, now) {
+                    writeln!(out, "{id} sees the calendar of {of} lead by {} s", ahead.0 / 1_000)?;
+                }
+            }
         }
         Ok(out)
     }

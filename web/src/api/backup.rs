@@ -1,5 +1,6 @@
 //! All settings as one file, and the import of such a file.
 
+use super::revocations::clocks_agree;
 use super::{Admin, ChangeErrors, ProblemBody, query};
 use crate::ask;
 use crate::auth::{Auth, new_key};
@@ -107,6 +108,9 @@ pub(crate) async fn import(
     let here = here(masters.as_ref(), &auth).await?;
     let planned = tokio::task::spawn_blocking(move || plan(&file, &here));
     let mut plan = planned.await.map_err(|_| Unavailable::Overloaded)?.map_err(Problem::bad_parameter)?;
+    if !plan.revocations.is_empty() {
+        clocks_agree(masters.as_ref()).await?;
+    }
     plan.imported.dry_run = dry_run;
     let imported = if dry_run { plan.imported } else { apply(&auth, plan, until, &caller.actor()).await? };
     Ok(Json(imported))

@@ -46,7 +46,7 @@ pub(crate) enum ChangeErrors {
     /// `bad_parameter`
     #[response(status = 400, content_type = "application/problem+json")]
     BadParameter(ProblemBody),
-    /// `masters_unavailable`, `overloaded`; of a revocation `clock_skew`, too
+    /// `masters_unavailable`, `overloaded`; where something is revoked, `clock_skew`
     #[response(status = 503, content_type = "application/problem+json")]
     Unavailable(ProblemBody),
 }

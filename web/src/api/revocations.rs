@@ -3,7 +3,7 @@
 use super::{Admin, ChangeErrors, ProblemBody, Sent, body, path, read_as};
 use crate::ask;
 use crate::auth::Auth;
-use crate::masters::{MasterRow, Masters, RevocationRow};
+use crate::masters::{MasterMode, MasterRow, Masters, RevocationRow};
 use crate::problem::Problem;
 use axum::Json;
 use axum::extract::rejection::PathRejection;
@@ -29,8 +29,18 @@ pub(crate) struct HolderForm {
     name: String,
 }
 
-fn is_clock_wrong(row: &MasterRow) -> bool {
-    row.calendar_ahead_ms.is_some() || row.clock_skew_ms.is_some_and(|ms| ms.unsigned_abs() > CLOCKS_APART_MAX_MS)
+/// Makes sure that both masters date certificates alike, as far as they hear each other.
+pub(super) async fn clocks_agree(masters: &dyn Masters) -> Result<(), Problem> {
+    let most = CLOCKS_APART_MAX_MS.saturating_mul(masters.test_clock().map_or(1, |clock| clock.scale.into()));
+    let is_wrong = |row: &&MasterRow| {
+        let skewed = row.clock_skew_ms.is_some_and(|ms| ms.unsigned_abs() > most);
+        row.mode != MasterMode::Silent && (row.calendar_ahead_ms.is_some() || skewed)
+    };
+    let rows = ask::within(masters.masters()).await?;
+    let Some(row) = rows.iter().find(is_wrong) else { return Ok(()) };
+    let why = "the clocks of the masters' machines are too far apart, or one of them jumped (GET /api/masters), and a certificate is \
+               revoked by its date: correct them, or add a line to ca.pem at both masters";
+    Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "clock_skew", format!("master {}: {why}", row.id)))
 }
 
 fn holder(role: &str, name: &str) -> Result<Holder, Problem> {
@@ -76,11 +86,7 @@ pub(crate) async fn revoke(
 ) -> Result<(StatusCode, Json<RevocationRow>), Problem> {
     let HolderForm { role, name } = body(form)?;
     let holder = holder(&role, &name)?;
-    if let Some(row) = ask::within(masters.masters()).await?.iter().find(|row| is_clock_wrong(row)) {
-        let why = "the clocks of the masters' machines are too far apart, or one of them jumped (GET /api/masters), and a certificate is \
-                   revoked by its date: correct them, or add a line to ca.pem at both masters";
-        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "clock_skew", format!("master {}: {why}", row.id)));
-    }
+    clocks_agree(masters.as_ref()).await?;
     let revoked = Revocation::at(holder, dated_now());
     auth.commands().change(Change::Revoke(revoked.clone()), caller.actor()).await?;
     // A later one that was there stays.

@@ -67,7 +67,7 @@ macro_rules! frame {
     status_skew: "The masters’ clocks are far apart", "两台主控的时钟相差过大";
     status_skew_text: "New leases can still be granted; check the time service on both machines.", "仍可授予新租约；请检查两台机器的时间服务。";
     status_calendar: "The calendar of master {0} jumped ahead", "主控 {0} 的日历时间向前跳变";
-    status_calendar_text: "It is {0} ahead of the machine’s own clock, by which this master goes on. Correct it by the time service; if it is right now, restart this master. A jump of at most one day that lasts for five minutes is followed automatically.", "它比机器自身的时钟快 {0}，本主控按后者继续运行。请用时间服务校正；如果现在的时间是对的，请重启本主控。不超过一天且持续五分钟的跳变会被自动采纳。";
+    status_calendar_text: "It is {0} ahead of the machine’s own clock, by which that master goes on. Correct it by the time service; if it is right now, restart that master. A jump of at most one day that lasts for five minutes is followed automatically.", "它比机器自身的时钟快 {0}，该主控按后者继续运行。请用时间服务校正；如果现在的时间是对的，请重启该主控。不超过一天且持续五分钟的跳变会被自动采纳。";
     gate: "Changes need both masters, and the other one is away. Start it or repair the network between them; then this can be done.", "更改需要两台主控都在线，而另一台目前不在。请启动它或修复网络后再操作。";
     } };
 }

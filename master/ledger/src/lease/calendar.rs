@@ -74,7 +74,12 @@ impl Calendar {
     }
 
     fn jumped(&self, now: Now) -> bool {
-        now.wall > self.expected(self.high, now) + SpanMs(JUMP_MAX.0.saturating_mul(self.scale))
+        self.is_jump(now.wall - self.expected(self.high, now))
+    }
+
+    /// Tells whether a calendar that leads by so much would not be followed at once.
+    pub(crate) fn is_jump(&self, ahead: SpanMs) -> bool {
+        ahead > SpanMs(JUMP_MAX.0.saturating_mul(self.scale))
     }
 
     /// The calendar to go by at this reading.

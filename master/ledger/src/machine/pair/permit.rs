@@ -3,7 +3,7 @@
 use super::Pairwise;
 use crate::lease::{Alarm, Effects, PeerObservations};
 use crate::machine::state::Ledger;
-use ids::parameters::{AgentId, SessionId};
+use ids::parameters::{AgentId, MasterId, SessionId};
 use ids::time::{HOUR_MS, Now, SECOND_MS, SpanMs, WallMs};
 use ids::token::TokenType;
 use wire::lease::{Mode, Refusal};
@@ -86,6 +86,18 @@ impl Ledger<Pairwise> {
         if self.calendar.share(shared) {
             fx.alarms.push(Alarm::CalendarShared);
         }
+    }
+
+    /// The lead of a master's calendar that it does not follow; the other's, as far as it is heard.
+    pub fn calendar_ahead_of(&self, master: MasterId, now: Now) -> Option<SpanMs> {
+        let own = self.calendar.ahead();
+        if master == self.identity().master {
+            return own;
+        }
+        let peer = self.agreement.pair.peer().filter(|_| self.agreement.pair.heard(now))?;
+        // By what its machine shows, beside ours, and by what it goes by, beside what we do.
+        let read = peer.read_apart?.0.saturating_add(own.map_or(0, |own| own.0));
+        Some(SpanMs(read.saturating_sub(peer.skew.0))).filter(|ahead| self.calendar.is_jump(*ahead))
     }
 
     fn other_shows_the_same(&self, now: Now) -> bool {
