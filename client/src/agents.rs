@@ -12,6 +12,7 @@ use common::parameters::ClusterId;
 use common::sequence::{Route, Section, ServedAt};
 use net::rpc::mint::{KeyAsked, KeyOutcome, MintCode, MintedNumbers, SequenceRoutes};
 use net::tls::Tls;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -126,7 +127,7 @@ pub(crate) struct Agents {
 struct Lines {
     timeouts: Timeouts,
     /// The client that all HTTP connections come from.
-    http: HttpClient,
+    http: Arc<HttpClient>,
     tls: Tls,
     key: Option<ApiKey>,
     key_over_plain_tcp: bool,
@@ -153,7 +154,7 @@ impl Agents {
         let files = settings.tls.clone();
         let tls = settings.tls.map_or(Ok(Tls::PLAIN), Tls::load).map_err(|e| SettingsError::Tls(e.to_string()))?;
         let renewal = Renewal::begin(files.as_ref(), settings.masters, &tls)?;
-        let http = Http::shared(timeouts, &tls).map_err(|e| SettingsError::System(e.to_string()))?;
+        let http = HttpClient::new(timeouts, &tls).map_err(|e| SettingsError::System(e.to_string()))?;
         let (rest, key, key_over_plain_tcp) = (settings.rest, settings.api_key, settings.key_over_plain_tcp);
         let lines = Lines { timeouts, http, tls, key, key_over_plain_tcp };
         let agents = settings.agents.into_iter().map(|address| {

@@ -19,6 +19,7 @@ use net::rpc::mint::{KeyAsked, KeyOutcome, MintCode, MintedNumbers, SequenceRout
 use net::tls::{Admits, Tls};
 use serde::Deserialize;
 use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tower::BoxError;
@@ -89,21 +90,41 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// The longest time that a connection is kept for the next request: an agent ends it after a minute.
 const IDLE_MAX: Duration = Duration::from_secs(45);
 
-/// Connections to agents, which it keeps open.
-pub(crate) type HttpClient = legacy::Client<Connector, Full<Bytes>>;
+/// Connections to agents, which are kept open until what certificates it believes changes: an agent's may have been revoked.
+pub(crate) struct HttpClient {
+    timeouts: Timeouts,
+    tls: Tls,
+    /// The open ones, with the [`Tls::revision`] before the first of them was made.
+    pool: Mutex<(Pool, u64)>,
+}
+
+type Pool = legacy::Client<Connector, Full<Bytes>>;
 
 type Connector = BoxCloneSyncService<Uri, MaybeHttpsStream<TokioIo<TcpStream>>, BoxError>;
 
 pub(crate) struct Http {
-    client: HttpClient,
+    client: Arc<HttpClient>,
     base: String,
     /// The header that shows the API key.
     shown: Option<HeaderValue>,
 }
 
-impl Http {
+impl HttpClient {
     /// The client that all agents' connections come from, and that knows them by these certificates.
-    pub(crate) fn shared(timeouts: Timeouts, tls: &Tls) -> io::Result<HttpClient> {
+    pub(crate) fn new(timeouts: Timeouts, tls: &Tls) -> io::Result<Arc<Self>> {
+        let pool = Mutex::new((Self::connected_by(timeouts, tls)?, tls.revision()));
+        Ok(Arc::new(Self { timeouts, tls: tls.clone(), pool }))
+    }
+
+    fn pool(&self) -> io::Result<Pool> {
+        let (mut kept, revision) = (self.pool.lock().unwrap_or_else(PoisonError::into_inner), self.tls.revision());
+        if kept.1 != revision {
+            *kept = (Self::connected_by(self.timeouts, &self.tls)?, revision);
+        }
+        Ok(kept.0.clone())
+    }
+
+    fn connected_by(timeouts: Timeouts, tls: &Tls) -> io::Result<Pool> {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
@@ -115,10 +136,12 @@ impl Http {
         builder.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE_MAX);
         Ok(builder.build(BoxCloneSyncService::new(connector)))
     }
+}
 
-    pub(crate) fn new(client: &HttpClient, address: &Address, key: Option<&ApiKey>) -> Self {
+impl Http {
+    pub(crate) fn new(client: &Arc<HttpClient>, address: &Address, key: Option<&ApiKey>) -> Self {
         let shown = key.and_then(|key| HeaderValue::try_from(format!("Bearer {}", key.as_str())).ok());
-        Self { client: client.clone(), base: address.to_string(), shown }
+        Self { client: Arc::clone(client), base: address.to_string(), shown }
     }
 
     pub(crate) async fn ask(&self, question: &Question) -> Result<AgentReply, Failure> {
@@ -234,7 +257,8 @@ impl Http {
             request = request.header(AUTHORIZATION, shown);
         }
         let request = request.body(Full::from(body)).map_err(|e| Failure::Here(Cause::Connection(e.to_string())))?;
-        let response = self.client.request(request).await.map_err(|e| failed(&e))?;
+        let pool = self.client.pool().map_err(|e| Failure::Here(Cause::Connection(e.to_string())))?;
+        let response = pool.request(request).await.map_err(|e| failed(&e))?;
         let status = response.status();
         if status.is_success() {
             return read(response, ANSWER_LEN_MAX).await;

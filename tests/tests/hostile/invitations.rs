@@ -199,7 +199,7 @@ async fn a_cluster_gets_its_certificates_by_invitations_and_renews_them_without_
 }
 
 /// A client of one agent, which renews its certificate.
-fn client_of(invited: &Invited, nth: usize, files: TlsFiles, masters: &[String]) -> Client {
+pub(crate) fn client_of(invited: &Invited, nth: usize, files: TlsFiles, masters: &[String]) -> Client {
     let agent = format!("https://{}", invited.cluster.agents[nth].daemon.http);
     let mut settings = Settings::new([agent.as_str()]).unwrap();
     (settings.tls, settings.masters) = (Some(files), masters.to_vec());

@@ -1,6 +1,6 @@
 //! Certificates that an admin revokes at one master: nobody believes them any more, on whichever connection and whoever issued them.
 
-use super::invitations::{Console, Invited};
+use super::invitations::{Console, Invited, client_of};
 use net::enroll;
 use net::tls::{Admits, ClientStream, Tls};
 use serde_json::json;
@@ -91,6 +91,16 @@ async fn what_is_revoked_at_one_master_is_believed_nowhere_whoever_issued_it() {
         log.contains("a connection is ended: its certificate was revoked").then_some(())
     };
     until("a master ends its connection", ended).await.unwrap();
+    // Nothing is asked of it any more by an application that reads so, on connections that are open either.
+    let application = client_of(&invited, orders, folders[1].files(), &[]);
+    application.uniq64("default").await.unwrap();
+    let revoked = console.ask("GET /api/revocations", "").await.1;
+    let before = revoked[0]["before"].as_str().unwrap();
+    let cas = std::fs::read_to_string(folders[1].cas_file()).unwrap();
+    folders[1].save_cas(&format!("Revoked: agent/orders-1 {before}\n{cas}")).unwrap();
+    let refused_by = || async { application.uniq64("default").await.err() };
+    let (why, _) = until("the application refuses the agent", refused_by).await.unwrap();
+    assert!(why.to_string().to_lowercase().contains("revoked"), "{why}");
     assert_eq!(console.ask("DELETE /api/revocations/agent/orders-1", "").await.0, "204");
     invited.becomes_ready(orders, &newer).await;
 
