@@ -189,7 +189,7 @@ impl Issuing {
             EnrollBy::Token(token) => {
                 let pod = self.tokens.pod(token).map_err(EnrollRefusal::Token)?;
                 let is_newer = |it: &Revocation| it.role == pod.role && it.before_s() > pod.issued_s;
-                if revoked.iter().any(is_newer) {
+                if revoked.iter().chain(ca.revoked()).any(is_newer) {
                     let why = "it is older than the revocation of its pod's certificates: show a newer one";
                     return Err(EnrollRefusal::Token(why.to_owned()));
                 }

@@ -1,7 +1,7 @@
 //! Pods that get their certificates by the tokens of their service accounts, and everybody who should get none by one.
 
 use super::invitations::{Console, Invited};
-use net::enroll::{EnrollError, Invitation};
+use net::enroll::{EnrollError, Invitation, TlsFolder};
 use net::rpc::enroll::EnrollRefusal;
 use net::tls::{Role, Tls};
 use serde_json::{Value, json};
@@ -116,14 +116,19 @@ async fn a_pod_gets_the_certificate_of_its_name_by_its_token_and_nobody_else_doe
     let console = Console::log_in(&pods.invited, &tls).await;
     let holder = json!({"role": "agent", "name": "shop.orders-0"}).to_string();
     assert_eq!(console.ask("POST /api/revocations", &holder).await.0, "201");
-    match pods.ask_with(&good).await {
-        Err(EnrollError::Refused(EnrollRefusal::Token(why))) => {
-            assert!(why.contains("older than the revocation"), "{why}")
-        }
+    let is_too_old = async |token: &str| match pods.ask_with(token).await {
+        Err(EnrollError::Refused(EnrollRefusal::Token(why))) => why.contains("older than the revocation"),
         other => panic!("{other:?}"),
-    }
+    };
+    assert!(is_too_old(&good).await);
     let good = server.token(&claims(&json!({})));
     assert!(pods.ask_with(&good).await.is_ok());
+    // Nor does one after a line in the master's file.
+    let folder = TlsFolder::new(pods.invited.cluster.masters[0].data_dir.join("tls"));
+    let cas = std::fs::read_to_string(folder.cas_file()).unwrap();
+    folder.save_cas(&format!("Revoked: agent/shop.orders-0 2099-01-01T00:00:00Z\n{cas}")).unwrap();
+    assert!(is_too_old(&good).await);
+    folder.save_cas(&cas).unwrap();
     // Without keys there is nothing to believe, and nobody gets in.
     let keys = pods.token.with_file_name("keys.json");
     std::fs::write(&keys, "{").unwrap();

@@ -177,6 +177,11 @@ impl Ca {
         &self.cas
     }
 
+    /// The revocations in `ca.pem`.
+    pub fn revoked(&self) -> &[Revocation] {
+        &self.revoked
+    }
+
     /// The CA's private key, in PEM form.
     pub fn key(&self) -> String {
         self.issuer.key().serialize_pem()
