@@ -63,7 +63,7 @@ pub struct Target {
     pub speaks: Speaks,
     /// Silent connections that are held.
     pub held: usize,
-    /// The certificate of half of those that say something; the others come as plain TCP, also where that is not spoken.
+    /// The certificate of those that say something, but for half of the garbage, which comes as plain TCP also where that is not spoken.
     pub tls: Tls,
 }
 
