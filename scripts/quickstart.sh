@@ -6,11 +6,12 @@ usage() {
   cat <<'EOF'
 Usage: scripts/quickstart.sh [--once] [--tls] [--port-base N] [--dir D]
 
-Starts two masters and two agents on loopback, says where everything is, and stays up until Ctrl-C.
+Starts two masters and two agents on loopback, says where everything is, and stays up until Ctrl-C. They get certificates by invitations
+and speak TLS, as on several machines; the agents' HTTP and the consoles are plain HTTP, for programs of this machine.
 Run again, it goes on where it stopped: the agents keep their tokens, and no ID comes twice.
 
   --once         mint some IDs of every kind through both agents, check them, stop, exit with 0
-  --tls          with a CA of its own, invitations and TLS on every port, as on several machines; what is in D has to be made so
+  --tls          the agents' HTTP and the consoles speak TLS, too, and callers have a certificate
   --port-base N  the first agent listens on N instead of 6200, everything else as far from it as usual:
                  agents N and N+10 (RPC N+1 and N+11), masters N+901/N+1001/N+1101 and N+902/N+1002/N+1102
   --dir D        keep stores, serial files and logs in D instead of ./.quickstart
@@ -170,20 +171,14 @@ secret=$dir/uniq.secret
 [ -s "$secret" ] || (umask 077 && od -An -v -N32 -tx1 /dev/urandom | tr -d ' \n' >"$secret")
 resumed=false
 [ ! -e "$dir/master-1" ] || resumed=true
-# A folder says how it was made.
-if $resumed && $tls && [ ! -e "$dir/tls" ]; then
-  fail "$dir was made without --tls; run it so, or name another folder with --dir"
-elif $resumed && ! $tls && [ -e "$dir/tls" ]; then
-  fail "$dir was made with --tls; run it so, or name another folder with --dir"
-fi
-! $tls || touch "$dir/tls"
+plain=plain:
+! $tls || plain=''
 
 # The flags of a master, by its number less one.
 master() {
   flags=(--data-dir "$dir/master-$(($1 + 1))" --agent-listen "$LOOPBACK:${master_agent[$1]}"
     --peer-listen "$LOOPBACK:${master_peer[$1]}" --peer "$LOOPBACK:${master_peer[$((1 - $1))]}"
-    --web-listen "$LOOPBACK:${master_web[$1]}")
-  ! $tls || flags+=(--tls-dir "$dir/master-$(($1 + 1))/tls")
+    --web-listen "$plain$LOOPBACK:${master_web[$1]}" --tls-dir "$dir/master-$(($1 + 1))/tls")
 }
 
 # invited FILE ROLE: a line from master 1, by which a program gets its certificate.
@@ -192,15 +187,14 @@ invited() {
   (umask 077 && "$bin/uniq_master" "${flags[@]}" --invite "$2" >"$1" 2>>"$dir/master-1.log") || fail "master 1 invites no $2: $(tail -n 1 "$dir/master-1.log")"
 }
 
-# made NAME WHAT PROGRAM FLAG...: runs a program that makes WHAT, with an invitation if its flags name one.
+# made NAME WHAT PROGRAM FLAG...: runs a program that makes WHAT.
 made() {
   local name=$1 what=$2
   shift 2
   "$@" >>"$dir/$name.log" 2>&1 || fail "cannot make $what: $(tail -n 1 "$dir/$name.log")"
 }
 
-with_invitation=()
-invite() { if $tls; then invited "$dir/invitation" "$1" && with_invitation=(--invitation "$dir/invitation"); fi; }
+invitation=$dir/invitation by=()
 # Waits until a master can invite others.
 can_invite() {
   for _ in $(seq 600); do
@@ -210,15 +204,16 @@ can_invite() {
 }
 for nth in 1 2; do
   [ ! -e "$dir/master-$nth" ] || continue
-  if $tls && [ "$nth" = 2 ]; then
+  if [ "$nth" = 2 ]; then
     # For the invitation alone: two masters that start together meet soonest.
     master 0
     start master-1 "$bin/uniq_master" "${flags[@]}"
     can_invite
-    invite master
+    invited "$invitation" master
+    by=(--invitation "$invitation")
   fi
   made "master-$nth" "the store of master $nth" "$bin/uniq_master" --format --data-dir "$dir/master-$nth" --id "$nth" \
-    ${with_invitation[@]+"${with_invitation[@]}"}
+    ${by[@]+"${by[@]}"}
   if [ ${#pids[@]} -gt 0 ]; then
     kill "${pids[0]}"
     wait "${pids[0]}" || true
@@ -229,25 +224,25 @@ for nth in 1 2; do
   master $((nth - 1))
   start "master-$nth" "$bin/uniq_master" "${flags[@]}"
 done
-! $tls || can_invite
+can_invite
 for nth in 1 2; do
   if [ ! -e "$dir/agent-$nth.serial" ]; then
-    invite "agent/agent-$nth"
+    invited "$invitation" "agent/agent-$nth"
     made "agent-$nth" "the serial file of agent $nth" "$bin/uniq_generator" --format --serial-file "$dir/agent-$nth.serial" \
-      ${with_invitation[@]+"${with_invitation[@]}"}
+      --invitation "$invitation"
   fi
   start "agent-$nth" "$bin/uniq_generator" --serial-file "$dir/agent-$nth.serial" --secret-file "$secret" \
     --masters "$LOOPBACK:${master_agent[0]},$LOOPBACK:${master_agent[1]}" --agent-id "agent-$nth" \
-    --http-listen "$LOOPBACK:${agent_http[$((nth - 1))]}" --rpc-listen "$LOOPBACK:${agent_rpc[$((nth - 1))]}"
+    --http-listen "$plain$LOOPBACK:${agent_http[$((nth - 1))]}" --rpc-listen "$LOOPBACK:${agent_rpc[$((nth - 1))]}"
 done
 if $tls; then
   if [ ! -e "$dir/client" ]; then
-    invite client/quickstart
-    made client "the certificate of a client" "$bin/uniq_generator" --tls-dir "$dir/client" "${with_invitation[@]}"
+    invited "$invitation" client/quickstart
+    made client "the certificate of a client" "$bin/uniq_generator" --tls-dir "$dir/client" --invitation "$invitation"
   fi
-  rm -f "$dir/invitation"
   scheme=https with=(--cacert "$dir/client/ca.pem" --cert "$dir/client/own.pem")
 fi
+rm -f "$invitation"
 if $resumed; then
   say "Going on with what is in $dir ..."
 else

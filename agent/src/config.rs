@@ -19,7 +19,7 @@ use net::rpc::mint::BATCH_MAX_LIMIT;
 use net::rpc::ranges::SETS_MAX;
 use net::tls::Admits;
 use process::program::{CommandLine, Flags, Wrong};
-use process::settings::{self, HttpAddress};
+use process::settings::{self, HttpAddress, WebAddress};
 use serial_file::{AfterReboot, NUM_BLOCKS};
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
@@ -106,8 +106,9 @@ pub struct Args {
     pub agent_id: Option<AgentId>,
 
     /// The listener of IDs over HTTP: an address, a Unix socket for programs of this machine as unix:PATH, or both with a comma. A
-    /// socket is plain HTTP; its callers are known by their user and need no certificate
-    #[arg(long, env = "UNIQ_HTTP_LISTEN", default_value = "127.0.0.1:6200", value_delimiter = ',', value_name = "IP:PORT|unix:PATH",
+    /// socket is plain HTTP; its callers are known by their user and need no certificate. plain:127.0.0.1:PORT is without TLS, for any
+    /// program of this machine
+    #[arg(long, env = "UNIQ_HTTP_LISTEN", default_value = "127.0.0.1:6200", value_delimiter = ',', value_name = "[plain:]IP:PORT|unix:PATH",
           value_parser = settings::item(settings::http_address))]
     pub http_listen: Vec<HttpAddress>,
 
@@ -290,7 +291,7 @@ impl CommandLine for Args {
             return Err((ErrorKind::MissingRequiredArgument, why.to_owned()));
         }
         self.check_http()?;
-        let tcp = [self.http_tcp(), Some(self.rpc_listen)];
+        let tcp = [self.http_tcp().map(|http| http.at), Some(self.rpc_listen)];
         self.flags.check_listening(&tcp.into_iter().flatten().collect::<Vec<_>>(), own.as_ref())
     }
 }
@@ -333,7 +334,7 @@ impl Args {
     }
 
     /// The address at which HTTP is served to whoever reaches it, if there is one.
-    pub fn http_tcp(&self) -> Option<SocketAddr> {
+    pub fn http_tcp(&self) -> Option<WebAddress> {
         self.http_listen.iter().find_map(|at| if let HttpAddress::Tcp(at) = at { Some(*at) } else { None })
     }
 
@@ -439,6 +440,8 @@ mod tests {
             (&["--masters", "a:1", "--http-listen", "0.0.0.0:6200"], "--insecure"),
             (&["--masters", "a:1", "--http-listen", "unix:/run/a,0.0.0.0:6200"], "--insecure"),
             (&["--masters", "a:1", "--http-listen", "unix:"], "such as unix:/run/"),
+            (&["--masters", "a:1", "--http-listen", "plain:0.0.0.0:6200"], "plain:127.0.0.1:PORT"),
+            (&["--masters", "a:1", "--http-listen", "plain:127.0.0.1:1,127.0.0.1:2"], "one of each"),
             (&["--masters", "a:1", "--http-listen", "unix:/a,unix:/b"], "one of each"),
             (&["--masters", "a:1", "--http-listen", "127.0.0.1:1,127.0.0.1:2"], "one of each"),
             (&["--masters", "a:1", "--socket-group", "app"], "--http-listen unix:PATH"),

@@ -276,9 +276,10 @@ async fn serve(
             .with_access(Arc::clone(&access))
             .with_connections(rpc_max),
     );
-    let scheme = tls.scheme();
+    let http_tls = tls.unless(args.http_tcp().is_some_and(|http| http.plain));
+    let scheme = http_tls.scheme();
     let clients = {
-        let (stop, callers) = (stop.clone(), (tls, args.admits(), access.any_keys()));
+        let (stop, callers) = (stop.clone(), ([http_tls, tls], args.admits(), access.any_keys()));
         let talk = move |listeners| {
             let work = talk(listeners, callers.clone(), site.clone(), server.clone(), stop.clone());
             watch.clone().over("worker", work)
@@ -428,7 +429,7 @@ struct Bound {
 
 impl Bound {
     fn of(args: &Args, threads: usize) -> anyhow::Result<Self> {
-        let http = args.http_tcp().map(|at| bind(at, threads, "--http-listen")).transpose()?;
+        let http = args.http_tcp().map(|http| bind(http.at, threads, "--http-listen")).transpose()?;
         let (rpc_listeners, rpc) = bind(args.rpc_listen, threads, "--rpc-listen")?;
         let socket = args.http_unix().map(|at| unix_socket::listen(at, args.socket_mode, args.socket_group.as_deref()));
         let (unix, socket) = socket.transpose()?.unzip();
@@ -448,16 +449,17 @@ impl Bound {
 /// Serves the listeners of a worker, for HTTP and for RPC.
 async fn talk(
     (http, unix, rpc): Listeners,
-    (tls, admits, any_keys): (Tls, Admits, Arc<AtomicBool>),
+    ([http_tls, rpc_tls], admits, any_keys): ([Tls; 2], Admits, Arc<AtomicBool>),
     site: http::Site,
     server: Server,
     stop: CancellationToken,
 ) {
     // To show an API key takes no certificate.
-    let port = |tcp| tls.port_open_while(tokio::net::TcpListener::from_std(tcp)?, admits, Arc::clone(&any_keys));
+    let port =
+        |tls: &Tls, tcp| tls.port_open_while(tokio::net::TcpListener::from_std(tcp)?, admits, Arc::clone(&any_keys));
     let unix = unix.map(|unix| tokio::net::UnixListener::from_std(unix).map(Listener::from));
-    let http = http.map(port).into_iter().chain(unix).collect::<io::Result<Vec<_>>>();
-    match (http, port(rpc)) {
+    let http = http.map(|http| port(&http_tls, http)).into_iter().chain(unix).collect::<io::Result<Vec<_>>>();
+    match (http, port(&rpc_tls, rpc)) {
         (Ok(http), Ok(rpc)) => {
             let http = http.into_iter().map(|http| http::serve(http, site.clone(), stop.clone()));
             tokio::join!(join_all(http), server.run(rpc, stop.clone()));

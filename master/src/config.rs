@@ -16,7 +16,7 @@ use net::rpc::peer::JoinToken;
 use net::rpc::ranges::SECTION_LEASE_MAX_S;
 use net::tls::Role;
 use process::program::{CommandLine, Flags, Wrong};
-use process::settings;
+use process::settings::{self, WebAddress};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
@@ -126,11 +126,11 @@ pub struct Args {
     #[arg(long, env = "UNIQ_PEER", value_name = "HOST:PORT", value_parser = process::settings::host_port)]
     pub peer: Option<String>,
 
-    /// Address for the console
-    #[arg(long, env = "UNIQ_WEB_LISTEN", default_value = "127.0.0.1:7301", value_name = "IP:PORT", value_parser = settings::ip_port)]
-    pub web_listen: SocketAddr,
+    /// Address for the console; plain:127.0.0.1:PORT is without TLS
+    #[arg(long, env = "UNIQ_WEB_LISTEN", default_value = "127.0.0.1:7301", value_name = "[plain:]IP:PORT")]
+    pub web_listen: WebAddress,
 
-    /// Networks from which agents may ask for leases, comma-separated, until the ledger has a whitelist of its own
+    /// Networks from which agents may ask for leases, comma-separated, until the ledger has its own whitelist
     #[arg(long, env = "UNIQ_ALLOW", default_value = "127.0.0.0/8,::1/128", value_delimiter = ',', value_name = "CIDR",
           value_parser = settings::item(common::setting::network))]
     pub allow: Vec<IpNet>,
@@ -355,7 +355,7 @@ impl Args {
     }
 
     fn listens(&self) -> [SocketAddr; 3] {
-        [self.agent_listen, self.peer_listen, self.web_listen]
+        [self.agent_listen, self.peer_listen, self.web_listen.at]
     }
 
     /// The folder in which this master keeps its CA and its certificate.

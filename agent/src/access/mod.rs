@@ -4,7 +4,7 @@
 //! |---|---|
 //! | shows an API key | what the key opens, wherever it comes from |
 //! | has a certificate of an agent or a client, or comes by a Unix socket | everything |
-//! | comes by plain TCP, where nobody can be known, and anybody can speak to the masters as an agent | everything |
+//! | comes by plain TCP, where nobody can be known: beyond loopback with `--insecure` alone | everything |
 //! | has no certificate where others have, with `--open-mint` | everything but register names |
 //! | the same without it | ask whether the agent is alive and ready, nothing else |
 //!

@@ -153,6 +153,11 @@ impl Tls {
         self.0.is_none()
     }
 
+    /// The same, or plain TCP where a listener says so.
+    pub fn unless(&self, plain: bool) -> Self {
+        if plain { Self::PLAIN } else { self.clone() }
+    }
+
     /// The scheme of its HTTP addresses.
     pub fn scheme(&self) -> &'static str {
         if self.is_plain() { "http" } else { "https" }

@@ -31,9 +31,9 @@ pub struct Flags {
           value_parser = settings::host_name)]
     pub host_names: Vec<String>,
 
-    /// This program's certificate in PEM form, and those between it and the CA. With --tls-key and --tls-ca all connections are TLS
-    /// 1.3, or 1.2 where --tls-1-2 says so. Its subject's alternative names hold one URI: uniq://master/ID for a master, uniq://agent/NAME for an agent. The three files are
-    /// read again when they change
+    /// This program's certificate in PEM form, and those between it and the CA. With --tls-key and --tls-ca connections are TLS. Its
+    /// subject's alternative names hold one URI: uniq://master/ID for a master, uniq://agent/NAME for an agent. The three files are read
+    /// again when they change
     #[arg(long, env = "UNIQ_TLS_CERT", value_name = "FILE")]
     pub tls_cert: Option<PathBuf>,
 

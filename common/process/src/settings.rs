@@ -10,7 +10,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
 use common::hosts::{ANY as ANY_HOST, HostNames};
 use std::ffi::OsString;
-use std::fmt::Display;
+use std::fmt::{self, Display, Formatter};
 use std::net::{Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -77,11 +77,41 @@ pub fn ip_port(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "write it as IP:PORT, such as 127.0.0.1:7000 or [::1]:7000".to_owned())
 }
 
+/// An address at which HTTP is served over TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WebAddress {
+    /// Where to listen.
+    pub at: SocketAddr,
+    /// Plain TCP, also by a program with a certificate: for callers on this machine.
+    pub plain: bool,
+}
+
+impl FromStr for WebAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (plain, at) = text.strip_prefix("plain:").map_or((false, text), |at| (true, at));
+        let at = ip_port(at)?;
+        if plain && !at.ip().is_loopback() {
+            return Err(
+                "plain: is for callers on this machine, so write plain:127.0.0.1:PORT or plain:[::1]:PORT".to_owned()
+            );
+        }
+        Ok(Self { at, plain })
+    }
+}
+
+impl Display for WebAddress {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", if self.plain { "plain:" } else { "" }, self.at)
+    }
+}
+
 /// An address at which HTTP is served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HttpAddress {
     /// For whoever reaches it.
-    Tcp(SocketAddr),
+    Tcp(WebAddress),
     /// A Unix socket, for programs of this machine.
     Unix(PathBuf),
 }
@@ -95,7 +125,7 @@ const SOCKET_PATH_LEN_MAX: usize = 96;
 /// A text that says how to write it.
 pub fn http_address(text: &str) -> Result<HttpAddress, String> {
     let Some(path) = text.strip_prefix("unix:") else {
-        return ip_port(text).map(HttpAddress::Tcp).map_err(|how| format!("{how}, or unix:PATH"));
+        return text.parse().map(HttpAddress::Tcp).map_err(|how| format!("{how}, or unix:PATH"));
     };
     match path.len() {
         0 => Err("write the path of the socket behind 'unix:', such as unix:/run/uniq/agent.sock".to_owned()),
@@ -335,6 +365,19 @@ mod tests {
             assert_eq!(port(bad), Err("write a whole number from 1 to 9".to_owned()), "{bad}");
         }
         assert!(ip_port("[::1]:7101").is_ok() && ip_port("7101").unwrap_err().contains("IP:PORT"));
+    }
+
+    #[test]
+    fn plain_http_beside_tls_is_for_loopback() {
+        for text in ["127.0.0.1:6200", "0.0.0.0:6200", "plain:127.0.0.1:6200", "plain:[::1]:6200"] {
+            assert_eq!(text.parse::<WebAddress>().unwrap().to_string(), text);
+        }
+        for text in ["plain:0.0.0.0:6200", "plain:10.0.0.1:6200", "plain:[::ffff:10.0.0.1]:6200"] {
+            assert!(text.parse::<WebAddress>().unwrap_err().contains("plain:127.0.0.1:PORT"), "{text}");
+        }
+        for text in ["plain:", "plain:plain:127.0.0.1:1", "plain:unix:/a", "Plain:127.0.0.1:1", "plain:localhost:1"] {
+            assert!(http_address(text).unwrap_err().contains("IP:PORT"), "{text}");
+        }
     }
 
     #[test]

@@ -344,7 +344,7 @@ async fn serve(
     let (id, parameters) = (ledger.identity().master, ledger.identity().parameters);
     let (tls, folder) = certificates(&args, id, &watch, &stop)?;
     let [agents, peers, console] = ports(&args, &tls, id, console_runtime).await?;
-    let (flags, scheme) = (shown(&args), tls.scheme());
+    let (flags, web_tls) = (shown(&args), tls.unless(args.web_listen.plain));
     let peer = args.peer.clone().context("--peer HOST:PORT is missing")?;
 
     let counters = Arc::new(Counters::default());
@@ -364,7 +364,7 @@ async fn serve(
     tokio::spawn(watch.clone().until_done("refusals", refusals));
     let admin = Admin::new(driver.clone(), clock, counters, audit).with_first_admin(first_admin.clone());
     let admin = Arc::new(admin.with_registry(registry.clone(), flags).with_invitations(inviting));
-    let auth = Auth::new(Arc::clone(&admin) as Arc<dyn Accounts>, auth_settings(&args, id, &tls, logins));
+    let auth = Auth::new(Arc::clone(&admin) as Arc<dyn Accounts>, auth_settings(&args, id, &web_tls, logins));
     let over = |name, work: BoxFuture<'static, ()>| watch.clone().over(name, work);
     let tasks = [
         tokio::spawn(over(
@@ -381,7 +381,7 @@ async fn serve(
     ];
     propose_admins(&driver, (first_admin, reset), console_runtime, &watch, &stop);
     tracing::info!(
-        agents = %args.agent_listen, peer = %args.peer_listen, console = %format!("{scheme}://{}/", args.web_listen),
+        agents = %args.agent_listen, peer = %args.peer_listen, console = %format!("{}://{}/", web_tls.scheme(), args.web_listen.at),
         "master {id} started: {parameters}"
     );
 
@@ -417,7 +417,7 @@ fn auth_settings(args: &Args, id: MasterId, tls: &Tls, logins: Vec<(SecretHash, 
     AuthSettings {
         cookie: format!("uniq_master_{id}"),
         tls: !tls.is_plain(),
-        loopback: args.web_listen.ip().is_loopback(),
+        loopback: args.web_listen.at.ip().is_loopback(),
         hosts: settings::host_names(&[args.flags.host_names.clone(), args.sso.host().into_iter().collect()].concat()),
         logins,
         sso: args.sso.settings(),
@@ -526,7 +526,8 @@ async fn ports(args: &Args, tls: &Tls, id: MasterId, console: &Handle) -> anyhow
     let agents = tls.port_to_enroll(bind(args.agent_listen, "--agent-listen").await?, Admits::Agents)?;
     let peers = tls.port(bind(args.peer_listen, "--peer-listen").await?, Admits::Master(id.other()))?;
     // Operators are asked for a password, not for a certificate.
-    let console = tls.port(moved(bind(args.web_listen, "--web-listen").await?, console)?, Admits::Anyone)?;
+    let console = moved(bind(args.web_listen.at, "--web-listen").await?, console)?;
+    let console = tls.unless(args.web_listen.plain).port(console, Admits::Anyone)?;
     Ok([agents, peers, console])
 }
 

@@ -11,6 +11,7 @@ mod layouts;
 mod names;
 mod namespaces;
 mod narrow_tokens;
+mod plain_http;
 mod plugins;
 mod rpc_contract;
 mod strategies;
