@@ -549,7 +549,7 @@ async fn large_requests_beyond_the_bound_are_refused_and_small_ones_are_not() {
     let app = App::new();
     let (address, stop, _server) = listen(&app).await;
     let _stop = stop.drop_guard();
-    let taken: Vec<_> = std::iter::from_fn(|| app.site.agent.large.take(100_000, Caller::IN_PROCESS)).collect();
+    let taken: Vec<_> = std::iter::from_fn(|| app.site.agent.large.take(100_000, Caller::User(7))).collect();
     assert_eq!(taken.len(), large::LARGE_MAX);
     let (head, body) = get_raw(address, "/uniq64?n=100000").await;
     assert!(head.starts_with("HTTP/1.1 503 ") && body.contains("\"overloaded\""), "{head} {body}");

@@ -1,6 +1,7 @@
 //! The engine under its lock, the queue of those who need it, the threads that may wait for the disk, and the end of all that.
 
 use super::state::State;
+use crate::plugin::{AccountHolder, CallerLimit, CallerPermit};
 use crate::refusal::Refusal;
 use common::parameters::SessionId;
 use engine::broken;
@@ -12,11 +13,16 @@ use tokio_util::sync::CancellationToken;
 
 /// Requests that wait for the slow path at once; one more is refused.
 pub(super) const QUEUE_MAX: usize = 1_024;
+/// Requests of one caller that do.
+pub(super) const QUEUE_PART: usize = QUEUE_MAX / 2;
 /// The time that a request waits for its turn, and then for the disk.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The right to be the one in the slow path, as long as it lives, with a place in the queue if there was one.
-pub(super) type Turn = (OwnedMutexGuard<()>, Option<OwnedSemaphorePermit>);
+pub(super) type Turn = (OwnedMutexGuard<()>, Option<Place>);
+
+/// A place in the queue, of all and of its caller's.
+pub(super) type Place = (OwnedSemaphorePermit, CallerPermit);
 
 /// The slow path, which mints for one at a time.
 pub struct Driver {
@@ -24,6 +30,7 @@ pub struct Driver {
     /// Whoever has it is the one in the slow path; those who wait for it wait without a thread.
     turn: Arc<tokio::sync::Mutex<()>>,
     queue: Arc<Semaphore>,
+    of_callers: CallerLimit,
     /// The runtime on which work waits for the disk, beside the callers.
     background: OnceLock<Handle>,
     gone: CancellationToken,
@@ -36,20 +43,24 @@ impl Driver {
             state: Mutex::new(state),
             turn: Arc::default(),
             queue: Arc::new(Semaphore::new(QUEUE_MAX)),
+            of_callers: CallerLimit::new(QUEUE_PART),
             background: OnceLock::new(),
             gone: CancellationToken::new(),
             gone_why: OnceLock::new(),
         }
     }
 
-    /// A place among the requests that wait for the slow path.
-    pub(super) fn place(&self) -> Result<OwnedSemaphorePermit, Refusal> {
-        let place = Arc::clone(&self.queue).try_acquire_owned();
-        place.map_err(|_| Refusal::Overloaded("too many requests wait for the serial file"))
+    /// A place for that caller among the requests that wait for the slow path.
+    pub(super) fn place(&self, holder: Option<AccountHolder>) -> Result<Place, Refusal> {
+        let full = |why| move || Refusal::Overloaded(why);
+        let part = self.of_callers.take(holder);
+        let part = part.ok_or_else(full("too many of this caller's requests wait for the serial file"))?;
+        let place = Arc::clone(&self.queue).try_acquire_owned().ok();
+        Ok((place.ok_or_else(full("too many requests wait for the serial file"))?, part))
     }
 
     /// Waits for the slow path, for a while, in that place.
-    pub(super) async fn turn(&self, place: OwnedSemaphorePermit) -> Result<Turn, Refusal> {
+    pub(super) async fn turn(&self, place: Place) -> Result<Turn, Refusal> {
         let turn = tokio::time::timeout(PATIENCE, Arc::clone(&self.turn).lock_owned()).await;
         Ok((turn.map_err(|_| slow_disk())?, Some(place)))
     }

@@ -28,6 +28,11 @@ enum Fast {
     None,
 }
 
+/// The account of a caller; `None`: the application of this process.
+fn account_of(caller: Caller<'_>) -> Option<AccountHolder> {
+    (!matches!(caller, Caller::Label(_))).then(|| AccountHolder::of(By::Caller, caller))
+}
+
 impl Minter {
     /// One ID if nothing stands around minting by that name and an open window has it; `None` where `give` has to
     /// wait, to ask or to refuse. What that gives is the same; being a task costs it more than the ID does.
@@ -71,28 +76,29 @@ impl Minter {
         n: u32,
         caller: Caller<'_>,
     ) -> Result<Runs, Refusal> {
-        let mut uncounted = (!matches!(caller, Caller::Label(_))).then(|| AccountHolder::of(By::Caller, caller));
+        let mut uncounted = account_of(caller);
         let part = match self.try_take(&mut uncounted, generator, n)? {
             Fast::All(run) => return Ok(run.into()),
             Fast::Some(part) => Some(part),
             Fast::None => None,
         };
         // Most calls never come here; those should not carry the room that waiting takes.
-        Box::pin(self.mint_waiting(uncounted, generator, part, n)).await
+        Box::pin(self.mint_waiting(caller, uncounted, generator, (part, n))).await
     }
 
     async fn mint_waiting(
         self: &Arc<Self>,
+        caller: Caller<'_>,
         mut uncounted: Option<AccountHolder>,
         generator: &Arc<Generator>,
-        mut part: Option<Part>,
-        n: u32,
+        (mut part, n): (Option<Part>, u32),
     ) -> Result<Runs, Refusal> {
+        let holder = account_of(caller);
         let (mut waited, mut waits) = (Duration::ZERO, None);
         let serials = generator.series.serials();
         loop {
             serials.into_iter().for_each(|series| self.segments.is_due(series));
-            let turn = self.queue_up(generator.namespace().token_type()).await?;
+            let turn = self.queue_up(holder, generator.namespace().token_type()).await?;
             if part.is_none() {
                 // Whoever was before us may have opened a window.
                 match self.try_take(&mut uncounted, generator, n)? {
@@ -111,7 +117,7 @@ impl Minter {
                 Refilled::Pending(rest) => {
                     part = rest;
                     let (Some(series), Some(changed)) = (serials, changed) else { return Err(broken()) };
-                    let call = waits.take().map_or_else(|| self.segments.waits(), Ok)?;
+                    let call = waits.take().map_or_else(|| self.segments.waits(holder), Ok)?;
                     // Whichever of both it was is looked at again.
                     let _ = tokio::time::timeout(series.segment_left(&call)?, changed).await;
                     waits = Some(call);
@@ -145,7 +151,7 @@ impl Minter {
                 Refilled::Pending(rest) => {
                     kept = rest;
                     let series = serials.ok_or_else(broken)?;
-                    let call = waits.take().map_or_else(|| self.segments.waits(), Ok)?;
+                    let call = waits.take().map_or_else(|| self.segments.waits(None), Ok)?;
                     std::thread::sleep(series.segment_left(&call)?.min(LOOK));
                     waits = Some(call);
                 }

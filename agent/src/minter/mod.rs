@@ -67,6 +67,7 @@ pub use time::{CachedClock, Time};
 pub use view::GeneratorView;
 
 use crate::holder::Leases;
+use crate::plugin::AccountHolder;
 use crate::refusal::Refusal;
 use crate::serial::caller_per_hour;
 use common::clock::Clock;
@@ -188,8 +189,8 @@ impl Minter {
 
     /// Waits for the slow path among other requests; before that, if IDs are wanted, for a lease that has to be asked for
     /// first, and for the renewal that a resumed session begins with.
-    async fn queue_up(&self, wanted: Option<TokenType>) -> Result<Turn, Refusal> {
-        let place = self.driver.place()?;
+    async fn queue_up(&self, holder: Option<AccountHolder>, wanted: Option<TokenType>) -> Result<Turn, Refusal> {
+        let place = self.driver.place(holder)?;
         if let Some(token_type) = wanted {
             self.grants.settle(token_type, &self.time).await;
         }
@@ -361,7 +362,7 @@ impl Minter {
     /// # Errors
     /// If minting has ended or the disk does not answer.
     pub async fn view(self: &Arc<Self>) -> Result<Vec<GeneratorView>, Refusal> {
-        let (turn, minter) = (self.queue_up(None).await?, Arc::clone(self));
+        let (turn, minter) = (self.queue_up(None, None).await?, Arc::clone(self));
         let view = move || minter.names.view(&minter.driver.lock()?.engine, minter.time.wall());
         Driver::on_a_thread(turn, view).await?
     }

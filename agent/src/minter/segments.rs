@@ -6,6 +6,7 @@
 use super::series::SerialSeries;
 use super::state::Hands;
 use super::{Generator, PATIENCE};
+use crate::plugin::{AccountHolder, CallerLimit, CallerPermit};
 use crate::refusal::Refusal;
 use crate::segments::Ask;
 use arc_swap::ArcSwapOption;
@@ -15,17 +16,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
 /// The time that calls wait for a segment since none was there. Later ones are told at once why there is none.
 const SEGMENT_WAIT: Duration = PATIENCE;
 /// Calls that wait for segments at once, of all names; one more is refused.
-const WAITING_MAX: u64 = 8_192;
+const WAITING_MAX: usize = 8_192;
+/// Calls of one caller that do.
+pub(super) const WAITING_PART: usize = WAITING_MAX / 2;
 /// The interval at which a thread of an application looks whether a segment has come.
 pub(super) const LOOK: Duration = Duration::from_millis(1);
 
 /// The series for which something is to be done, and the segments that masters are to be asked for.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Segments {
     /// The series for which something is to be done, each with the answer to its call, if there is one: a name has one call under way.
     due: Mutex<BTreeMap<usize, Option<(u64, SegmentOutcome)>>>,
@@ -34,7 +37,8 @@ pub struct Segments {
     asked: Notify,
     /// True if somebody is about to do all that is due.
     queued: AtomicBool,
-    waiting: AtomicU64,
+    waiting: Semaphore,
+    of_callers: CallerLimit,
     fetched: AtomicU64,
     numbers: AtomicU64,
     failed: AtomicU64,
@@ -107,13 +111,22 @@ pub struct SegmentInUse {
 pub(super) struct Waiting<'a> {
     segments: &'a Segments,
     since: Instant,
+    _place: (SemaphorePermit<'a>, CallerPermit),
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.segments.waiting.fetch_sub(1, Ordering::Relaxed);
         let waited = u64::try_from(self.since.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.segments.waited_us.fetch_add(waited, Ordering::Relaxed);
+    }
+}
+
+impl Default for Segments {
+    fn default() -> Self {
+        let [fetched, numbers, failed, waits, waited_us] = [const { AtomicU64::new(0) }; 5];
+        let (waiting, of_callers) = (Semaphore::new(WAITING_MAX), CallerLimit::new(WAITING_PART));
+        let (due, wanted, asked, queued) = <(Mutex<_>, Mutex<_>, Notify, AtomicBool)>::default();
+        Self { due, wanted, asked, queued, waiting, of_callers, fetched, numbers, failed, waits, waited_us }
     }
 }
 
@@ -241,13 +254,13 @@ impl Segments {
         answered
     }
 
-    /// A call begins to wait for a segment.
-    pub(super) fn waits(&self) -> Result<Waiting<'_>, Refusal> {
-        if self.waiting.fetch_add(1, Ordering::Relaxed) >= WAITING_MAX {
-            self.waiting.fetch_sub(1, Ordering::Relaxed);
-            return Err(Refusal::Overloaded("too many requests wait for segments"));
-        }
+    /// A call of that caller begins to wait for a segment.
+    pub(super) fn waits(&self, holder: Option<AccountHolder>) -> Result<Waiting<'_>, Refusal> {
+        let full = |why| move || Refusal::Overloaded(why);
+        let part = self.of_callers.take(holder);
+        let part = part.ok_or_else(full("too many of this caller's requests wait for segments"))?;
+        let place = self.waiting.try_acquire().ok().ok_or_else(full("too many requests wait for segments"))?;
         self.waits.fetch_add(1, Ordering::Relaxed);
-        Ok(Waiting { segments: self, since: Instant::now() })
+        Ok(Waiting { segments: self, since: Instant::now(), _place: (place, part) })
     }
 }

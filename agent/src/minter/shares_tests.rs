@@ -1,8 +1,10 @@
-//! One caller does not use up the hour of all.
+//! One caller does not use up the hour of all, or the places of those that wait.
 
+use super::driver::QUEUE_PART;
 use super::kit::{Kit, set_wall};
+use super::segments::WAITING_PART;
 use super::*;
-use crate::plugin::Caller;
+use crate::plugin::{AccountHolder, By, Caller};
 use common::kind::{Kind, UNIQ64_SERIALS_PER_HOUR};
 use common::time::{HOUR_MS, SpanMs, WallMs};
 use engine::RESERVED_PERCENT;
@@ -111,4 +113,26 @@ async fn a_closed_window_says_nothing_of_what_is_left() {
     assert_eq!(by(&minter, "10.0.0.1", 1_000).await, Ok(1_000), "as much is left as before");
     minter.suspend().unwrap();
     assert_ne!(by(&minter, "10.0.0.2", 1_000).await.unwrap_err().code(), MintCode::QuotaExceeded);
+}
+
+/// A name that has to be written about for each ID keeps whoever asks for it in the queue; more calls at once are one caller's alone.
+#[tokio::test]
+async fn whoever_waits_for_the_disk_as_often_as_he_may_keeps_nobody_else_from_it() {
+    let kit = Kit::new();
+    let minter = left(&kit, UNIQ64_SERIALS_PER_HOUR / 2);
+    let greedy = Some(AccountHolder::of(By::Caller, Caller::Address("10.0.0.1".parse().unwrap())));
+    let places: Vec<_> = (0..QUEUE_PART).map(|_| minter.driver.place(greedy).unwrap()).collect();
+    // More than any window has.
+    let refused = by(&minter, "10.0.0.1", 1_000_000).await.unwrap_err();
+    assert!(refused.to_string().contains("this caller's requests"), "{refused}");
+    for other in ["10.0.0.2", "127.0.0.1"] {
+        assert_eq!(by(&minter, other, 1_000_000).await.unwrap(), 1_000_000, "{other}");
+    }
+    drop(places);
+    assert_eq!(by(&minter, "10.0.0.1", 1_000_000).await.unwrap(), 1_000_000);
+
+    let waiting: Vec<_> = (0..WAITING_PART).map(|_| minter.segments().waits(greedy).ok().unwrap()).collect();
+    assert!(minter.segments().waits(greedy).is_err() && minter.segments().waits(None).is_ok());
+    drop(waiting);
+    assert!(minter.segments().waits(greedy).is_ok());
 }

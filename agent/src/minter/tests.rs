@@ -553,7 +553,7 @@ async fn a_refusal_for_want_of_a_place_leaves_a_gap_and_no_duplicate() {
     let kit = Kit::new();
     let (minter, _) = start_at_noon(&kit);
     let first = uniq64(&minter, STEP - 10).await.unwrap();
-    let places: Vec<_> = (0..QUEUE_MAX).map(|_| minter.driver.place().unwrap()).collect();
+    let places: Vec<_> = (0..QUEUE_MAX).map(|_| minter.driver.place(None).unwrap()).collect();
     assert_eq!(code(uniq64(&minter, 100).await), MintCode::Overloaded);
     drop(places);
     let after = uniq64(&minter, 100).await.unwrap();

@@ -12,6 +12,7 @@ use common::setting::host_network;
 use common::time::{BootMs, DAY_MS, SECOND_MS, SpanMs};
 use core::fmt;
 use core::hash::{Hash, Hasher as _};
+use core::net::{IpAddr, Ipv6Addr};
 use ipnet::IpNet;
 use std::collections::BTreeMap;
 use std::hash::DefaultHasher;
@@ -43,6 +44,17 @@ impl AccountHolder {
             (By::Caller, Caller::User(user)) => Self::User(user),
             (By::Caller, Caller::Address(address)) => Self::Network(host_network(address)),
         }
+    }
+
+    /// The same, if it is counted where one caller may have a part of something: whoever is on this machine and has no certificate may have all,
+    /// because what stands in front of an agent asks for many.
+    pub(crate) fn counted(self) -> Option<Self> {
+        let is_of_this_machine = match self {
+            Self::Network(from) => from.addr().is_loopback() || from.contains(&IpAddr::V6(Ipv6Addr::LOCALHOST)),
+            Self::User(_) => true,
+            Self::Everyone | Self::Named(_) => false,
+        };
+        (!is_of_this_machine).then_some(self)
     }
 
     fn named(name: impl Hash) -> Self {

@@ -67,6 +67,7 @@
 
 mod accounts;
 pub(crate) mod call;
+mod caller_limit;
 mod chain;
 mod histogram;
 pub mod history;
@@ -85,6 +86,7 @@ mod tests;
 pub(crate) use accounts::Account;
 pub(crate) use accounts::AccountHolder;
 pub use call::{Call, Caller, DETAIL_LEN_MAX, Failure, IdRange, Needs, Outgoing, PluginRefusal, Stage};
+pub(crate) use caller_limit::{CallerLimit, CallerPermit};
 pub use chain::{Chain, Passed};
 pub use common::plugin::{
     By, Mode, ORDERS, PLUGINS_MAX, Parameter, Parameters, PluginName, PluginSpec, QuotaSpec, SpecError,

@@ -29,7 +29,7 @@ pub use serve::{Call, CallOutcome, Outcome};
 use crate::catalog::Catalog;
 use crate::masters::Masters;
 use crate::minter::{Minter, NumberSource};
-use crate::plugin::Shares;
+use crate::plugin::{CallerLimit, Shares};
 use crate::refusal::Refusal;
 use crate::sequence::Allocator;
 use arc_swap::ArcSwap;
@@ -111,6 +111,7 @@ pub struct Sequences {
     /// As many as callers have over HTTP, where each that waits keeps one.
     connections: usize,
     waiting: Rooms,
+    of_callers: CallerLimit,
     /// Sections, by master, for which calls wait, and which it is asked for at once.
     hurried: Box<[Hurried]>,
     /// Told when a master is to be asked sooner for all of ours than it was to be.
@@ -143,6 +144,7 @@ impl Sequences {
             forwards: Forwards::new(CONNECTIONS_DEFAULT),
             connections: CONNECTIONS_DEFAULT,
             waiting: Rooms::of_all(CONNECTIONS_DEFAULT),
+            of_callers: CallerLimit::new(waiting::caller_max(CONNECTIONS_DEFAULT)),
             hurried: (0..masters.len()).map(|_| Hurried::default()).collect(),
             kept_sooner: Notify::new(),
             settings,
@@ -161,7 +163,8 @@ impl Sequences {
     #[must_use]
     pub fn with_connections(self, connections: usize) -> Self {
         let (forwards, waiting) = (Forwards::new(connections), Rooms::of_all(connections));
-        Self { forwards, connections, waiting, ..self }
+        let of_callers = CallerLimit::new(waiting::caller_max(connections));
+        Self { forwards, connections, waiting, of_callers, ..self }
     }
 
     /// Keeps sections, raises bounds and learns routes until `stop`; then the masters are told that this process leaves.

@@ -5,7 +5,7 @@ use super::forward::NotPassed;
 use super::name::{Entry, Name, ownership};
 use super::waiting::{WaitPermit, WaitsFor};
 use super::{Sequences, lock};
-use crate::plugin::AccountHolder;
+use crate::plugin::{AccountHolder, CallerPermit};
 use crate::refusal::Refusal;
 use crate::sequence::{Ownership, SectionState, Taken, Tenure};
 use crate::serial::caller_per_hour;
@@ -173,7 +173,7 @@ impl Sequences {
             hops: 0,
         };
         let began = Instant::now();
-        let mut place: Option<WaitPermit<'_>> = None;
+        let (mut place, mut part): (Option<WaitPermit<'_>>, Option<CallerPermit>) = (None, None);
         for round in 0_u64.. {
             // It may have been retired while it was waited, or another agent asked.
             if round > 0
@@ -202,7 +202,8 @@ impl Sequences {
             }
             let waits_for = if beyond || others { WaitsFor::Sections } else { WaitsFor::Bounds };
             if !place.as_ref().is_some_and(|place| place.is_for(waits_for)) {
-                match self.waiting.enter(&name.waiting, waits_for, keys.len()) {
+                part = part.or_else(|| self.of_callers.take(call.from));
+                match part.as_ref().and_then(|_| self.waiting.enter(&name.waiting, waits_for, keys.len())) {
                     Some(found) => {
                         add(&self.counts.waits, u64::from(place.is_none()));
                         place = Some(found);

@@ -3,7 +3,7 @@
 //!
 //! Those who wait for sections that this agent does not serve now wait for seconds. The ones that wait for bounds of sections which it serves
 //! wait some milliseconds as a rule, until a master has raised them. These have places that the others cannot take, however many they are (one
-//! whose section goes away meanwhile may keep its). And one name has three quarters of each kind at most.
+//! whose section goes away meanwhile may keep its). One name has three quarters of each kind at most, and one caller half as many calls.
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -34,6 +34,11 @@ pub(super) enum WaitsFor {
 /// Calls that may be passed on at once, where callers have so many connections.
 pub(super) fn forwarded_max(connections: usize) -> usize {
     part_of(connections, FORWARDED_PARTS)
+}
+
+/// Calls of one caller that may wait at once, for whatever it is: half of those that may wait for sections.
+pub(super) fn caller_max(connections: usize) -> usize {
+    part_of(connections, BEYOND_PARTS) / 2
 }
 
 fn part_of(connections: usize, parts: usize) -> usize {

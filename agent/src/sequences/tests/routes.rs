@@ -318,3 +318,22 @@ async fn keys_of_a_section_that_moves_from_an_agent_that_hangs_keep_no_others_wa
     let both = agent.0.ask(&[(3, 1), (KEYS + 3, 1)], Call::default()).await;
     assert_eq!(both.outcomes, [1, 1].map(KeyOutcome::Given));
 }
+
+/// Calls of one caller for sections that nobody serves leave places to wait in to others.
+#[tokio::test]
+async fn whoever_waits_as_often_as_he_may_keeps_no_other_caller_from_waiting() {
+    let masters = masters(3_000);
+    let [(agent, session), _other] = two_agents(&masters).await;
+    masters.give(0..1, session);
+    assert_eq!(agent.next(3).await, Ok(1));
+    let by = |address: &str| AccountHolder::of(By::Caller, Caller::Address(address.parse().unwrap()));
+    let call = |address: &str| Call { from: Some(by(address)), ..Call::default() };
+    let waiting: Vec<_> = std::iter::from_fn(|| agent.sequences.of_callers.take(Some(by("10.0.0.1")))).collect();
+    // Nobody serves it yet.
+    let keys = [(90 * KEYS, 1)];
+    let CallOutcome { outcomes, .. } = agent.ask(&keys, call("10.0.0.1")).await;
+    assert_eq!(outcomes, [KeyOutcome::Refused(MintCode::Overloaded)]);
+    assert_eq!(agent.ask(&keys, call("10.0.0.2")).await.outcomes, [KeyOutcome::Given(1)]);
+    drop(waiting);
+    assert_eq!(agent.ask(&[(91 * KEYS, 1)], call("10.0.0.1")).await.outcomes, [KeyOutcome::Given(1)]);
+}
