@@ -5,7 +5,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # Another version makes other changes.
 version=27.1.0
-# By this line a file says that it is pure, or a crate's root that all of them are; tests/tests/tidy/main.rs looks for the same.
+# By this line a file says that it is pure, or a crate's root that all of them are; tests/tidy/main.rs looks for the same.
 pure='^#!\[deny(clippy::disallowed_methods, clippy::disallowed_types)\]$'
 
 usage() {

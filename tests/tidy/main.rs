@@ -22,7 +22,7 @@ const IMPURE: [&str; 10] =
 const LINES_MAX: usize = 700;
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
 }
 
 fn read(path: &str) -> String {
@@ -288,15 +288,18 @@ fn documents_and_scripts_name_files_that_there_are() {
 /// A test that is in no program does not run, and nothing fails.
 #[test]
 fn every_file_of_tests_is_in_a_program() {
-    let folders = ["tests", "tests/tests", "tests/models"];
-    let manifests: String = folders.map(|folder| read(&format!("{folder}/Cargo.toml"))).concat();
+    let folders = ["tests/tests", "tests/models", "tests/tidy"];
+    let paths = |folder| read(&format!("{folder}/Cargo.toml")).replace("path = \"", &format!("path = \"{folder}/"));
+    let manifests: String = folders.map(paths).concat();
     let mut files = Vec::new();
-    ["tests/tests", "tests/models/tests"].iter().for_each(|folder| rust_files(&root().join(folder), &mut files));
+    ["tests/tests", "tests/models/tests", "tests/tidy"]
+        .iter()
+        .for_each(|folder| rust_files(&root().join(folder), &mut files));
     for file in files {
         let whole = if file.ends_with("mod.rs") { file.parent().unwrap() } else { &file };
         let (folder, name) = (whole.parent().unwrap(), whole.file_stem().unwrap().to_str().unwrap());
         let (named, text) = if name == "main" {
-            (format!("{}/main.rs\"", folder.file_name().unwrap().display()), manifests.clone())
+            (format!("path = \"{}\"", file.strip_prefix(root()).unwrap().display()), manifests.clone())
         } else {
             let parent = ["main.rs", "mod.rs"].map(|parent| folder.join(parent)).into_iter().find(|it| it.exists());
             (format!("mod {name};"), fs::read_to_string(parent.unwrap()).unwrap())
