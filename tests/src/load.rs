@@ -50,9 +50,10 @@ pub struct Load {
 }
 
 impl Load {
-    /// One client for each agent and kind. `seed` decides who asks for how much in which form.
+    /// One client for each agent and kind. `seed` decides who asks for how much in which form. They leave the processor to what happens
+    /// meanwhile.
     pub fn start(client: &Client, agents: &[(String, SocketAddr)], oracle: &Arc<Oracle>, seed: u64) -> Self {
-        Self::paced(client, agents, oracle, seed, Pace::FULL)
+        Self::paced(client, agents, oracle, seed, Pace::resting(PAUSE))
     }
 
     /// The same, at another pace.

@@ -77,7 +77,7 @@ async fn measure(point: Point, args: &Args) -> Result<()> {
     let resident = || cluster.agents.iter().map(|agent| agent.daemon.memory().unwrap_or(0)).sum::<u64>();
     let (before, began) = (resident(), Instant::now());
     let keys = Keys { count: point.keys, sections: point.sections, per_section: 100_000, text: false };
-    let bulk = Bulk::start(&cluster.client, &agents, "curve", keys, args.clients, 1);
+    let bulk = Bulk::start(&cluster.client, &agents, "curve", keys, args.clients, false, 1);
     while bulk.rounds() == 0 {
         ensure!(began.elapsed() < LOAD_MAX, "not every key came within {LOAD_MAX:?}: {:?}", bulk.verdict());
         tokio::time::sleep(Duration::from_millis(20)).await;

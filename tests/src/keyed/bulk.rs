@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
 /// Keys of a call: what agents take at most.
@@ -63,11 +63,20 @@ pub struct Verdict {
 }
 
 impl Bulk {
-    /// Starts clients, each with as many of the keys of `name`: every other one keeps routes.
+    /// Starts clients, each with as many of the keys of `name`: every other one keeps routes. Who rests does so after each answer, as
+    /// long as it took, and leaves half of the machine to what else happens.
     ///
     /// # Panics
     /// If the library does not take the addresses.
-    pub fn start(client: &Client, agents: &[SocketAddr], name: &str, keys: Keys, clients: u32, seed: u64) -> Self {
+    pub fn start(
+        client: &Client,
+        agents: &[SocketAddr],
+        name: &str,
+        keys: Keys,
+        clients: u32,
+        rest: bool,
+        seed: u64,
+    ) -> Self {
         let rounds = (0..clients).map(|_| AtomicU64::new(0)).collect();
         let mut bulk =
             Self { stop: Arc::default(), seen: Arc::new(Seen { rounds, ..Seen::default() }), tasks: JoinSet::new() };
@@ -75,7 +84,7 @@ impl Bulk {
             let share = |of: u32| u64::from(keys.count) * u64::from(of) / u64::from(clients.max(1));
             let own = Range { start: low(share(nth)), end: low(share(nth + 1)) };
             let way = if nth.is_multiple_of(2) { Way::any(client, agents) } else { Way::routes(agents) };
-            let one = One { way, name: name.to_owned(), keys, nth: nth as usize, random: random(seed, nth) };
+            let one = One { way, name: name.to_owned(), keys, nth: nth as usize, rest, random: random(seed, nth) };
             bulk.tasks.spawn(one.run(own, Arc::clone(&bulk.stop), Arc::clone(&bulk.seen)));
         }
         bulk
@@ -197,6 +206,7 @@ struct One {
     name: String,
     keys: Keys,
     nth: usize,
+    rest: bool,
     random: SmallRng,
 }
 
@@ -210,9 +220,14 @@ impl One {
                     return;
                 }
                 let from = own.start + low(part as u64) * KEYS_PER_CALL;
-                let asked = Asked::of(self.keys, from, last.len());
+                let (asked, began) = (Asked::of(self.keys, from, last.len()), Instant::now());
                 match self.way.ask(&self.name, &asked, &mut self.random).await {
-                    Ok(numbers) => all &= seen.take(&asked.slots, last, &numbers),
+                    Ok(numbers) => {
+                        all &= seen.take(&asked.slots, last, &numbers);
+                        if self.rest {
+                            tokio::time::sleep(began.elapsed()).await;
+                        }
+                    }
                     Err(trouble) => {
                         all = false;
                         *lock(&seen.troubles).entry(trouble).or_default() += 1;

@@ -159,7 +159,7 @@ async fn numbers_flow_on_for_the_solo_span_with_one_master_away() {
     register(&cluster, &names, r#"{"kind":"segment"}"#).await;
     let numbers = Arc::new(Numbers::default());
     // What is kept for the solo span follows from the use before, so that has to be steady.
-    let load = Load::paced(&cluster.client, &addresses(&cluster), &names, &numbers, 1, 7, Duration::from_millis(10));
+    let load = Load::paced(&cluster.client, &addresses(&cluster), &names, &numbers, 1, 7, Duration::from_millis(30));
     // Three half-lives of what is known of the use: by then it is known well enough.
     tokio::time::sleep(Duration::from_secs(20)).await;
     let before = load.troubles();

@@ -18,7 +18,7 @@ const NAME: &str = "inbox";
 /// Clients that ask for thousands of keys at once.
 const BULK_CLIENTS: u32 = 2;
 /// Sections in which a key is asked for all the time, at each agent.
-const PROBED: u32 = 60;
+const PROBED: u32 = 24;
 
 /// The size of a run.
 #[derive(Clone, Copy)]
@@ -97,7 +97,7 @@ impl Whole {
         until("the name is registered", done).await.unwrap();
         let at: Vec<SocketAddr> = cluster.agents.iter().map(|agent| agent.daemon.http).collect();
         let began = Instant::now();
-        let bulk = Bulk::start(&cluster.client, &at, NAME, size.keys, BULK_CLIENTS, size.seed);
+        let bulk = Bulk::start(&cluster.client, &at, NAME, size.keys, BULK_CLIENTS, true, size.seed);
         let probes = Probes::start(&cluster.client, &at, NAME, size.keys, &size.probed());
         let whole = Self { size, cluster, masters, agents, probes, bulk };
         whole.every_key_comes(began).await;
