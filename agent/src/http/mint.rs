@@ -9,7 +9,7 @@ use crate::access::Visitor;
 use crate::catalog::Unserved;
 use crate::mint::{Asked, Form, MintRequest};
 use crate::minter::{Generator, Minted};
-use crate::plugin::Caller;
+use crate::plugin::{AccountHolder, By, Caller};
 use crate::refusal::Refusal;
 use crate::run::Runs;
 use axum::Router;
@@ -23,7 +23,8 @@ use common::api_key::KeyAction;
 use common::encoding::DECIMAL64;
 use common::kind::{Form as KindForm, Kind, TextForm};
 use common::namespace::GeneratorName;
-use net::budget::Charge;
+use net::budget::{CallerBudget, CallerCharge};
+use net::turns::CallerId;
 use std::sync::Arc;
 
 /// Answers with more IDs than this are written on a thread of their own where they are written at once: at some 5 ns an
@@ -259,22 +260,22 @@ impl Agent {
         let len = if keeps { 2 * len + size_of::<String>() } else { len };
         let _large = keeps.then(|| large_room(self, n, request.caller)).transpose()?;
         // Without memory for its answer a request is refused before anything is given; but whoever waits does not hold it.
-        let held = Some(self.room(n, len)?).filter(|_| keeps);
+        let memory = self.memory_of(request.caller);
+        let held = Some(room(&memory, n, len)?).filter(|_| keeps);
         let minted = self.minter.give(generator, n, style.leaves(), request.caller).await?;
-        let room = held.map_or_else(|| self.room(n, len), Ok)?;
+        let room = held.map_or_else(|| room(&memory, n, len), Ok)?;
         match minted {
             Minted { runs, texts: None } => self.respond(runs, n, style, room).await,
             Minted { texts: Some(texts), .. } => Ok(answer(style.media, style.render_texts(&texts), room)),
         }
     }
 
-    /// Memory for the answer.
-    pub(super) fn room(&self, n: u32, id_len_max: usize) -> Result<Charge, Refusal> {
-        let room = self.body_memory.try_take((n as usize).saturating_mul(id_len_max));
-        room.ok_or(Refusal::Overloaded("too many large answers are under way; ask again or for fewer IDs"))
+    /// Memory for bodies and answers of that caller.
+    pub(super) fn memory_of(&self, caller: Caller<'_>) -> CallerBudget {
+        self.body_memory.of(CallerId::of(AccountHolder::of(By::Caller, caller)))
     }
 
-    async fn respond(&self, runs: Runs, n: u32, style: Style, room: Charge) -> Result<Response, Refusal> {
+    async fn respond(&self, runs: Runs, n: u32, style: Style, room: CallerCharge) -> Result<Response, Refusal> {
         let media = style.media;
         let bytes = if n <= INLINE_MAX {
             style.render(&runs)
@@ -286,15 +287,22 @@ impl Agent {
     }
 }
 
+/// Memory for an answer of so many IDs.
+pub(super) fn room(memory: &CallerBudget, n: u32, id_len_max: usize) -> Result<CallerCharge, Refusal> {
+    let room = memory.try_take((n as usize).saturating_mul(id_len_max));
+    let why = "too many large answers are under way, of all callers or to you; ask again or for fewer IDs";
+    room.ok_or(Refusal::Overloaded(why))
+}
+
 /// An answer whose memory counts as taken until the last byte is sent.
-pub(super) fn answer(media: Media, bytes: Vec<u8>, room: Charge) -> Response {
+pub(super) fn answer(media: Media, bytes: Vec<u8>, room: CallerCharge) -> Response {
     let bytes = Bytes::from_owner(Accounted { bytes, _room: room });
     body(StatusCode::OK, HeaderValue::from_static(media.content_type()), bytes)
 }
 
 struct Accounted {
     bytes: Vec<u8>,
-    _room: Charge,
+    _room: CallerCharge,
 }
 
 impl AsRef<[u8]> for Accounted {

@@ -23,7 +23,7 @@ use common::layout::Stretch;
 use common::lease::Generation;
 use common::parameters::ClusterId;
 use common::sequence::{KEY_LEN_MAX, Route, Section, Slot};
-use net::budget::Charge;
+use net::budget::{CallerBudget, CallerCharge};
 use net::rpc::mint::{KeyAsked, MintCode, Passing};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -313,15 +313,17 @@ impl Agent {
         self.take(visitor, n)?;
         let encoding = query.encoding(&name);
         let len = encoding.len_max() + AROUND_LEN_MAX;
-        let room = self.room(n.max(1), len).map_err(|e| self.refused(&e))?;
+        let memory = self.memory_of(visitor.caller());
+        let room = || super::mint::room(&memory, n.max(1), len).map_err(|e| self.refused(&e));
+        let held = room()?;
         let next = if n > 0 { sequences.try_next(&name, slot, n, call) } else { None };
         if let Some(first) = next {
-            return Ok(written(encoding, media, first, n, &[], room));
+            return Ok(written(encoding, media, first, n, &[], held));
         }
         // Whoever waits holds nothing that others need for their answers.
-        drop(room);
+        drop(held);
         let (first, routes) = self.next_of(&name, slot, n, call).await?;
-        let room = self.room(n.max(1), len).map_err(|e| self.refused(&e))?;
+        let room = room()?;
         // No number of any key, and its text by the name's encoding would look like one.
         let encoding = if first == 0 { &DECIMAL64 } else { encoding };
         Ok(written(encoding, media, first, n.max(1), &routes, room))
@@ -365,14 +367,16 @@ impl Agent {
         if self.minter.names().kind_of(name).is_some() {
             sequences.name(name, 0).await.map_err(|e| self.refused(&e))?;
         }
-        let (keys, _keys) = self.keys(head, sent).await?;
+        let memory = self.memory_of(visitor.caller());
+        let (keys, _keys) = self.keys(head, sent, &memory).await?;
         let n = keys.iter().map(|key| key.n).max().unwrap_or(0);
         let name = sequences.name(name, n).await.map_err(|e| self.refused(&e))?;
         self.take(visitor, keys.iter().map(|key| key.n).fold(0, u32::saturating_add))?;
         let encoding = query.encoding(&name);
         let len = encoding.len_max() + AROUND_LEN_MAX;
         let each = if media == Media::Json { len + ERROR_LEN_MAX } else { len };
-        let room = || self.room(u32::try_from(keys.len()).unwrap_or(u32::MAX), each).map_err(|e| self.refused(&e));
+        let n = u32::try_from(keys.len()).unwrap_or(u32::MAX);
+        let room = || super::mint::room(&memory, n, each).map_err(|e| self.refused(&e));
         // Without memory for its answer a call is refused before anything is given; but whoever waits does not hold it.
         drop(room()?);
         let CallOutcome { outcomes, routes } = Box::pin(sequences.next(&name, &keys, call)).await;
@@ -392,7 +396,12 @@ impl Agent {
     }
 
     /// Reads the keys of a call for many; with the memory that they and what comes of them take.
-    async fn keys(&self, head: &Parts, sent: Body) -> Result<(Vec<KeyAsked>, Charge), Problem> {
+    async fn keys(
+        &self,
+        head: &Parts,
+        sent: Body,
+        memory: &CallerBudget,
+    ) -> Result<(Vec<KeyAsked>, CallerCharge), Problem> {
         let text = |name| head.headers.get(name).and_then(|value| value.to_str().ok());
         let too_long = || Problem::bad_parameter(format!("the keys have at most {BODY_LEN_MAX} bytes"));
         let no_memory = || self.overloaded("too many large calls are under way; ask again");
@@ -400,7 +409,7 @@ impl Agent {
         if said.is_some_and(|len| len > BODY_LEN_MAX as u64) {
             return Err(too_long());
         }
-        let read = tokio::time::timeout(BODY_TIMEOUT, upload::read(sent, BODY_LEN_MAX, &self.body_memory)).await;
+        let read = tokio::time::timeout(BODY_TIMEOUT, upload::read(sent, BODY_LEN_MAX, memory)).await;
         let too_slow = |_| Problem::bad_parameter(format!("the keys did not come within {} s", BODY_TIMEOUT.as_secs()));
         let (whole, _bytes) = read.map_err(too_slow)?.map_err(|why| match why {
             Unread::TooLong => too_long(),
@@ -409,7 +418,7 @@ impl Agent {
         })?;
         // What is read from it: a key takes two bytes at least, with what ends its line.
         let keys_max = (whole.len() / 2 + 1).min(KEYS_MAX);
-        let mut room = self.body_memory.try_take(keys_max * KEY_WEIGHT).ok_or_else(no_memory)?;
+        let mut room = memory.try_take(keys_max * KEY_WEIGHT).ok_or_else(no_memory)?;
         let media_type = text(header::CONTENT_TYPE).and_then(|value| value.split(';').next()).map(str::trim);
         let mut keys = match media_type {
             Some(media) if media.eq_ignore_ascii_case("application/octet-stream") => sequence_body::packed(&whole)?,
@@ -417,7 +426,7 @@ impl Agent {
         };
         // Most keys are longer. The call may wait for seconds with what it keeps.
         keys.shrink_to_fit();
-        drop(room.split(room.num_permits().saturating_sub(keys.len() * KEY_WEIGHT)));
+        room.keep(keys.len() * KEY_WEIGHT);
         Ok((keys, room))
     }
 }
@@ -430,7 +439,7 @@ fn shown(route: &Route) -> Value {
 }
 
 /// `n` numbers from `first` on.
-fn written(encoding: &Encoding, media: Media, first: u64, n: u32, routes: &[Route], room: Charge) -> Response {
+fn written(encoding: &Encoding, media: Media, first: u64, n: u32, routes: &[Route], room: CallerCharge) -> Response {
     with_routes(answer(media, numbers(encoding, media, first, n, routes), room), media, routes)
 }
 
@@ -458,7 +467,7 @@ fn each_written(
     outcomes: &[Outcome],
     routes: &[Route],
     detail: impl Fn(MintCode) -> String,
-    room: Charge,
+    room: CallerCharge,
 ) -> Response {
     let mut out = Vec::with_capacity(outcomes.len() * (encoding.len_max() + AROUND_LEN_MAX));
     // Digits there are of every number.

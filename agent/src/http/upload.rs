@@ -3,7 +3,7 @@
 
 use axum::body::Body;
 use futures::StreamExt as _;
-use net::budget::{Budget, Charge};
+use net::budget::{CallerBudget, CallerCharge};
 
 /// Room for the first bytes of a body.
 const FIRST: usize = 4 << 10;
@@ -23,7 +23,7 @@ pub(super) enum Unread {
 ///
 /// # Errors
 /// [`Unread`]; what was charged is given back.
-pub(super) async fn read(sent: Body, max: usize, memory: &Budget) -> Result<(Vec<u8>, Charge), Unread> {
+pub(super) async fn read(sent: Body, max: usize, memory: &CallerBudget) -> Result<(Vec<u8>, CallerCharge), Unread> {
     let mut stream = sent.into_data_stream();
     let mut bytes = Vec::new();
     let mut charge = memory.try_take(0).ok_or(Unread::NoMemory)?;
@@ -48,6 +48,8 @@ pub(super) async fn read(sent: Body, max: usize, memory: &Budget) -> Result<(Vec
 mod tests {
     use super::*;
     use futures::stream;
+    use net::budget::Budget;
+    use net::turns::CallerId;
 
     type Chunk = Result<Vec<u8>, std::io::Error>;
 
@@ -58,12 +60,15 @@ mod tests {
     #[tokio::test]
     async fn what_has_come_is_charged_and_given_back() {
         let memory = Budget::new(100_000);
-        let (bytes, charge) = read(body(vec![Ok(vec![7; 3_000]), Ok(vec![8; 6_000])]), 20_000, &memory).await.unwrap();
+        let (bytes, charge) =
+            read(body(vec![Ok(vec![7; 3_000]), Ok(vec![8; 6_000])]), 20_000, &memory.of(CallerId::of(())))
+                .await
+                .unwrap();
         assert_eq!((bytes.len(), bytes[2_999], bytes[3_000]), (9_000, 7, 8));
         assert_eq!(100_000 - memory.left(), bytes.capacity(), "as much as it takes");
         drop(charge);
         assert_eq!(memory.left(), 100_000);
-        let (bytes, _charge) = read(Body::empty(), 10, &memory).await.unwrap();
+        let (bytes, _charge) = read(Body::empty(), 10, &memory.of(CallerId::of(()))).await.unwrap();
         assert_eq!((bytes.len(), memory.left()), (0, 100_000));
     }
 
@@ -71,11 +76,14 @@ mod tests {
     async fn a_body_has_no_more_than_it_may_have() {
         let memory = Budget::new(5_000);
         let of = |lens: &[usize]| body(lens.iter().map(|len| Ok(vec![0; *len])).collect());
-        assert_eq!(read(of(&[10, 1]), 10, &memory).await.unwrap_err(), Unread::TooLong);
-        assert!(read(of(&[9, 1]), 10, &memory).await.is_ok());
-        assert_eq!(read(of(&[4_000, 2_000]), 10_000, &memory).await.unwrap_err(), Unread::NoMemory);
+        assert_eq!(read(of(&[10, 1]), 10, &memory.of(CallerId::of(()))).await.unwrap_err(), Unread::TooLong);
+        assert!(read(of(&[9, 1]), 10, &memory.of(CallerId::of(()))).await.is_ok());
+        assert_eq!(
+            read(of(&[4_000, 2_000]), 10_000, &memory.of(CallerId::of(()))).await.unwrap_err(),
+            Unread::NoMemory
+        );
         let broken = body(vec![Ok(vec![0; 4_000]), Err(std::io::Error::other("gone"))]);
-        assert_eq!(read(broken, 10_000, &memory).await.unwrap_err(), Unread::Broken);
+        assert_eq!(read(broken, 10_000, &memory.of(CallerId::of(()))).await.unwrap_err(), Unread::Broken);
         assert_eq!(memory.left(), 5_000);
     }
 }

@@ -21,7 +21,7 @@ use std::hash::DefaultHasher;
 const SWEEP_EACH: SpanMs = SpanMs(SECOND_MS);
 
 /// The holder of an account.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum AccountHolder {
     /// All callers of the name.
     Everyone,

@@ -200,7 +200,8 @@ impl Place {
         self.0.seat.caller.store(caller.bits(), Relaxed);
     }
 
-    fn caller(&self) -> CallerId {
+    /// The caller, by the best that is known of it by now.
+    pub(crate) fn caller(&self) -> CallerId {
         CallerId::from_bits(self.0.seat.caller.load(Relaxed))
     }
 

@@ -81,7 +81,7 @@ pub async fn serve(peer: Peer, listen: SocketAddr, len: usize) -> Result<()> {
             // As tarpc's own examples serve a connection: a task for each call.
             let handle = async move |io: WriteTimeout<tls::Stream>, place: Place, bounds: Bounds| {
                 let channel = BaseChannel::with_defaults(Connection::new(io, &bounds, place.clone()));
-                let echo = Accounted::new(EchoServer.serve(), |_: &_| 0, bounds.budget.clone());
+                let echo = Accounted::new(EchoServer.serve(), |_: &_| 0, bounds.budget.clone(), place.clone());
                 let spawn = async |call| drop(tokio::spawn(place.while_asked(call)));
                 channel.execute(echo).for_each(spawn).await;
             };

@@ -13,7 +13,7 @@
 
 use super::ended::Ended;
 use super::transport::{DEADLINE_MAX, FRAME_LEN_MAX, Received, codec, receive};
-use crate::budget::{Budget, Charge};
+use crate::budget::{Budget, CallerCharge, Charge};
 use crate::io::ByteStream;
 use crate::pipeline::work_of;
 use crate::places::Place;
@@ -97,7 +97,7 @@ pub struct BudgetedReply<Resp> {
 #[derive(Debug)]
 struct Kept {
     _turn: Option<Charge>,
-    _bytes: Option<Charge>,
+    _bytes: Option<CallerCharge>,
 }
 
 /// A service whose answers are accounted for.
@@ -111,6 +111,7 @@ pub struct Accounted<S, W> {
 struct Account<W> {
     weigh: W,
     budget: Budget,
+    place: Place,
     turns: Arc<Semaphore>,
 }
 
@@ -122,10 +123,10 @@ impl<S: Clone, W> Clone for Accounted<S, W> {
 }
 
 impl<S: Serve, W: Fn(&S::Req) -> usize> Accounted<S, W> {
-    /// `weigh` says how many bytes the answer to a request may take at most, in memory and as a frame.
-    pub fn new(service: S, weigh: W, budget: Budget) -> Self {
+    /// `weigh` says how many bytes the answer to a request may take at most, in memory and as a frame. The place is the connection's.
+    pub fn new(service: S, weigh: W, budget: Budget, place: Place) -> Self {
         let turns = Arc::new(Semaphore::new(LARGE_PER_CONNECTION));
-        Self { service, account: Arc::new(Account { weigh, budget, turns }) }
+        Self { service, account: Arc::new(Account { weigh, budget, place, turns }) }
     }
 }
 
@@ -133,7 +134,7 @@ impl<W> Account<W> {
     async fn keep(&self, bytes: usize) -> Kept {
         // Its turn first: who waits for one holds nothing that others wait for.
         let turn = if bytes > LARGE_ANSWER_LEN { Arc::clone(&self.turns).acquire_owned().await.ok() } else { None };
-        Kept { _turn: turn, _bytes: self.budget.take(bytes).await }
+        Kept { _turn: turn, _bytes: self.budget.of(self.place.caller()).take(bytes).await }
     }
 }
 

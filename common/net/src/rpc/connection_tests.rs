@@ -88,7 +88,7 @@ async fn a_frame_that_begins_must_be_whole_in_time_and_an_idle_connection_may_wa
 async fn a_frame_waits_for_the_budget_and_not_for_ever() {
     let (mut near, mut far, budget) = pair(1 << 20, 100_000);
     far.write_all(&request(1, &"x".repeat(20_000))).await.unwrap();
-    let held = budget.take(90_000).await;
+    let held = budget.semaphore().acquire_many_owned(90_000).await;
     let release = async {
         tokio::time::sleep(FRAME_TIMEOUT / 2).await;
         drop(held);
@@ -96,7 +96,7 @@ async fn a_frame_waits_for_the_budget_and_not_for_ever() {
     let (asked, ()) = tokio::join!(near.next(), release);
     drop(taken(asked));
     far.write_all(&request(2, &"x".repeat(20_000))).await.unwrap();
-    let _held = budget.take(90_000).await;
+    let _held = budget.semaphore().acquire_many_owned(90_000).await;
     let before = Ended::NoRoom.total();
     assert!(near.next().await.unwrap().is_err());
     assert!(Ended::NoRoom.total() > before);
@@ -116,7 +116,7 @@ async fn an_answer_keeps_its_part_until_it_is_sent_and_nothing_more_is_taken_mea
     far.write_all(&request(1, "a")).await.unwrap();
     far.write_all(&request(2, "b")).await.unwrap();
     drop(taken(near.next().await));
-    let kept = Kept { _turn: None, _bytes: budget.take(100_000).await };
+    let kept = Kept { _turn: None, _bytes: budget.of(CallerId::of(())).take(100_000).await };
     near.feed(answer(1, 100_000, Some(kept))).await.unwrap();
     let waits = tokio::time::timeout(Duration::from_secs(1), async {
         tokio::select! {
@@ -140,7 +140,7 @@ async fn an_answer_keeps_its_part_until_it_is_sent_and_nothing_more_is_taken_mea
 #[tokio::test(start_paused = true)]
 async fn who_does_not_read_is_let_go_and_who_reads_slowly_is_not() {
     let (mut near, mut far, budget) = pair(WRITE_STEP, 1 << 20);
-    let kept = Kept { _turn: None, _bytes: budget.take(500_000).await };
+    let kept = Kept { _turn: None, _bytes: budget.of(CallerId::of(())).take(500_000).await };
     near.feed(answer(1, 4 * WRITE_STEP - 100, Some(kept))).await.unwrap();
     let reader = tokio::spawn(async move {
         let mut got = vec![0; WRITE_STEP];
@@ -154,7 +154,7 @@ async fn who_does_not_read_is_let_go_and_who_reads_slowly_is_not() {
     let far = reader.await.unwrap();
     assert_eq!(budget.left(), 1 << 20);
     // One byte now and then is not reading.
-    let kept = Kept { _turn: None, _bytes: budget.take(500_000).await };
+    let kept = Kept { _turn: None, _bytes: budget.of(CallerId::of(())).take(500_000).await };
     near.feed(answer(2, 4 * WRITE_STEP, Some(kept))).await.unwrap();
     let reader = tokio::spawn(async move {
         let mut far = far;

@@ -261,7 +261,7 @@ macro_rules! serve_connection {
         let bounds: &$crate::rpc::connection::Bounds = $bounds;
         let config = ::tarpc::server::Config { pending_response_buffer: $crate::rpc::transport::UNSENT_ANSWERS_MAX };
         let channel = BaseChannel::new(config, $crate::rpc::connection::Connection::new($io, bounds, place.clone()));
-        let service = $crate::rpc::connection::Accounted::new($service, $weigh, bounds.budget.clone());
+        let service = $crate::rpc::connection::Accounted::new($service, $weigh, bounds.budget.clone(), place.clone());
         channel
             .max_concurrent_requests(bounds.requests_max)
             .execute(service)
