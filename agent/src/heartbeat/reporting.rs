@@ -100,7 +100,7 @@ impl Task {
             stops: false,
             minted: minter.names().minted().map(|(_, n)| n).sum(),
             // A disk that does not answer must not silence the rest.
-            scarcest: scarcest(&minter.view().await.unwrap_or_default()),
+            scarcest: scarcest(&minter.view(None).await.unwrap_or_default()),
             names,
         }
     }
@@ -167,7 +167,7 @@ mod tests {
             let definition = serde_json::from_str(definition).unwrap();
             minter.define(common::namespace::Namespace::define(name.parse().unwrap(), &definition).unwrap()).unwrap();
         }
-        let mut views = minter.view().await.unwrap();
+        let mut views = minter.view(None).await.unwrap();
         for view in &mut views {
             if ["orders", "posts"].contains(&view.name.as_str()) {
                 view.capacity_left = 0;

@@ -35,7 +35,7 @@ impl Large {
             return Some(LargePermit { _taken: None });
         }
         let all = self.all.try_acquire().ok()?;
-        let part = self.of_callers.take(Some(AccountHolder::of(By::Caller, caller)))?;
+        let part = self.of_callers.take(Some(AccountHolder::of(By::Caller, caller)), 1)?;
         Some(LargePermit { _taken: Some((all, part)) })
     }
 }

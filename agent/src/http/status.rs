@@ -3,10 +3,12 @@
 use super::openapi::ProblemBody;
 use super::problem::Problem;
 use super::{Agent, body};
+use crate::access::Visitor;
 use crate::holder::LeaseView;
 use crate::metrics::page;
 use crate::minter::{Entry, GeneratorView, NumberSource};
 use crate::years::{layout_ends, signed_end};
+use axum::Extension;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::{HeaderValue, StatusCode};
@@ -67,8 +69,11 @@ pub(super) async fn explained(
 
 /// The generators with serial, step and capacity left.
 #[utoipa::path(get, path = "/generators", tag = "program", responses((status = 200, description = "All of them"), (status = 503, description = "`serial_file_io`, `overloaded`", body = ProblemBody, content_type = "application/problem+json")))]
-pub(super) async fn generators(State(agent): State<Arc<Agent>>) -> Result<Response, Problem> {
-    let views = agent.minter.view().await.map_err(|e| agent.refused(&e))?;
+pub(super) async fn generators(
+    State(agent): State<Arc<Agent>>,
+    Extension(visitor): Extension<Visitor>,
+) -> Result<Response, Problem> {
+    let views = agent.minter.view(Some(visitor.holder())).await.map_err(|e| agent.refused(&e))?;
     let rows = all_generators(&agent, &views);
     Ok(body(StatusCode::OK, JSON, serde_json::to_vec(&rows).unwrap_or_default().into()))
 }
@@ -105,7 +110,7 @@ fn all_generators(agent: &Agent, views: &[GeneratorView]) -> Vec<Value> {
 
 /// Session, start, leases, the master in use.
 #[utoipa::path(get, path = "/status", tag = "program", responses((status = 200, description = "What there is to tell")))]
-pub(super) async fn status(State(agent): State<Arc<Agent>>) -> Response {
+pub(super) async fn status(State(agent): State<Arc<Agent>>, Extension(visitor): Extension<Visitor>) -> Response {
     let minter = &agent.minter;
     let membership = minter.grants().membership();
     let reason = match minter.session().start() {
@@ -146,7 +151,7 @@ pub(super) async fn status(State(agent): State<Arc<Agent>>) -> Response {
         "sequences": agent.sequences.as_ref().map(|sequences| sequences.view()),
         "test_clock": minter.time().clock().test_clock().map(|test| test.to_string()),
         // Whoever asks for the status wants to see it even while the disk does not answer.
-        "generators": all_generators(&agent, &minter.view().await.unwrap_or_default()),
+        "generators": all_generators(&agent, &minter.view(Some(visitor.holder())).await.unwrap_or_default()),
     });
     body(StatusCode::OK, JSON, status.to_string().into())
 }

@@ -53,7 +53,7 @@ impl Driver {
     /// A place for that caller among the requests that wait for the slow path.
     pub(super) fn place(&self, holder: Option<AccountHolder>) -> Result<Place, Refusal> {
         let full = |why| move || Refusal::Overloaded(why);
-        let part = self.of_callers.take(holder);
+        let part = self.of_callers.take(holder, 1);
         let part = part.ok_or_else(full("too many of this caller's requests wait for the serial file"))?;
         let place = Arc::clone(&self.queue).try_acquire_owned().ok();
         Ok((place.ok_or_else(full("too many requests wait for the serial file"))?, part))

@@ -357,12 +357,12 @@ impl Minter {
         }
     }
 
-    /// All generators. Waits for the disk if it is being written.
+    /// All generators, for that caller, or for this process. Waits for the disk if it is being written.
     ///
     /// # Errors
     /// If minting has ended or the disk does not answer.
-    pub async fn view(self: &Arc<Self>) -> Result<Vec<GeneratorView>, Refusal> {
-        let (turn, minter) = (self.queue_up(None, None).await?, Arc::clone(self));
+    pub(crate) async fn view(self: &Arc<Self>, holder: Option<AccountHolder>) -> Result<Vec<GeneratorView>, Refusal> {
+        let (turn, minter) = (self.queue_up(holder, None).await?, Arc::clone(self));
         let view = move || minter.names.view(&minter.driver.lock()?.engine, minter.time.wall());
         Driver::on_a_thread(turn, view).await?
     }

@@ -257,7 +257,7 @@ impl Segments {
     /// A call of that caller begins to wait for a segment.
     pub(super) fn waits(&self, holder: Option<AccountHolder>) -> Result<Waiting<'_>, Refusal> {
         let full = |why| move || Refusal::Overloaded(why);
-        let part = self.of_callers.take(holder);
+        let part = self.of_callers.take(holder, 1);
         let part = part.ok_or_else(full("too many of this caller's requests wait for segments"))?;
         let place = self.waiting.try_acquire().ok().ok_or_else(full("too many requests wait for segments"))?;
         self.waits.fetch_add(1, Ordering::Relaxed);

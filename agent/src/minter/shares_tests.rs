@@ -115,7 +115,7 @@ async fn a_closed_window_says_nothing_of_what_is_left() {
     assert_ne!(by(&minter, "10.0.0.2", 1_000).await.unwrap_err().code(), MintCode::QuotaExceeded);
 }
 
-/// A name that has to be written about for each ID keeps whoever asks for it in the queue; more calls at once are one caller's alone.
+/// One caller fills its part of the queue for the serial file, and of the places that wait for segments; others find some left.
 #[tokio::test]
 async fn whoever_waits_for_the_disk_as_often_as_he_may_keeps_nobody_else_from_it() {
     let kit = Kit::new();

@@ -8,15 +8,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Clone, Debug)]
 pub(crate) struct CallerLimit {
     most: usize,
-    /// None is here without any.
+    /// Callers that hold none are not in it.
     held: Arc<Mutex<BTreeMap<AccountHolder, usize>>>,
 }
 
-/// A unit that a caller holds, until it is dropped.
+/// Units that a caller holds, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct CallerPermit {
     limit: CallerLimit,
     holder: Option<AccountHolder>,
+    units: usize,
 }
 
 impl CallerLimit {
@@ -28,18 +29,20 @@ impl CallerLimit {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One more unit for that caller, or for this process; `None`: the caller has its part.
-    pub(crate) fn take(&self, holder: Option<AccountHolder>) -> Option<CallerPermit> {
+    /// So many more units for that caller, or for this process; `None`: with them the caller would have more than its part. Whoever asks for
+    /// more than there are at all has them all.
+    pub(crate) fn take(&self, holder: Option<AccountHolder>, units: usize) -> Option<CallerPermit> {
+        let units = units.min(self.most);
         let holder = holder.and_then(AccountHolder::counted);
         if let Some(holder) = holder {
             let mut held = self.held();
             let its = held.entry(holder).or_default();
-            if *its >= self.most {
+            if *its + units > self.most {
                 return None;
             }
-            *its += 1;
+            *its += units;
         }
-        Some(CallerPermit { limit: self.clone(), holder })
+        Some(CallerPermit { limit: self.clone(), holder, units })
     }
 }
 
@@ -48,7 +51,7 @@ impl Drop for CallerPermit {
         let Some(holder) = self.holder else { return };
         let mut held = self.limit.held();
         if let Some(its) = held.get_mut(&holder) {
-            *its -= 1;
+            *its -= self.units;
             if *its == 0 {
                 held.remove(&holder);
             }
@@ -67,17 +70,21 @@ mod tests {
         let limit = CallerLimit::new(8);
         let of = |caller| Some(AccountHolder::of(By::Caller, caller));
         let from = |address: &str| of(Caller::Address(address.parse().unwrap()));
-        let taken = |holder| -> Vec<_> { std::iter::from_fn(|| limit.take(holder)).take(100).collect() };
+        let taken = |holder| -> Vec<_> { std::iter::from_fn(|| limit.take(holder, 1)).take(100).collect() };
         let of_one = taken(from("10.0.0.1"));
-        assert!(of_one.len() == 8 && limit.take(from("::ffff:10.0.0.1")).is_none());
+        assert!(of_one.len() == 8 && limit.take(from("::ffff:10.0.0.1"), 1).is_none());
         let of_six = taken(from("2001:db8::1"));
-        assert!(of_six.len() == 8 && limit.take(from("2001:db8::2")).is_none(), "one network");
+        assert!(of_six.len() == 8 && limit.take(from("2001:db8::2"), 1).is_none(), "one network");
         let role: Role = "uniq://client/billing".parse().unwrap();
         assert_eq!(taken(of(Caller::Certificate(&role))).len(), 8);
         for uncounted in [None, of(Caller::User(7)), from("127.0.0.2"), from("::1"), from("::ffff:127.0.0.1")] {
             assert_eq!(taken(uncounted).len(), 100, "{uncounted:?}");
         }
         drop((of_one, of_six));
+        let many = limit.take(from("10.0.0.1"), 5);
+        assert!(limit.take(from("10.0.0.1"), 4).is_none() && limit.take(from("10.0.0.1"), 3).is_some());
+        assert!(limit.take(from("10.0.0.2"), 100).is_some(), "all that there are");
+        drop(many);
         assert!(limit.held().is_empty());
     }
 }

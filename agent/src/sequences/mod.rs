@@ -29,7 +29,7 @@ pub use serve::{Call, CallOutcome, Outcome};
 use crate::catalog::Catalog;
 use crate::masters::Masters;
 use crate::minter::{Minter, NumberSource};
-use crate::plugin::{CallerLimit, Shares};
+use crate::plugin::Shares;
 use crate::refusal::Refusal;
 use crate::sequence::Allocator;
 use arc_swap::ArcSwap;
@@ -50,7 +50,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use waiting::Rooms;
+use waiting::{OfCallers, Rooms};
 
 /// Memory for keys if nothing else is said, in bytes.
 pub const MEMORY_DEFAULT: u64 = 1 << 30;
@@ -111,7 +111,7 @@ pub struct Sequences {
     /// As many as callers have over HTTP, where each that waits keeps one.
     connections: usize,
     waiting: Rooms,
-    of_callers: CallerLimit,
+    of_callers: OfCallers,
     /// Sections, by master, for which calls wait, and which it is asked for at once.
     hurried: Box<[Hurried]>,
     /// Told when a master is to be asked sooner for all of ours than it was to be.
@@ -144,7 +144,7 @@ impl Sequences {
             forwards: Forwards::new(CONNECTIONS_DEFAULT),
             connections: CONNECTIONS_DEFAULT,
             waiting: Rooms::of_all(CONNECTIONS_DEFAULT),
-            of_callers: CallerLimit::new(waiting::caller_max(CONNECTIONS_DEFAULT)),
+            of_callers: OfCallers::new(CONNECTIONS_DEFAULT),
             hurried: (0..masters.len()).map(|_| Hurried::default()).collect(),
             kept_sooner: Notify::new(),
             settings,
@@ -163,7 +163,7 @@ impl Sequences {
     #[must_use]
     pub fn with_connections(self, connections: usize) -> Self {
         let (forwards, waiting) = (Forwards::new(connections), Rooms::of_all(connections));
-        let of_callers = CallerLimit::new(waiting::caller_max(connections));
+        let of_callers = OfCallers::new(connections);
         Self { forwards, connections, waiting, of_callers, ..self }
     }
 

@@ -173,7 +173,7 @@ impl Sequences {
             hops: 0,
         };
         let began = Instant::now();
-        let (mut place, mut part): (Option<WaitPermit<'_>>, Option<CallerPermit>) = (None, None);
+        let (mut place, mut part): (Option<WaitPermit<'_>>, Option<[CallerPermit; 2]>) = (None, None);
         for round in 0_u64.. {
             // It may have been retired while it was waited, or another agent asked.
             if round > 0
@@ -202,7 +202,7 @@ impl Sequences {
             }
             let waits_for = if beyond || others { WaitsFor::Sections } else { WaitsFor::Bounds };
             if !place.as_ref().is_some_and(|place| place.is_for(waits_for)) {
-                part = part.or_else(|| self.of_callers.take(call.from));
+                part = part.or_else(|| self.of_callers.take(call.from, keys.len()));
                 match part.as_ref().and_then(|_| self.waiting.enter(&name.waiting, waits_for, keys.len())) {
                     Some(found) => {
                         add(&self.counts.waits, u64::from(place.is_none()));
@@ -602,7 +602,7 @@ impl Sequences {
                 Refusal::KeyTooFast { most: most.unwrap_or_default(), of_caller: of_caller.unwrap_or_default() }
             }
             MintCode::Overloaded => Refusal::Overloaded(
-                "too many calls wait for sections, or all memory for keys is in use (--sequence-memory); ask again",
+                "too many calls wait for sections, of all callers or of this one, or all memory for keys is in use (--sequence-memory); ask again",
             ),
             _ => match (self.gives(name), self.minter.masters().outside_whitelist()) {
                 (Err(why), _) => why,

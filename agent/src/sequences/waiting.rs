@@ -3,8 +3,10 @@
 //!
 //! Those who wait for sections that this agent does not serve now wait for seconds. The ones that wait for bounds of sections which it serves
 //! wait some milliseconds as a rule, until a master has raised them. These have places that the others cannot take, however many they are (one
-//! whose section goes away meanwhile may keep its). One name has three quarters of each kind at most, and one caller half as many calls.
+//! whose section goes away meanwhile may keep its). One name has three quarters of each kind at most, and one caller, of both kinds together,
+//! half as much as may wait for sections.
 
+use crate::plugin::{AccountHolder, CallerLimit, CallerPermit};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// Of so many connections of callers,
@@ -36,9 +38,24 @@ pub(super) fn forwarded_max(connections: usize) -> usize {
     part_of(connections, FORWARDED_PARTS)
 }
 
-/// Calls of one caller that may wait at once, for whatever it is: half of those that may wait for sections.
-pub(super) fn caller_max(connections: usize) -> usize {
-    part_of(connections, BEYOND_PARTS) / 2
+/// Calls, and their keys, that one caller may have waiting at once, for whatever it is: half of what may wait for sections.
+#[derive(Clone, Debug)]
+pub(super) struct OfCallers {
+    calls: CallerLimit,
+    keys: CallerLimit,
+}
+
+impl OfCallers {
+    /// Where callers have so many connections.
+    pub(super) fn new(connections: usize) -> Self {
+        let calls = CallerLimit::new(part_of(connections, BEYOND_PARTS) / 2);
+        Self { calls, keys: CallerLimit::new(KEYS_MAX / 2) }
+    }
+
+    /// Places for a call of that caller with so many keys; `None`: it has its part.
+    pub(super) fn take(&self, caller: Option<AccountHolder>, keys: usize) -> Option<[CallerPermit; 2]> {
+        Some([self.calls.take(caller, 1)?, self.keys.take(caller, keys)?])
+    }
 }
 
 fn part_of(connections: usize, parts: usize) -> usize {
