@@ -1,4 +1,5 @@
 //! Rules that no compiler checks: the pure rooms stay pure, the documents name every endpoint, files stay of a readable size.
+#![cfg(test)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use common::layout::Preset;

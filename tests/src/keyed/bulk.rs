@@ -63,7 +63,7 @@ pub struct Verdict {
 }
 
 impl Bulk {
-    /// Starts clients, each with as many of the keys of `name`: every other one keeps routes. Who rests does so after each answer, as
+    /// Starts clients, each with as many of the keys of `name`: every other one keeps routes. With `rest` a client rests after each answer as
     /// long as it took, and leaves half of the machine to what else happens.
     ///
     /// # Panics
