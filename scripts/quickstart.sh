@@ -112,6 +112,7 @@ stop_all() {
     sleep 0.1
   done
   for pid in ${pids[@]+"${pids[@]}"}; do kill -KILL "$pid" 2>/dev/null || true; done
+  rm -f "$dir/invitation"
   wait 2>/dev/null || true
 }
 trap stop_all EXIT
@@ -170,7 +171,10 @@ mkdir -p "$dir"
 secret=$dir/uniq.secret
 [ -s "$secret" ] || (umask 077 && od -An -v -N32 -tx1 /dev/urandom | tr -d ' \n' >"$secret")
 resumed=false
-[ ! -e "$dir/master-1" ] || resumed=true
+[ ! -e "$dir/master-1/ledger" ] || resumed=true
+if [ -e "$dir/master-2/ledger" ] && [ ! -e "$dir/master-2/tls/own.pem" ]; then
+  fail "$dir was made without certificates, by an earlier version: remove it, or name another folder with --dir"
+fi
 plain=plain:
 ! $tls || plain=''
 
@@ -195,6 +199,8 @@ made() {
 }
 
 invitation=$dir/invitation by=()
+# Whether the certificate in a folder, which is good for 30 days, may have ended while nothing ran.
+old() { [ -n "$(find "$1/own.pem" -mtime +15)" ]; }
 # Waits until a master can invite others.
 can_invite() {
   for _ in $(seq 600); do
@@ -203,7 +209,7 @@ can_invite() {
   done
 }
 for nth in 1 2; do
-  [ ! -e "$dir/master-$nth" ] || continue
+  [ ! -e "$dir/master-$nth/ledger" ] || continue
   if [ "$nth" = 2 ]; then
     # For the invitation alone: two masters that start together meet soonest.
     master 0
@@ -226,17 +232,20 @@ for nth in 1 2; do
 done
 can_invite
 for nth in 1 2; do
-  if [ ! -e "$dir/agent-$nth.serial" ]; then
+  serial=$dir/agent-$nth.serial
+  if [ ! -e "$serial" ]; then
     invited "$invitation" "agent/agent-$nth"
-    made "agent-$nth" "the serial file of agent $nth" "$bin/uniq_generator" --format --serial-file "$dir/agent-$nth.serial" \
-      --invitation "$invitation"
+    made "agent-$nth" "the serial file of agent $nth" "$bin/uniq_generator" --format --serial-file "$serial" --invitation "$invitation"
+  elif [ ! -e "$serial.tls/own.pem" ] || old "$serial.tls"; then
+    invited "$invitation" "agent/agent-$nth"
+    made "agent-$nth" "the certificate of agent $nth" "$bin/uniq_generator" --serial-file "$serial" --invitation "$invitation"
   fi
-  start "agent-$nth" "$bin/uniq_generator" --serial-file "$dir/agent-$nth.serial" --secret-file "$secret" \
+  start "agent-$nth" "$bin/uniq_generator" --serial-file "$serial" --secret-file "$secret" \
     --masters "$LOOPBACK:${master_agent[0]},$LOOPBACK:${master_agent[1]}" --agent-id "agent-$nth" \
     --http-listen "$plain$LOOPBACK:${agent_http[$((nth - 1))]}" --rpc-listen "$LOOPBACK:${agent_rpc[$((nth - 1))]}"
 done
 if $tls; then
-  if [ ! -e "$dir/client" ]; then
+  if [ ! -e "$dir/client/own.pem" ] || old "$dir/client"; then
     invited "$invitation" client/quickstart
     made client "the certificate of a client" "$bin/uniq_generator" --tls-dir "$dir/client" --invitation "$invitation"
   fi

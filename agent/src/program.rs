@@ -482,8 +482,9 @@ fn host_names(args: &Args) -> Vec<String> {
     args.flags.host_names.iter().cloned().chain(advertised).collect()
 }
 
-/// Addresses where other agents are told to ask for keys of sections that are served here.
+/// Addresses where other agents are told to ask for keys of sections that are served here. Plain HTTP of this machine is not one.
 fn served_at(args: &Args, http: Option<SocketAddr>, rpc: SocketAddr) -> ServedAt {
+    let http = http.filter(|_| !args.http_tcp().is_some_and(|http| http.plain));
     ServedAt {
         http: args.advertise_http.clone().or_else(|| http.map(settings::reached_at)).unwrap_or_default(),
         rpc: args.advertise_rpc.clone().unwrap_or_else(|| settings::reached_at(rpc)),

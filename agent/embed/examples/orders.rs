@@ -1,13 +1,17 @@
-//! Mints in its own process. Arguments: the serial file, and the masters' `--agent-listen` addresses.
+//! Mints in its own process. Arguments: the serial file, beside which its certificate is, if it has one, and the masters'
+//! `--agent-listen` addresses.
 #![allow(clippy::print_stdout)]
 
+use std::path::PathBuf;
 use std::time::Duration;
-use uniq_embed::{Definition, Embedded, Namespace, Settings, UniqGenerator};
+use uniq_embed::{Definition, Embedded, Namespace, Settings, TlsFiles, UniqGenerator};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);
     let serial_file = args.next().ok_or("name the serial file, then the masters")?;
-    let settings = Settings::new(serial_file, args, "orders-1".parse()?);
+    let certificates = PathBuf::from(format!("{serial_file}.tls"));
+    let mut settings = Settings::new(serial_file, args, "orders-1".parse()?);
+    settings.tls = certificates.exists().then(|| TlsFiles::in_folder(&certificates));
     let embedded = Embedded::start(settings)?;
     // Until the first lease is there. Later starts go on with it, with or without masters.
     embedded.wait_ready(Duration::from_secs(10))?;

@@ -25,9 +25,10 @@
 //! IDs of all kinds, those of sequences too, and keeps nothing ([`Settings::dev_in`]: in a folder).
 //!
 //! # An example
-//! This is `examples/orders.rs`; tests run it with real masters. With `scripts/quickstart.sh` running:
-//! `uniq_generator --format --serial-file orders.serial`, then
-//! `cargo run -p uniq-embed --example orders -- orders.serial 127.0.0.1:7101 127.0.0.1:7102`.
+//! This is `examples/orders.rs`; tests run it with real masters. With `scripts/quickstart.sh` running,
+//! `uniq_master --data-dir .quickstart/master-1 --tls-dir .quickstart/master-1/tls --invite agent/orders-1 | uniq_generator --format
+//! --serial-file orders.serial --invitation -` makes the serial file and a certificate, and then
+//! `cargo run -p uniq-embed --example orders -- orders.serial 127.0.0.1:7101 127.0.0.1:7102` mints.
 //!
 //! ```no_run
 #![doc = include_str!("../examples/orders.rs")]
