@@ -251,7 +251,7 @@ process_tests() {
     export UNIQ_MOUNTS=required
   fi
   if cargo nextest --version >/dev/null 2>&1; then
-    UNIQ_BIN_DIR=$target/debug cargo nextest run --locked --workspace --no-tests=pass --test-threads "$(($(nproc) + 3))" \
+    UNIQ_BIN_DIR=$target/debug cargo nextest run --locked --workspace --no-tests=pass --test-threads "$(($(nproc) + 2))" \
       -E "$filter"
   else
     UNIQ_BIN_DIR=$target/debug cargo test --locked --workspace -- --test-threads=1

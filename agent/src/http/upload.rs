@@ -74,7 +74,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_has_no_more_than_it_may_have() {
-        let memory = Budget::new(5_000);
+        let memory = Budget::new(6_000);
         let of = |lens: &[usize]| body(lens.iter().map(|len| Ok(vec![0; *len])).collect());
         assert_eq!(read(of(&[10, 1]), 10, &memory.of(CallerId::of(()))).await.unwrap_err(), Unread::TooLong);
         assert!(read(of(&[9, 1]), 10, &memory.of(CallerId::of(()))).await.is_ok());
@@ -84,6 +84,6 @@ mod tests {
         );
         let broken = body(vec![Ok(vec![0; 4_000]), Err(std::io::Error::other("gone"))]);
         assert_eq!(read(broken, 10_000, &memory.of(CallerId::of(()))).await.unwrap_err(), Unread::Broken);
-        assert_eq!(memory.left(), 5_000);
+        assert_eq!(memory.left(), 6_000);
     }
 }
