@@ -137,15 +137,15 @@ quick_packages=(--workspace --exclude tests --exclude processes)
 # Unit tests wait more than they compute, so that many run at once. One of them alone computes for more than a minute.
 quick_tests() {
   if cargo nextest --version >/dev/null 2>&1; then
-    cargo nextest run --locked "${quick_packages[@]}" --lib --test golden --test-threads "$((3 * $(nproc)))" \
+    cargo nextest run --locked "${quick_packages[@]}" --lib --test golden --test tidy --test-threads "$((3 * $(nproc)))" \
       -E 'not test(without_a_mechanism_numbers_come_out_of_order)'
   else
-    cargo test --locked "${quick_packages[@]}" --lib --test golden -- --skip without_a_mechanism_numbers_come_out_of_order
+    cargo test --locked "${quick_packages[@]}" --lib --test golden --test tidy -- --skip without_a_mechanism_numbers_come_out_of_order
   fi
 }
 
 hundred_seeds() {
-  cargo build --locked "${quick_packages[@]}" --bin simulate --test golden && "$target/debug/simulate" --seeds 100
+  cargo build --locked "${quick_packages[@]}" --bin simulate --test golden --test tidy && "$target/debug/simulate" --seeds 100
 }
 
 if $quick; then

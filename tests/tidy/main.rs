@@ -1,5 +1,4 @@
 //! Rules that no compiler checks: the pure rooms stay pure, the documents name every endpoint, files stay of a readable size.
-#![cfg(test)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use common::layout::Preset;
@@ -299,7 +298,7 @@ fn every_file_of_tests_is_in_a_program() {
     for file in files {
         let whole = if file.ends_with("mod.rs") { file.parent().unwrap() } else { &file };
         let (folder, name) = (whole.parent().unwrap(), whole.file_stem().unwrap().to_str().unwrap());
-        let (named, text) = if name == "main" {
+        let (named, text) = if ["main", "lib"].contains(&name) {
             (format!("path = \"{}\"", file.strip_prefix(root()).unwrap().display()), manifests.clone())
         } else {
             let parent = ["main.rs", "mod.rs"].map(|parent| folder.join(parent)).into_iter().find(|it| it.exists());

@@ -1,0 +1,1 @@
+//! Rules of sources and documents that no compiler checks: tests alone.
